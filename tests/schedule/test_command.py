@@ -13,12 +13,13 @@ import pytest
 
 Run = Callable[..., Any]
 
+QUICK = "'--version'"
 PLAN = """
 gatemark_schedules: 1
 defaults: false
 schedules:
   - {{id: look, cron: "0 * * * *", run: [{command}], catch_up: 3h, time_limit: {limit}}}
-  - {{id: sweep, triggers: [threat], run: [schema]}}
+  - {{id: sweep, triggers: [threat], run: ["--version"]}}
   - {{id: idle, cron: "0 1 * * *"}}
 """
 
@@ -28,7 +29,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def plan(tmp_path: Path, command: str = "schema", limit: str = "1m") -> Path:
+def plan(tmp_path: Path, command: str = QUICK, limit: str = "1m") -> Path:
     path = tmp_path / "schedules.yaml"
     path.write_text(PLAN.format(command=command, limit=limit), encoding="utf-8")
     return path

@@ -10,8 +10,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import string
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -228,6 +229,7 @@ def _keyword_patterns() -> object:
 
 
 REMEMBERED: Final = 50_000
+_SAMPLE: Final = 64
 _JSON: Final = re.compile(r"\{\s*\\*[\"'][^\"'{}]{0,200}\\*[\"']\s*:")
 _PERSONAL: Final = re.compile(r"@|\d(?:[ ().+-]{0,2}\d){8}")
 
@@ -346,6 +348,12 @@ def lines_match(pattern: str, lines: str) -> bool:
     return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
 
 
+def _comes_again(texts: list[str]) -> bool:
+    """Tell whether about half of some texts, or more, are there more than once."""
+    sample = texts[:: len(texts) // _SAMPLE + 1]
+    return len(set(sample)) * 2 <= len(sample)
+
+
 class PrivateTextScan:
     """Finds private content in texts, and remembers clean texts that took a closer look.
 
@@ -360,18 +368,20 @@ class PrivateTextScan:
 
     def private(self, texts: Iterable[str], *, note: bool = False) -> set[str]:
         """Return the texts that have private content; the same as ``kinds``, for many at once."""
-        unknown = set(texts) - self._clean
+        listed = texts if isinstance(texts, list) else list(texts)
+        # Where hardly a text comes again, leaving out the known ones costs more than it saves.
+        unknown = set(listed) - self._clean if _comes_again(listed) else listed
         if not unknown:
             return set()
         return {text for text in self._suspects(unknown, note) if self.kinds(text, note=note)}
 
-    def _suspects(self, texts: set[str], note: bool) -> set[str]:
+    def _suspects(self, texts: Collection[str], note: bool) -> set[str]:
         """Return the texts that may have private content; never misses any."""
         rules = self._rules
         longest = rules.note_chars_max if note else rules.code_chars_max
         joined = "\n".join(texts)
         if joined.count("\n") >= len(texts):
-            return texts
+            return set(texts)
         filters = _filters(rules, note=note, first=self._first)
         data = joined.encode("utf-8", "replace")
         found = set(map(bytes.decode, _matching_lines(filters.suspect, data)))
@@ -468,3 +478,42 @@ def unmasked(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text)
     seen = "".join(sign for sign in plain if unicodedata.category(sign) not in _INVISIBLE)
     return seen.translate(_LOOK_ALIKES)
+
+
+FIRST_SIGNS: Final = {sign: sign.lower() for sign in string.ascii_letters + string.digits}
+_SMALL: Final = bytes(range(256)).lower()
+_NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
+LOOK_ALIKES: Final = str.maketrans(
+    # Cyrillic, Greek, and Latin with a stroke or without a dot; capitals after small letters.
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455\u04bb"
+    "\u0501\u051b\u051d\u044c\u0433\u0475\u04cf\u04af"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405\u04ba"
+    "\u0500\u051a\u051c\u0474\u04c0\u04ae"
+    "\u03b1\u03b2\u03b3\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c2\u03c3\u03c4\u03c5"
+    "\u03c7\u03c9"
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+    "\u0131\u0251\u0261\u0269\u0142\u0141\u00f8\u00d8\u0111\u0110\u0127\u0126\u0167\u0166",
+    "abekmhopctyxijshdqwbrvlyABEKMHOPCTYXIJSHDQWVlYabyeznikuvopcotuxwABEZHIKMNOPTYXiagilLoOdDhHtT",
+)
+"""Letters that look like Latin ones: the part of Unicode's confusables that text is written in."""
+
+
+def visible_form(text: str) -> str:
+    """Return what the eye sees of a text: one form of each letter, and no signs without a width."""
+    plain = unicodedata.normalize("NFKC", text).translate(LOOK_ALIKES)
+    return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")
+
+
+def bare_text(text: str, *, folds: bool) -> str:
+    """Return a text's letters and digits in one case, without marks and blanks.
+
+    With ``folds``, letters with accents and letters of other alphabets are the Latin ones that they
+    look like.
+    """
+    if text.isascii():
+        return text.encode().translate(_SMALL, _NO_LETTERS).decode()
+    if folds:
+        plain = unicodedata.normalize("NFKD", text).translate(LOOK_ALIKES)
+    else:
+        plain = unicodedata.normalize("NFKC", text)
+    return "".join(filter(str.isalnum, plain.casefold()))

@@ -61,9 +61,9 @@ def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[objec
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str):
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {key!r} is not a text", key_node.start_mark
-            )
+            written = key_node.value if isinstance(key_node, yaml.ScalarNode) else key
+            problem = f"key {written} is not a text; put it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in seen:
             raise yaml.constructor.ConstructorError(
                 None, None, f"key {key!r} appears more than once", key_node.start_mark

@@ -10,7 +10,8 @@ Krippendorff's alpha takes nominal labels from any number of raters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,7 @@ ONE_LABEL = "chance agreement is 1: both raters gave every item one and the same
 _SMALLEST_ROOM = 1e-12
 _LARGEST_UNDEFINED_SHARE = 0.05
 _CELLS_PER_CHUNK = 2**20
+_KEPT_CELLS = 2**18
 _MOST_RESAMPLES = 10_000
 _FEWEST_RESAMPLES = 1_000
 _DRAWN_CELLS = 20_000_000
@@ -82,8 +84,9 @@ def percent_agreement_each(tables: Counts) -> Floats:
 def cohen_kappa_each(tables: Counts) -> Floats:
     """Return Cohen's kappa of each table: ``(n * agreed - chance) / (n * n - chance)``."""
     counts = tables.astype(np.float64)
-    n = counts.sum(axis=(-2, -1))
-    chance = (counts.sum(axis=-1) * counts.sum(axis=-2)).sum(axis=-1)
+    rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
+    n = rows.sum(axis=-1)
+    chance = (rows * columns).sum(axis=-1)
     room = n * n - chance
     return _divide(
         n * _diagonal(counts) - chance, np.where(room < _SMALLEST_ROOM * n * n, 0.0, room)
@@ -93,8 +96,8 @@ def cohen_kappa_each(tables: Counts) -> Floats:
 def gwet_ac1_each(tables: Counts, label_space: LabelSpace) -> Floats:
     """Return Gwet's AC1 of each table."""
     counts = tables.astype(np.float64)
-    n = counts.sum(axis=(-2, -1))
-    uses = counts.sum(axis=-1) + counts.sum(axis=-2)
+    rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
+    n, uses = rows.sum(axis=-1), rows + columns
     if label_space == "table":
         categories = np.full(n.shape, float(counts.shape[-1]))
     else:
@@ -162,7 +165,7 @@ def multinomial_bootstrap(
         raise InvalidValueError(f"interval level must be inside (0, 1), got {level}")
     if counts.sum() == 0:
         return Bootstrap(None, NO_ITEMS, draw_count=0, undefined_count=0)
-    values = _redrawn(counts, statistic, resamples, np.random.default_rng(seed))
+    values = _redrawn(counts, statistic, resamples, seed)
     defined = values[~np.isnan(values)]
     undefined_count = resamples - defined.size
     if undefined_count > _LARGEST_UNDEFINED_SHARE * resamples:
@@ -185,22 +188,41 @@ def affordable_resamples(table: npt.ArrayLike) -> int:
     return max(_FEWEST_RESAMPLES, min(_MOST_RESAMPLES, _DRAWN_CELLS // used_count))
 
 
-def _redrawn(
-    counts: Counts, statistic: EachStatistic, resamples: int, rng: np.random.Generator
-) -> Floats:
+def _redrawn(counts: Counts, statistic: EachStatistic, resamples: int, seed: int) -> Floats:
     """Return the statistic of every resample, with bounded memory."""
     # Only nonzero cells are drawn: rounding must never put an item into an empty one.
     used = np.flatnonzero(counts)
-    n = int(counts.sum())
-    shares = counts.ravel()[used] / n
+    cells = tuple(counts.ravel()[used].tolist())
     chunk = max(1, _CELLS_PER_CHUNK // counts.size)
     values = np.empty(resamples, dtype=np.float64)
-    for start in range(0, resamples, chunk):
-        size = min(chunk, resamples - start)
-        stack = np.zeros((size, counts.size), dtype=np.int64)
-        stack[:, used] = rng.multinomial(n, shares, size=size)
-        values[start : start + size] = statistic(stack.reshape(size, *counts.shape))
+    start = 0
+    for drawn in _draws(cells, resamples, seed, chunk):
+        stack = np.zeros((len(drawn), counts.size), dtype=np.int64)
+        stack[:, used] = drawn
+        end = start + len(drawn)
+        values[start:end] = statistic(stack.reshape(-1, *counts.shape))
+        start = end
     return values
+
+
+def _draws(cells: tuple[int, ...], resamples: int, seed: int, chunk: int) -> Iterator[Counts]:
+    """Draw the cells again and again, in chunks; few enough draws are kept for the next asker."""
+    if resamples <= chunk and resamples * len(cells) <= _KEPT_CELLS:
+        yield _kept_draws(cells, resamples, seed)
+        return
+    n = sum(cells)
+    shares, rng = np.array(cells) / n, np.random.default_rng(seed)
+    for start in range(0, resamples, chunk):
+        yield rng.multinomial(n, shares, size=min(chunk, resamples - start))
+
+
+@lru_cache(maxsize=2)
+def _kept_draws(cells: tuple[int, ...], resamples: int, seed: int) -> Counts:
+    """Several statistics are asked of the same draws of the same table."""
+    n = sum(cells)
+    drawn = np.random.default_rng(seed).multinomial(n, np.array(cells) / n, resamples)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def _single(statistic: EachStatistic, table: Counts, undefined_reason: str) -> Estimate:

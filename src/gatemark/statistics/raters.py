@@ -135,8 +135,14 @@ class RatingTable:
     def _totals(self) -> _Sums:
         return _Sums(*(np.tensordot(self._weights, part, axes=1) for part in self._parts))
 
-    def estimate(self, coefficient: Coefficient, level: float) -> RaterEstimate:
-        """Return a coefficient over all items, with its interval."""
+    def estimate(
+        self, coefficient: Coefficient, level: float, *, empty_differ: bool = False
+    ) -> RaterEstimate:
+        """Return a coefficient over all items, with its interval.
+
+        With ``empty_differ`` the interval covers the value that the coefficient has if every empty
+        cell differs from all other labels of its item.
+        """
         totals = self._totals
         if not totals.paired:
             return RaterEstimate(Estimate(None, NO_PAIRS))
@@ -157,15 +163,16 @@ class RatingTable:
         half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * error
         low, high = max(-1.0, value - half_width), min(1.0, value + half_width)
         delta = Interval(low=low, high=high, level=level, method="delta")
-        ends = [low, high, *self._at_ends(coefficient, level)]
+        ends = [low, high, *self._at_ends(coefficient, level, empty_differ)]
         interval = Interval(
             low=max(-1.0, min(ends)), high=min(1.0, max(ends)), level=level, method="delta_wilson"
         )
         return RaterEstimate(Estimate(value), error, delta, interval)
 
-    def _at_ends(self, coefficient: Coefficient, level: float) -> list[float]:
+    def _at_ends(self, coefficient: Coefficient, level: float, empty_differ: bool) -> list[float]:
         """Return the coefficient at both ends of percent agreement, chance being the same."""
-        agreement, totals = self.agreement_interval(level), self._totals
+        agreement = self.agreement_interval(level, empty_differ=empty_differ)
+        totals = self._totals
         if agreement is None:
             return []
         ends = np.array([agreement.low, agreement.high])
@@ -173,12 +180,25 @@ class RatingTable:
         at_ends = found._replace(agreed=ends * totals.paired, clashes=(1 - ends) * totals.ratings)
         return [float(value) for value in coefficient(at_ends)]
 
-    def agreement_interval(self, level: float) -> Interval | None:
-        """Return Wilson's interval of percent agreement; an item counts as one pair of ratings."""
+    @property
+    def least_agreed(self) -> float:
+        """The agreement of all items together, if no empty cell has the label of another cell."""
+        raters = int(self.codes.shape[1])
+        same = int((self.counts * (self.counts - 1)).sum())
+        return float(same / max(1, raters * (raters - 1)))
+
+    def agreement_interval(self, level: float, *, empty_differ: bool = False) -> Interval | None:
+        """Return Wilson's interval of percent agreement; an item counts as one pair of ratings.
+
+        With ``empty_differ`` the lower end is the one that it has if every empty cell differs from
+        all other labels of its item. Then no empty cell can hide a label that lowers it further.
+        """
         n = self.paired_count
         if not n:
             return None
         low, high = wilson(min(float(self._totals.agreed), n), n, level)
+        if empty_differ:
+            low = wilson(min(self.least_agreed, n), n, level)[0]
         return Interval(low=low, high=high, level=level, method="wilson")
 
     def label_agreement(self, label: int, level: float) -> LabelAgreement | None:
@@ -304,6 +324,11 @@ def tail_probability(drawn: int, marked: int, marked_drawn: int, total: int) -> 
     ]
     whole = _log_choose(total, drawn)
     return min(1.0, math.fsum(math.exp(way - whole) for way in ways))
+
+
+def at_most_probability(count: int, trials: int, chance: float) -> float:
+    """Return the probability of at most ``count`` successes in so many trials."""
+    return float(scipy.special.bdtr(count, trials, chance))
 
 
 def _log_choose(n: int, k: int) -> float:

@@ -697,7 +697,7 @@ def test_waiving_every_rule_does_not_make_a_pass_of_no_usable_record(
     gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
     rules = ("coverage", "pa", "kappa", "abstain", "flagged", "items", "label", "label_fails")
-    checks = ("same_evidence", "independence", "refusal_token", "votes")
+    checks = ("same_evidence", "independence", "refusal_token", "votes", "missing_votes")
     names = (*(f"agreement.{rule}" for rule in rules), *(f"hygiene.{check}" for check in checks))
     waivers = tmp_path / "waivers.yaml"
     waivers.write_text(
@@ -736,5 +736,5 @@ def test_the_table_cuts_no_verdict_short(gatemark: Run, write_jsonl: Write) -> N
     path = write_jsonl("p.jsonl", ["junk"])
     ran = gatemark("score", "agreement", "--pairs", path, "--on-bad-line", "exclude")
     assert ran.code == 3
-    assert ran.out.count("INCONCLUSIVE (hold)\n") == 7
+    assert ran.out.count("INCONCLUSIVE (hold)\n") == 8
     assert ran.out.count("INCONCLUSIVE (warn)\n") == 2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
-import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
@@ -26,11 +24,12 @@ from gatemark.evidence.exam import (
     ExamRun,
     ExamSuite,
 )
-from gatemark.evidence.hygiene import personal_data, suspicious
+from gatemark.evidence.hygiene import FIRST_SIGNS, bare_text, personal_data, suspicious
 from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
 from gatemark.exams.agreement.rules import (
     AUDITOR,
+    BARE_RULES,
     CLEAR,
     FIRST_RULES,
     FLAGS,
@@ -61,6 +60,7 @@ from gatemark.exams.agreement.views import (
     agreement_figures,
     flagged_figure,
     label_facts,
+    missing_votes,
     names_in_words,
     summary_document,
 )
@@ -176,13 +176,14 @@ class AgreementExam(RowExam):
     def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
         if not one or not other:
             return False
-        if self.options.rules < RULES:
+        if self.options.rules < BARE_RULES:
             return one == other and len(one.split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
         # Most reasons differ in their first letter and need no closer look.
         first, second = FIRST_SIGNS.get(one[0]), FIRST_SIGNS.get(other[0])
         if first != second and first is not None and second is not None:
             return False
-        if one != other and bare_text(one) != bare_text(other):
+        folds = self.options.rules >= RULES
+        if one != other and bare_text(one, folds=folds) != bare_text(other, folds=folds):
             return False
         return max(map(_word_count, (one, other))) >= MIN_COPIED_WORDS
 
@@ -234,11 +235,13 @@ class AgreementExam(RowExam):
                 if not one.votes:
                     continue
                 state.voted_count += 1
+                sizes = state.vote_sizes.setdefault(who, {})
+                sizes[len(one.votes)] = sizes.get(len(one.votes), 0) + 1
                 label = self.space.reduce_votes(one.votes)
                 if label != one.label:
                     words = f"{rows.names[place]} ({who}: {one.label}, votes give {label})"
                     found.append((place, words))
-        if self.options.rules >= RULES:
+        if self.options.rules >= BARE_RULES:
             found.sort(key=itemgetter(0))
         for _, words in found:
             _note(state, "vote_mismatch", words)
@@ -246,7 +249,7 @@ class AgreementExam(RowExam):
     def by_column(
         self, admit: Callable[[bytes], list[Any] | None]
     ) -> Callable[[AgreementExamState, bytes], list[bytes] | None] | None:
-        if self.options.rules < RULES:
+        if self.options.rules < BARE_RULES:
             return None
         # Imported late: only large files are worth it.
         from gatemark.exams.agreement.plain_pairs import PairColumns  # noqa: PLC0415
@@ -256,6 +259,7 @@ class AgreementExam(RowExam):
     def add_findings(self, state: AgreementExamState, part: AgreementExamState) -> None:
         state.copied_count += part.copied_count
         state.voted_count += part.voted_count
+        state.vote_sizes = _added_sizes(state.vote_sizes, part.vote_sizes)
         for kind, found in part.hits.items():
             for hit in _in_order(found):
                 _note(state, kind, hit)
@@ -274,6 +278,7 @@ class AgreementExam(RowExam):
             },
             copied_count=left.copied_count + right.copied_count,
             voted_count=left.voted_count + right.voted_count,
+            vote_sizes=_added_sizes(left.vote_sizes, right.vote_sizes),
             seeds={
                 who: sorted({*left.seeds.get(who, ()), *right.seeds.get(who, ())})[:MAX_SEEDS]
                 for who in sides
@@ -352,6 +357,7 @@ class AgreementExam(RowExam):
             "unrated": state.unrated,
             "copied_reasons": state.copied_count,
             "voted_rows": state.voted_count,
+            "missing_votes": list(missing_votes(state.vote_sizes, sum(pairs.values())).caveats),
             "seeds": state.seeds,
             **{kind: hits.get(kind, [])[:SHOWN_ROWS] for kind in CHECKED},
             **{f"{kind}_count": len(hits.get(kind, ())) for kind in CHECKED},
@@ -380,12 +386,14 @@ class AgreementExam(RowExam):
         if rules >= HYGIENE_RULES:
             numbers.append(rate("ship_rate", facts["shipped"], n, direction="higher_is_better"))
             numbers.append(_copied_rate(state.copied_count, n, self.options.copied_gate))
+        if rules >= RULES and n:
+            numbers.append(missing_votes(state.vote_sizes, n))
         if rules != FIRST_RULES:
             numbers = [self._without_worst(number) for number in numbers]
             judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
-            if rules >= RULES:
+            if rules >= BARE_RULES:
                 numbers.append(label_count(judged, n))
-            used = list(facts["labels"]) if rules < RULES else []
+            used = list(facts["labels"]) if rules < BARE_RULES else []
             numbers.append(_pair_count(n, used))
         return numbers
 
@@ -480,18 +488,6 @@ def _word_count(text: str) -> int:
     return len(_plain_words(_UNSPACED.sub(" w ", text)).split())
 
 
-FIRST_SIGNS: Final = {sign: sign.lower() for sign in string.ascii_letters + string.digits}
-_SMALL: Final = bytes(range(256)).lower()
-_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
-
-
-def bare_text(text: str) -> str:
-    """Return a text's letters and digits in one case, without marks and blanks."""
-    if text.isascii():
-        return text.encode().translate(_SMALL, _MARKS).decode()
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
-
-
 def _note(state: AgreementExamState, kind: str, hit: str) -> None:
     state.hits.setdefault(kind, {}).setdefault(state.shard, []).append(hit)
 
@@ -512,6 +508,15 @@ def _pair_count(n: int, labels: Sequence[str]) -> Measurement:
     return measured(
         "pair_count", n, n=n, direction="higher_is_better", unit="count", caveats=caveats
     )
+
+
+def _added_sizes(
+    left: Mapping[str, Mapping[int, int]], right: Mapping[str, Mapping[int, int]]
+) -> dict[str, dict[int, int]]:
+    return {
+        who: _added(left.get(who, {}), right.get(who, {}))
+        for who in sorted(left.keys() | right.keys())
+    }
 
 
 def _added(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:

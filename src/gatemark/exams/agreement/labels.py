@@ -23,7 +23,7 @@ from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.settings_file import about, parse_settings, problem_in, settings_text
 from gatemark.exams.agreement.records import SCHEMA, Judgement, JudgementPair, Opinion
-from gatemark.exams.agreement.rules import REFUSAL_TOKEN, AgreementOptions, Role
+from gatemark.exams.agreement.rules import REFUSAL_TOKEN, ROLES, RULES, AgreementOptions, Role
 
 
 class LabelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,18 +37,34 @@ class LabelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_label_spec(path: str) -> dict[str, object]:
     """Return the exam's options from a file of labels."""
     text = settings_text(path)
+    found = parse_settings(text, path)
     try:
-        spec = msgspec.convert(parse_settings(text, path), LabelSpec)
+        if not isinstance(found, dict):
+            raise BadInputError("expected a mapping with labels, extra_keys or refusal_token")
+        _check_roles(found.get("labels"))
+        spec = msgspec.convert(found, LabelSpec)
         for label in spec.labels or ():
             if label != label.strip():
                 raise BadInputError(f"label {label!r} begins or ends with a blank; remove it")
         options: dict[str, object] = msgspec.to_builtins(spec)
-        msgspec.convert(options, AgreementOptions)
+        msgspec.convert({**options, "rules": RULES}, AgreementOptions)
     except msgspec.ValidationError as error:
         raise BadInputError(problem_in(str(error), LabelSpec).in_file(text, path)) from error
     except GatemarkError as error:
         raise BadInputError(f"{path}: {error}") from error
     return options
+
+
+def _check_roles(labels: object) -> None:
+    """Name the label whose role is none."""
+    if not isinstance(labels, dict):
+        return
+    for label, role in labels.items():
+        if role not in ROLES:
+            raise BadInputError(
+                f"label {label!r} needs one role ({', '.join(ROLES)}), got {role!r}; "
+                "write each label with its role, as in 'supported: accept'"
+            )
 
 
 _EXTRA: Final = "extra_"

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from gatemark.evidence.hygiene import suspicious_bytes
 from gatemark.evidence.source import ReadingChoices, Source
-from gatemark.exams.agreement.rules import RULES, AgreementExamState, LabelSpace, RowExam
+from gatemark.exams.agreement.rules import BARE_RULES, AgreementExamState, LabelSpace, RowExam
 
 _BLOCK_BYTES: Final = 512 * 1024
 _MAX_BYTES: Final = 2 * 1024**3
@@ -109,7 +109,7 @@ def plain_rows(
     sources: Sequence[Source], exam: RowExam, choices: ReadingChoices
 ) -> PlainRows | None:
     """Return the rows of two plain files, or None if they must be read record by record."""
-    if exam.options.rules < RULES:
+    if exam.options.rules < BARE_RULES:
         return None
     keep_freed_memory()
     sides = []

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +15,7 @@ from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule
 from gatemark.evidence.exam import Exam, option
+from gatemark.evidence.hygiene import bare_text, visible_form
 from gatemark.exams.agreement.records import ABSTAIN
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ SCHOLAR, AUDITOR = "scholar", "auditor"
 NicPolicy = Literal["strict", "accept_agreed"]
 Role = Literal["accept", "refuse", "reject", "abstain"]
 """The meaning of a label for shipping: accept, refuse, reject or abstain."""
+ROLES: Final = get_args(Role)
 
 CLEAR = "clear"
 HARD_FLAG = "hard_flag"
@@ -170,14 +172,20 @@ REFUSAL_TOKEN = "not in context"  # noqa: S105 - a token of text
 FIRST_RULES: Final = 1
 LABEL_RULES: Final = 2
 HYGIENE_RULES: Final = 3
-RULES: Final = 4
-RulesVersion = Literal[1, 2, 3, 4]
+BARE_RULES: Final = 4
+RULES: Final = 5
+RulesVersion = Literal[1, 2, 3, 4, 5]
 """The version of the rules.
 
 Version 1 had no rule on single labels and no minimum number of items. Version 2 had a rule on
 flagged rows that could not fail, and did not check copied reasons, refusals, votes or long reasons.
 Version 3 took a copied reason for another one if a letter's case, a mark or a blank was changed.
+Version 4 did so for letters of other alphabets that look alike, did not miss votes, and counted
+empty cells of a table as if nothing could be in them.
 """
+
+
+MISSING_GATE: Final = 0.1
 
 
 class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,8 +230,13 @@ class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float | None, option("Minimum Krippendorff's alpha (default: no rule).", low=-1, high=1)
     ] = None
     missing_gate: Annotated[
-        float, option("Tables: maximum share of empty cells.", low=0, high=1)
-    ] = 0.1
+        float,
+        option(
+            "Tables: maximum share of empty cells. Above the default, they are taken as planned.",
+            low=0,
+            high=1,
+        ),
+    ] = MISSING_GATE
     missing_text: Annotated[
         str, option("Tables: text of a missing label, such as NA, besides an empty cell.")
     ] = ""
@@ -267,9 +280,18 @@ class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
         super().__post_init__()
         if self.labels is not None:
             _check_labels(self.labels)
-        for key in self.extra_keys:
-            if not key or key in RECORD_KEYS:
-                raise InvalidValueError(f"extra_keys: {key!r} is a key of the record already")
+            if self.rules >= RULES:
+                _check_meanings(self.labels)
+        for place, key in enumerate(self.extra_keys):
+            if not key or key in self.extra_keys[:place]:
+                problem = "is listed twice" if key else "is not a key"
+                raise InvalidValueError(f"extra_keys: {key!r} {problem}")
+            known = record_key(key) if self.rules >= RULES else key
+            if known in RECORD_KEYS:
+                spelled = "" if known == key else f"; {key!r} is another spelling of it"
+                raise InvalidValueError(
+                    f"extra_keys: {known!r} is a key of the record already{spelled}"
+                )
         if not self.refusal_token.strip():
             raise InvalidValueError("refusal_token must not be blank")
 
@@ -312,6 +334,24 @@ def _check_labels(roles: Mapping[str, Role]) -> None:
         raise InvalidValueError(f"labels: {ABSTAIN} must have the role abstain")
 
 
+def _check_meanings(roles: Mapping[str, Role]) -> None:
+    """Refuse labels that the eye takes for others, and the source's with another role."""
+    seen: dict[str, str] = {}
+    for label, role in roles.items():
+        meant = SOURCE_ROLES.get(label, role)
+        if role != meant:
+            raise InvalidValueError(f"labels: {label} must have the role {meant}, got {role}")
+        twin = seen.setdefault(visible_form(label), label)
+        if twin != label:
+            raise InvalidValueError(f"labels: {label!a} and {twin!a} look alike; rename one")
+
+
+def record_key(key: str) -> str:
+    """Return the record's key that a key is another spelling of, or the key itself."""
+    plain = bare_text(key, folds=True)
+    return next((known for known in RECORD_KEYS if known.replace("_", "") == plain), key)
+
+
 def agreement_policy(gates: AgreementOptions) -> Policy:
     """Return the rules of the exam in the version that the options name."""
     is_first, is_newest = gates.rules == FIRST_RULES, gates.rules >= HYGIENE_RULES
@@ -342,6 +382,9 @@ def agreement_policy(gates: AgreementOptions) -> Policy:
             Rule("hygiene.votes", "vote_mismatch_count", "<=", 0.0, severity="hold"),
             Rule("hygiene.reason_length", "long_reason_count", "<=", 0.0, severity="warn"),
         )
+        if gates.rules >= RULES:
+            votes = Rule("hygiene.missing_votes", "missing_vote_count", "<=", 0.0, severity="hold")
+            newest_rules = (*newest_rules, votes)
         if gates.ship_gate is not None:
             ship = Rule("agreement.ship_rate", "ship_rate", ">=", gates.ship_gate)
             newest_rules = (ship, *newest_rules)
@@ -417,7 +460,7 @@ class AgreementExamState(msgspec.Struct):
     """The id and the code of every row, and what the exam found in reasons and answers.
 
     ``names`` has a line per row, ``codes`` two bytes per row. Ordered data is stored by shard, and
-    ``hits`` also by check.
+    ``hits`` also by check. ``vote_sizes`` counts, by side, the rows with so many votes.
     """
 
     shard: int
@@ -426,6 +469,7 @@ class AgreementExamState(msgspec.Struct):
     hits: dict[str, dict[int, list[str]]] = {}
     copied_count: int = 0
     voted_count: int = 0
+    vote_sizes: dict[str, dict[int, int]] = {}
     seeds: dict[str, list[int]] = {}
     panel: dict[tuple[str | None, ...], int] = {}
     different_evidence: list[str] = []

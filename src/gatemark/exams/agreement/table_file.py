@@ -8,13 +8,13 @@ rating. Blanks around a cell do not count.
 from __future__ import annotations
 
 import csv
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.text import did_you_mean, is_one_line
+from gatemark.evidence.hygiene import visible_form
 from gatemark.evidence.source import (
     ReadingChoices,
     Source,
@@ -23,7 +23,8 @@ from gatemark.evidence.source import (
     refuse,
     whole_file,
 )
-from gatemark.exams.agreement.rules import MAX_LABEL_CHARS, AgreementOptions
+from gatemark.exams.agreement.records import ABSTAIN
+from gatemark.exams.agreement.rules import MAX_LABEL_CHARS, RULES, AgreementOptions
 
 RATER, LABEL = "rater", "label"
 MAX_RATERS: Final = 256
@@ -32,13 +33,6 @@ MAX_ID_CHARS: Final = 512
 _SEPARATORS: Final = (",", "\t", ";")
 _LIKE_MISSING: Final = frozenset(("na", "n/a", "#n/a", "nan", "null", "nil", "none", "missing"))
 _LIKE_MISSING_MARKS: Final = frozenset(("-", "--", "?", ".", "*"))
-# Letters of other alphabets that look like these Latin ones, in small letters.
-_TWINS: Final = str.maketrans(
-    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455"
-    "\u04bb\u0501\u051b\u051d\u03b1\u03b2\u03b5\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4"
-    "\u03c5\u03c7\u03b6",
-    "abekmhopctyxijshdqwabehikmnoptyxz",
-)
 
 
 class LabelTable(NamedTuple):
@@ -67,8 +61,14 @@ def read_table(source: Source, options: AgreementOptions, choices: ReadingChoice
     try:
         return reader.read()
     except csv.Error as error:
+        where = f"{source.name}:{reader.line}"
+        if "new-line character" in str(error):
+            raise BadInputError(
+                f"{where}: a line ends in a carriage return alone; save the file with usual line "
+                "ends (LF or CRLF)"
+            ) from error
         raise BadInputError(
-            f"{source.name}:{reader.line}: is not readable as a table: {error}; "
+            f"{where}: is not readable as a table: {error}; "
             "look for a quotation mark that is not closed"
         ) from error
 
@@ -105,6 +105,8 @@ class _TableReader:
     def _columns(self, names: Sequence[str]) -> _Columns:
         """Return what each column is for."""
         where = f"{self._source.name}:1"
+        if names and names[0].casefold().startswith("sep="):
+            raise BadInputError(f"{where}: remove this line; the first line must be the header")
         if len(names) < 2:
             raise BadInputError(
                 f"{where}: expected a header with the item's column and the raters' columns, "
@@ -183,6 +185,11 @@ class _TableReader:
                     f"label {label!r} is not among your labels ({', '.join(known)})"
                     f"{did_you_mean(label, known)}"
                 )
+            if known is None and self._options.rules >= RULES and _looks_abstaining(label):
+                return (
+                    f"{label!r} looks like an abstention: write {ABSTAIN} for it, or give it a "
+                    "role in --labels"
+                )
             if known is None and _looks_missing(label):
                 return (
                     f"{label!r} often means that there is no label: pass --missing-text "
@@ -235,6 +242,8 @@ class _TableReader:
         raters = columns.names or tuple(self._rater_lines)
         if columns.rater is not None:
             self._check_long_raters(raters)
+            if self._options.rules >= RULES and columns.width > 3:
+                self._check_long_items(columns)
         if len(self._label_lines) > MAX_LABELS:
             self._refuse_free_text(raters)
         if self._options.labels is None:
@@ -255,6 +264,14 @@ class _TableReader:
                 )
         _check_raters(raters, name)
         refuse(look_alikes("raters", self._rater_lines, name), self._choices)
+
+    def _check_long_items(self, columns: _Columns) -> None:
+        """Refuse a column of items in which no item is rated twice, if there are others."""
+        if all(sum(label is not None for label in row) < 2 for row in self._rows.values()):
+            raise BadInputError(
+                f"{self._source.name}: no item has two labels; items are named by column "
+                f"{columns.item + 1}. Name the right one by --item-column"
+            )
 
     def _refuse_free_text(self, raters: Sequence[str]) -> None:
         """Say which column is no rater's."""
@@ -287,13 +304,16 @@ def look_alikes(what: str, lines: Mapping[str, int], name: str) -> list[str]:
 
 def plain_form(text: str) -> str:
     """Return a text without what the eye may miss: case, marks between words, similar letters."""
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_TWINS)
-    seen = (sign for sign in folded if unicodedata.category(sign) != "Cf")
+    seen = visible_form(text).casefold()
     return " ".join("".join(" " if sign in "_-" else sign for sign in seen).split())
 
 
 def _looks_missing(label: str) -> bool:
     return label.casefold() in _LIKE_MISSING or label in _LIKE_MISSING_MARKS
+
+
+def _looks_abstaining(label: str) -> bool:
+    return label != ABSTAIN and plain_form(label) in {"abstain", "abstained", "abstention"}
 
 
 def _is_name(text: str) -> bool:

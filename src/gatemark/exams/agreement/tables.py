@@ -30,6 +30,8 @@ from gatemark.evidence.source import (
 )
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 from gatemark.exams.agreement.rules import (
+    BARE_RULES,
+    MISSING_GATE,
     ROW_OPTIONS,
     RULES,
     AgreementOptions,
@@ -45,6 +47,7 @@ from gatemark.statistics.raters import (
     MISSING,
     LabelAgreement,
     RatingTable,
+    at_most_probability,
     tail_probability,
 )
 
@@ -55,6 +58,8 @@ LOW_INFORMATION_USES: Final = 5
 """Uses of the second label per rating of an item, below which kappa says little."""
 CHANCE: Final = 1e-3
 """How unlikely a pattern must be by chance to leave the verdict open."""
+NEAR_COPY: Final = 0.01
+"""Two raters who differ on at most this share of items may be copies."""
 IDENTICAL: Final = "all raters gave every item the same label: were they judged independently?"
 
 
@@ -216,6 +221,8 @@ class _Findings:
         self._table = RatingTable(codes, max(1, len(self._labels)))
         self._abstaining = [place[label] for label in sorted(abstaining & used)]
         self._judged = [code for code in place.values() if code not in self._abstaining]
+        # A share above the default says that raters were meant to label only a part.
+        self._gaps_differ = options.rules >= RULES and options.missing_gate <= MISSING_GATE
         self._by_label = {
             code: found
             for code in range(len(self._labels))
@@ -264,11 +271,17 @@ class _Findings:
         ]
 
     def _label_count(self, n: int) -> Iterator[Measurement]:
-        if self._options.rules >= RULES:
-            yield label_count([self._labels[code] for code in self._judged], n)
+        if self._options.rules >= BARE_RULES:
+            # A label that only one rater gave to an item that no other rated shows nothing.
+            judged = [
+                self._labels[code]
+                for code in self._judged
+                if code in self._by_label or self._options.rules < RULES
+            ]
+            yield label_count(judged, n)
 
     def _coefficient(self, name: str) -> Measurement:
-        found = self._table.estimate(COEFFICIENTS[name], LEVEL)
+        found = self._table.estimate(COEFFICIENTS[name], LEVEL, empty_differ=self._gaps_differ)
         n = self._table.paired_count
         caveats: tuple[str, ...] = ()
         if name == "fleiss_kappa" and n and self._is_low_information():
@@ -284,7 +297,10 @@ class _Findings:
                 caveats=caveats,
             )
         is_share = name == "percent_agreement"
-        interval = self._table.agreement_interval(LEVEL) if is_share else found.interval
+        interval = found.interval
+        if is_share:
+            interval = self._table.agreement_interval(LEVEL, empty_differ=self._gaps_differ)
+            caveats = (*caveats, *self._gap_caveats(n))
         return measured(
             name,
             found.estimate.value,
@@ -294,6 +310,16 @@ class _Findings:
             other_intervals=() if found.delta is None else (found.delta,),
             caveats=caveats,
         )
+
+    def _gap_caveats(self, n: int) -> Iterator[str]:
+        """Say what empty cells could change, if they alone leave the verdict open."""
+        gate, whole = self._options.pa_gate, self._table.agreement_interval(LEVEL)
+        least = self._table.least_agreed / n if n else 1.0
+        if self._gaps_differ and whole and whole.low >= gate > wilson(least * n, n, LEVEL)[0]:
+            yield (
+                f"if the empty cells differed from the other labels, it would be {least:.6g}; "
+                "fill them, or raise --missing-gate if they were planned"
+            )
 
     def _is_low_information(self) -> bool:
         uses = sorted(self._table.counts.sum(axis=0).tolist())
@@ -378,20 +404,27 @@ class _Findings:
                     yield f"{name} left {both} of {int(has.sum())} items with {label} empty"
 
     def _copied_raters(self) -> Iterator[str]:
-        """Find two raters who never differ, though the next closest ones do far too often for that.
+        """Find two raters who hardly differ, though the next closest ones do too often for that.
 
-        The share of equal labels of the next closest raters, at the upper end of its interval, to
-        the power of the items that both rated: how likely two such raters never differ.
+        The share of equal labels of the next closest raters, at the upper end of its interval, says
+        how likely two such raters differ so rarely on the items that both rated.
         """
+        allowed = NEAR_COPY if self._options.rules >= RULES else 0.0
         places = list(combinations(range(len(self._raters)), 2))
         alike = {pair: self._table.pair_agreement(*pair) for pair in places}
-        others = [(both, same) for both, same in alike.values() if both and same < both]
+        others = [
+            (both, same) for both, same in alike.values() if both and both - same > allowed * both
+        ]
         if not others:
             return
         closest = max(wilson(same, both, LEVEL)[1] for both, same in others)
         for (first, second), (both, same) in alike.items():
-            if both and same == both and closest**both * len(places) < CHANCE:
-                yield f"{self._raters[first]} and {self._raters[second]} never differ"
+            split = both - same
+            if not both or split > allowed * both:
+                continue
+            if at_most_probability(split, both, 1 - closest) * len(places) < CHANCE:
+                how = f"differ in {split} of {both} items" if split else "never differ"
+                yield f"{self._raters[first]} and {self._raters[second]} {how}"
 
     def _facts(self) -> dict[str, Any]:
         table = self._table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.measurement import Evidence, Measurement, measured
 from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
@@ -88,7 +88,11 @@ def summary_document(
         "personal_data": facts["personal_data"],
         "long_reasons": facts["long_reason"],
         "refusal_token": {"token": options.refusal_token, "rows": facts["inexact_refusal"]},
-        "votes": {"rows": facts["voted_rows"], "mismatches": facts["vote_mismatch"]},
+        "votes": {
+            "rows": facts["voted_rows"],
+            "mismatches": facts["vote_mismatch"],
+            "missing": facts["missing_votes"],
+        },
         "seeds": facts["seeds"],
         "checks": evidence.checks,
         "evidence": [
@@ -165,6 +169,29 @@ def label_facts(use: LabelUse) -> dict[str, float]:
         "low": use.interval.low,
         "high": use.interval.high,
     }
+
+
+def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement:
+    """Return how many opinions have fewer votes than others of their side.
+
+    ``sizes`` has, by side, the number of rows with so many votes. A side without any is not asked.
+    """
+    count, words = 0, []
+    for who, voted in sorted(sizes.items()):
+        by_size = {0: n - sum(voted.values()), **voted}
+        rows = {size: by_size[size] for size in sorted(by_size) if by_size[size]}
+        if len(rows) > 1:
+            count += n - rows[max(rows)]
+            each = ", ".join(f"{size} votes in {found} rows" for size, found in rows.items())
+            words.append(f"{who} has {each}")
+    return measured(
+        "missing_vote_count",
+        count,
+        n=n,
+        direction="lower_is_better",
+        unit="count",
+        caveats=tuple(words),
+    )
 
 
 def names_in_words(names: Sequence[str], total: int, limit: int = 5) -> str:
