@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
-from tests.made_once import made_once, run_demo
+from tests.docs.transcript import DEMO_OF_PAGES, run_demo
+from tests.made_once import made_once
 from tests.postgres_server import empty_place, real_postgres
 
 from gatemark.cli.main import main
@@ -154,5 +156,11 @@ def postgres_url(new_postgres_url: Callable[[], str]) -> str:
 
 @pytest.fixture(scope="session")
 def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``demo``, where the demo ran, and what it printed; tests only look at it."""
-    return made_once(tmp_path_factory, "finished-demo", run_demo)
+    """A folder with ``gatemark-demo`` and what the demo printed; tests only look at it."""
+
+    def copy(folder: Path) -> None:
+        # Reading a store leaves files beside it for a moment; the pages copy one that nobody reads.
+        of_pages = made_once(tmp_path_factory, DEMO_OF_PAGES, run_demo)
+        shutil.copytree(of_pages, folder, dirs_exist_ok=True)
+
+    return made_once(tmp_path_factory, "finished-demo", copy)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,10 +27,3 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(place)
             done.touch()
     return place
-
-
-def run_demo(folder: Path) -> None:
-    """What ``gatemark demo`` leaves behind in a folder, and beside it what it printed."""
-    command = [sys.executable, "-m", "gatemark", "demo", str(folder / "demo")]
-    with (folder / PRINTED).open("wb") as printed:
-        subprocess.run(command, check=True, stdout=printed)

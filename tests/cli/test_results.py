@@ -22,7 +22,7 @@ def demo(finished_demo: Path) -> Path:
     printed = (finished_demo / PRINTED).read_text()
     assert "PASS" in printed
     assert "FAIL" in printed
-    return finished_demo / "demo"
+    return finished_demo / "gatemark-demo"
 
 
 def ids(gatemark: Run, store: Path) -> list[str]:

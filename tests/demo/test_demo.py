@@ -15,12 +15,12 @@ from gatemark.workspace import Workspace
 def test_the_demo_leaves_one_store_that_verifies_and_says_how_to_look_at_it(
     finished_demo: Path,
 ) -> None:
-    folder = finished_demo / "demo"
+    folder = finished_demo / "gatemark-demo"
     store = folder / "store"
     assert [path.name for path in folder.iterdir() if path.name.endswith("store")] == ["store"]
     last = (finished_demo / PRINTED).read_text().splitlines()[-2:]
     viewed, served = (line.split("    (")[0].split() for line in last)
-    assert served == ["gatemark", "serve", "--store", str(store)]
+    assert served == ["gatemark", "serve", "--store", "gatemark-demo/store"]
     assert viewed[:2] == ["gatemark", "view"]
     workspace = Workspace(store=str(store))
     assert workspace.existing_results().get(viewed[2]).verdict == "fail"

@@ -6,11 +6,22 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
+# By its whole name: tests that kill commands share its server, which would otherwise load twice.
+from tests.docs.transcript import (
+    DEMO_OF_PAGES,
+    ROOT,
+    Ran,
+    Step,
+    fits,
+    make_targets_of,
+    run_demo,
+    run_steps,
+    steps_of,
+)
 from tests.made_once import made_once
 
 from check_docs import markdown_pages
-
-from .transcript import ROOT, Ran, Step, fits, make_targets_of, run_demo, run_steps, steps_of
 
 PAGES = [
     page for page in markdown_pages(ROOT) if "```console\n" in page.read_text(encoding="utf-8")
@@ -20,7 +31,7 @@ ASK_STATUS = "echo $?"
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    return partial(made_once, tmp_path_factory, "demo-of-pages", run_demo)
+    return partial(made_once, tmp_path_factory, DEMO_OF_PAGES, run_demo)
 
 
 def name_of(page: Path) -> str:

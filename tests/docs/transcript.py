@@ -23,6 +23,7 @@ ANYTHING = "…"
 SHIM = ".venv/bin/gatemark"
 SERVER = Path(__file__).with_name("command_server.py")
 DEMO = f"{SHIM} demo"
+DEMO_OF_PAGES = "demo-of-pages"
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -112,7 +113,8 @@ def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list
         tool.chmod(0o755)
     ran = []
     commands: list[Step] = []
-    is_after_demo = next(step.text for step in steps if step.file is None) == DEMO
+    first, _, place = next(step.text for step in steps if step.file is None).partition(" > ")
+    is_after_demo = first == DEMO
     if is_after_demo:
         shutil.copytree(demo(), folder, dirs_exist_ok=True)
     for step in steps:
@@ -122,7 +124,7 @@ def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list
             commands.append(step)
     texts = [step.text for step in commands]
     if is_after_demo:
-        texts[0] = f"cat {PRINTED}"
+        texts[0] = f"cat {PRINTED} > {place or '/dev/stdout'}"
     script = "\n".join(
         f"{text}\n__status=$?; printf '\\n{_MARK}%s\\n' $__status; (exit $__status)"
         for text in texts

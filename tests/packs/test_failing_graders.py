@@ -162,7 +162,7 @@ suites:
     kind: golden
     weight: 1.0
     dataset: boats.jsonl
-    scorer: {name: embedding, options: {base_url: "URL/v1", model: tiny, timeout_s: 0.5}}
+    scorer: {name: embedding, options: {base_url: "URL/v1", model: tiny, timeout_s: 0.2}}
 targets:
   candidate: {python: "app:right"}
   baseline: {python: "app:slips"}
@@ -203,7 +203,7 @@ def test_an_embedding_reply_without_an_end_is_cut_and_scores_nothing(
     rows = [{"id": f"b{n}", "input": f"say {n}", "target": f"SAY {n}"} for n in range(4)]
     (folder / "boats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with serving(_huge) as server:
-        pack = VECTORS.replace("URL", server.url).replace("timeout_s: 0.5", "timeout_s: 20")
+        pack = VECTORS.replace("URL", server.url).replace("timeout_s: 0.2", "timeout_s: 20")
         (folder / "pack.yaml").write_text(pack)
         ran = gatemark("run", folder / "pack.yaml", "--store", folder / "store", "--json")
     assert ran.code in (1, 3), ran.out + ran.err

@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def report(finished_demo: Path) -> Path:
-    return finished_demo / "demo" / "candidate.html"
+    return finished_demo / "gatemark-demo" / "candidate.html"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,6 +11,7 @@ from httpx2 import Client
 from tests.web.scene import Scene, new_scene
 
 QUICK = partial(argon2.PasswordHasher.from_parameters, CHEAPEST)
+NOBODY = QUICK().hash("the password of names that nobody has")
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,7 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     A hash as people get it takes 0.2 s on purpose; ``tests/accounts/test_passwords.py`` has some.
     """
     monkeypatch.setattr(argon2, "PasswordHasher", QUICK)
+    monkeypatch.setattr("gatemark.accounts.nouns._NOBODY", NOBODY)
 
 
 @pytest.fixture

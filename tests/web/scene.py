@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import shutil
 import socket
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +66,22 @@ class Clock:
         return self.now
 
 
+def _grant_roles(workspace: Workspace, people: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+    for person, roles in people:
+        act(workspace, GrantRoles(actor="root", person=person, roles=roles))
+
+
+@cache
+def _folder_with(people: tuple[tuple[str, tuple[Any, ...]], ...]) -> Path:
+    """The store that most scenes begin with: made once, copied for each."""
+    parent = Path(tempfile.mkdtemp(prefix="gm-people-"))
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    workspace = Workspace(store=str(parent / "store"), clock=Clock())
+    _grant_roles(workspace, people)
+    workspace.store.close()
+    return parent / "store"
+
+
 class Scene:
     """A workspace with people, and short ways to say things."""
 
@@ -69,11 +90,14 @@ class Scene:
     def __init__(self, store: str, clock: Any = None, **settings: Any) -> None:
         self.clock = clock or Clock()
         self.store = store
-        self.workspace = Workspace(store=store, clock=self.clock)
         self.settings = ServerSettings(**{**ROOMY, **settings})
         self.port = settings.get("port", 0)
-        for person, roles in PEOPLE.items():
-            act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
+        if clock is None and "://" not in store:
+            shutil.copytree(_folder_with(tuple(PEOPLE.items())), store)
+            self.workspace = Workspace(store=store, clock=self.clock)
+        else:
+            self.workspace = Workspace(store=store, clock=self.clock)
+            _grant_roles(self.workspace, PEOPLE.items())
 
     def app(self) -> Any:
         return create_app(
@@ -165,6 +189,33 @@ class Scene:
         run_due(self.workspace, ASSET, "production")
 
 
+class _Server(uvicorn.Server):
+    """Ends as soon as it is told to; the original looks ten times a second, and then waits."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for server in self.servers:
+            server.close()
+        await self.lifespan.shutdown()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._told.set)
+
+
 @contextmanager
 def serving(app: Any, settings: ServerSettings, port: int = 0) -> Iterator[str]:
     """The address of an application that is served until the block ends."""
@@ -179,7 +230,7 @@ def serving(app: Any, settings: ServerSettings, port: int = 0) -> Iterator[str]:
         forwarded_allow_ips=list(settings.proxies),
         timeout_graceful_shutdown=1,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started and thread.is_alive():
@@ -187,7 +238,8 @@ def serving(app: Any, settings: ServerSettings, port: int = 0) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        if thread.is_alive():
+            server.stop()
         thread.join()
         listener.close()
 

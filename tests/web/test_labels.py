@@ -23,14 +23,14 @@ from gatemark.review.open_stores import label_sets_of
 
 
 def test_the_overview_tells_what_waits_for_whom(scene: Scene, client: Client) -> None:
-    make(scene, client, votes_per_pair=2)
+    make(scene, client, 4, votes_per_pair=2)
     label_set(scene, client)
     scene.session(client, "tom")
     assert client.get("/api/v1/overview").json()["desk"] == []
     scene.session(client, "bob")
     found = client.get("/api/v1/overview").json()["desk"]
     assert [(one["kind"], one["name"], one["total"]) for one in found] == [
-        ("review", "letters", 20),
+        ("review", "letters", 4),
         ("labels", "tone", 3),
     ]
     shown = client.get("/").text
@@ -195,7 +195,7 @@ def test_reviews_and_labels_live_in_postgresql_too(postgres_url: str) -> None:
 
 def test_erased_samples_pairs_and_results_are_shown_as_such(scene: Scene, client: Client) -> None:
     label_set(scene, client)
-    make(scene, client)
+    make(scene, client, 4)
     vote_all(scene, client, "ann")
     vote_all(scene, client, "bob")
     done = close(scene, client).json()

@@ -222,7 +222,10 @@ def test_whatever_is_asked_of_a_review_no_answer_is_an_error_of_the_server(
 ) -> None:
     scene = new_scene(tmp_path)
     app = scene.app()
-    with serving(app, scene.settings) as address, Client(base_url=address, timeout=30) as client:
+    with (
+        serving(app, scene.settings) as address,
+        Client(base_url=address, timeout=30, verify=False) as client,
+    ):
         make(scene, client, 3, peeking=True)
         label_set(scene, client, name="letters")
         if state == "closed":

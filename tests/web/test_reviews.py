@@ -81,13 +81,13 @@ def test_numbers_are_shown_where_peeking_is_allowed_and_to_nobody_who_votes(
     headers = scene.session(client, "ann")
     hidden = client.post(f"{API}/letters/looks", headers=headers)
     assert (hidden.status_code, "hidden until" in hidden.text) == (403, True)
-    make(scene, client, name="open", peeking=True)
+    make(scene, client, 4, name="open", peeking=True)
     vote_all(scene, client, "bob", review="open")
     headers = scene.session(client, "bob")
     assert client.post(f"{API}/open/looks", headers=headers).status_code == 403
     headers = scene.session(client, "ann")
     seen = client.post(f"{API}/open/looks", headers=headers).json()
-    assert seen["numbers"]["new"]["wins"] == 20
+    assert seen["numbers"]["new"]["wins"] == 4
     assert client.get(f"{API}/open/next").status_code == 403, "who looked is not blind any more"
 
 
@@ -95,7 +95,7 @@ def test_numbers_are_shown_where_peeking_is_allowed_and_to_nobody_who_votes(
 def test_a_review_is_closed_by_those_who_may(
     scene: Scene, client: Client, person: str, status: int
 ) -> None:
-    make(scene, client)
+    make(scene, client, 4)
     assert close(scene, client).status_code == 409, "votes are missing"
     vote_all(scene, client, "ann")
     assert close(scene, client, person).status_code == status
@@ -110,7 +110,7 @@ def test_a_review_of_a_version_names_it_and_one_of_nobody_is_refused(
 ) -> None:
     scene.add("2.0.0")
     assert make(scene, client, assets={"new": f"{ASSET}@9.9.9"}).status_code == 422
-    assert make(scene, client, assets={"new": f"{ASSET}@2.0.0"}).status_code == 201
+    assert make(scene, client, 4, assets={"new": f"{ASSET}@2.0.0"}).status_code == 201
     vote_all(scene, client, "bob")
     sealed = close(scene, client).json()["candidates"][0]["result_id"]
     about = client.get(f"/api/v1/results/{sealed}").json()["candidate"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import ssl
 import threading
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -310,6 +312,14 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+@cache
+def _certificates(*, trust_env: bool) -> ssl.SSLContext:
+    """Read the trusted certificates once: it takes longer than everything else in a sign-in."""
+    import httpx2  # noqa: PLC0415
+
+    return httpx2.create_ssl_context(trust_env=trust_env)
+
+
 def _ask(
     method: str, address: str, *, headers: Mapping[str, str] | None = None, body: str | None = None
 ) -> dict[str, object]:
@@ -317,13 +327,15 @@ def _ask(
     import httpx2  # noqa: PLC0415 - the network is for whoever signs in
 
     host = urlsplit(address).hostname or ""
+    # A proxy from the environment would take what is meant for this machine out of it.
+    trust_env = not _is_loopback(host)
     try:
         with (
             httpx2.Client(
                 timeout=TIMEOUT_S,
                 follow_redirects=False,
-                # A proxy from the environment would take what is meant for this machine out of it.
-                trust_env=not _is_loopback(host),
+                verify=_certificates(trust_env=trust_env),
+                trust_env=trust_env,
             ) as client,
             client.stream(method, address, headers=headers, content=body) as response,
         ):

@@ -78,6 +78,7 @@ class KnownResults:
         self._results: dict[str, Result | None] = {}
         self._sealed: dict[str, dict[str, datetime]] = {}
         self._told: set[str] = set()
+        self._summaries: dict[tuple[str, datetime | None], Cited] = {}
         self._lanes_of: dict[str, tuple[str, ...]] = {}
         self.without_pack: set[str] = set()
         self.without_evidence: set[str] = set()
@@ -107,7 +108,7 @@ class KnownResults:
             return None
         told_at = self._sealed.get(asset.name, {}).get(result_id)
         try:
-            found = summed_up(result, told_at, self._store.blobs)
+            found = self._summed_up(result, told_at)
         except NewerFormatError as error:
             self.newer.append(f"result {result_id}: {error}")
             found = self._without_definition(result, told_at, asset)
@@ -120,6 +121,13 @@ class KnownResults:
         if asset.kind == LANE:
             return msgspec.structs.replace(found, candidate_lanes=self._lanes(result, asset))
         return found
+
+    def _summed_up(self, result: Result, told_at: datetime | None) -> Cited:
+        """Read the pack of a result once; decisions ask for the same results over and over."""
+        key = (result.id, told_at)
+        if key not in self._summaries:
+            self._summaries[key] = summed_up(result, told_at, self._store.blobs)
+        return self._summaries[key]
 
     def _lanes(self, result: Result, asset: Asset) -> tuple[str, ...]:
         """Return the candidates for discussion; if the evidence was erased, as in the ledger."""
