@@ -10,6 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -72,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"docs_check: {root} has no docs folder\n")
         return ExitCode.BAD_INPUT
     if options.write:
-        for path, page in GENERATED.items():
-            write_whole(root / path, [page().encode()])
+        for path in GENERATED:
+            write_whole(root / path, [_made(path).encode()])
         write_whole(root / DRAWN, [with_drawing(_text(root, DRAWN)).encode()])
         for path, made in _figures(root).items():
             write_whole(root / path, [made.encode()])
@@ -104,9 +105,15 @@ def _text(root: Path, path: str) -> str:
     return page.read_text(encoding="utf-8") if page.is_file() else ""
 
 
+@cache
+def _made(path: str) -> str:
+    """A page made from the program, which does not change while it is checked."""
+    return GENERATED[path]()
+
+
 def _stale_pages(root: Path) -> Iterator[str]:
-    for path, page in GENERATED.items():
-        if _text(root, path) != page():
+    for path in GENERATED:
+        if _text(root, path) != _made(path):
             yield f"{path}: differs from what the program says; run {_WRITE}"
     if _text(root, DRAWN) != with_drawing(_text(root, DRAWN)):
         yield f"{DRAWN}: its drawing differs from the imports; run {_WRITE}"

@@ -90,6 +90,15 @@ def test_lines_are_numbered_past_blank_and_bad_ones(tmp_path: Path) -> None:
     assert [found.line for found in reader.refusals] == [3]
 
 
+def test_lines_are_numbered_past_blank_ones_at_the_start(tmp_path: Path) -> None:
+    data = b"\n \t\n\r\n  " + line(1) + b"\njunk\n"
+    records, reader = admitted(source_of(tmp_path, data))
+    assert [record.qid for record in records] == ["Q1"]
+    assert (reader.line_count, [found.line for found in reader.refusals]) == (5, [5])
+    records, reader = admitted(source_of(tmp_path, b"\n" * 5000 + b" "))
+    assert (records, reader.line_count, reader.refusals) == ([], 5001, [])
+
+
 @pytest.mark.parametrize("cut", [1, 10, 400])
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
 def test_truncated_packed_files_are_refused_with_a_place(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -60,6 +61,11 @@ def picture(figures: Figures) -> str:
         )
         for change in CHANGES
     )
+    return _drawn(lines)
+
+
+@cache
+def _drawn(lines: tuple[Line, ...]) -> str:
     title = "Changes that the built-in policy finds"
     return curves_svg(Curves(title, "days after the change", "% found", lines), "light")
 

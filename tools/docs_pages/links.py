@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -34,7 +35,8 @@ def links_of(text: str) -> list[str]:
     return _INLINE.findall(without_code) + _HTML.findall(without_code)
 
 
-def anchors_of(text: str) -> set[str]:
+@lru_cache(maxsize=256)
+def anchors_of(text: str) -> frozenset[str]:
     """The anchors that a page's headings make, as code hosts make them."""
     seen: dict[str, int] = {}
     anchors = set()
@@ -43,7 +45,7 @@ def anchors_of(text: str) -> set[str]:
         count = seen.get(slug, 0)
         seen[slug] = count + 1
         anchors.add(slug if count == 0 else f"{slug}-{count}")
-    return anchors
+    return frozenset(anchors)
 
 
 def _problem(root: Path, page: Path, target: str) -> str | None:

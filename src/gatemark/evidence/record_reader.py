@@ -156,6 +156,8 @@ class RecordReader:
 
     def _block(self, data: bytes) -> Iterable[list[object]]:
         """Return the valid records of some lines: all at once, else line by line."""
+        if data[:1].isspace() and not (data := self._past_blank(data)):
+            return ()
         line_count = object_lines(data) if self._decoder is not None else None
         if line_count is not None:
             batch = self._fast(data, None, line_count)

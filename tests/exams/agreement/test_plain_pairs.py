@@ -17,6 +17,7 @@ from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.source import Limits, ReadingChoices
 from gatemark.exams.agreement.exam import AgreementExam
 from gatemark.exams.agreement.plain_pairs import PairColumns
+from gatemark.statistics import contingency
 
 Both = Callable[..., tuple[Any, Any, int]]
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
@@ -63,6 +64,8 @@ def outcome_of(path: Path, **options: Any) -> tuple[Any, ...] | str:
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
     """Return the outcome by column and by record, and how many lines were counted by column."""
+    # Both ways draw alike; fewer resamples show it as well.
+    monkeypatch.setattr(contingency, "_MOST_RESAMPLES", contingency._FEWEST_RESAMPLES)
     real = PairColumns.count
 
     def outcomes(data: bytes, *, block: int = 4000, **options: Any) -> tuple[Any, Any, int]:
