@@ -263,6 +263,9 @@ def policy_of(meta: VersionedRecord) -> str | None:
     return SOURCE_VARIANTS.get(meta.variant_id) or (stated if isinstance(stated, str) else None)
 
 
+_ends: Final = attrgetter("start_seq", "end_seq")
+
+
 def covering_windows(log: RunLog) -> list[tuple[int, int]] | None:
     """Return the windows that together have all content of the trace; None if none need to.
 
@@ -277,9 +280,9 @@ def covering_windows(log: RunLog) -> list[tuple[int, int]] | None:
         records = log.events
     else:
         return None
-    ends = [(one.start_seq, one.end_seq) for one in records]
-    whole = [(start, end) for start, end in ends if isinstance(start, int) and isinstance(end, int)]
-    return whole if len(whole) == len(ends) else None
+    # Older logs may lack the ends of a window, whatever the type says.
+    windows = [ends for ends in map(_ends, records) if all(isinstance(seq, int) for seq in ends)]
+    return windows if len(windows) == len(records) else None
 
 
 def cut_off(
