@@ -31,13 +31,13 @@ def small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tasks that were really done, by the kind of what was read."""
     done: list[str] = []
-    examine = folding.examine_task
+    examine = folding.examine_shard
 
-    def watched(job: Any, task: Any) -> bytes:
-        done.append(type(task).__name__)
-        return examine(job, task)
+    def watched(job: Any, shard: Any, *watch: Any) -> bytes:
+        done.append(type(shard).__name__)
+        return examine(job, shard, *watch)
 
-    monkeypatch.setattr(folding, "examine_task", watched)
+    monkeypatch.setattr(folding, "examine_shard", watched)
     return done
 
 

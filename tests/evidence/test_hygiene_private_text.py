@@ -3,7 +3,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -255,6 +255,47 @@ def test_many_texts_at_once_are_judged_as_each_alone(texts: list[str]) -> None:
     assert PrivateTextScan(PrivateTextRules()).private(texts) == {
         text for text in texts if alone.kinds(text)
     }
+
+
+_HALVES: Final = (
+    *(
+        "/home",
+        "/x",
+        "a@",
+        "b.example",
+        "49151",
+        "12345678",
+        "+49 151",
+        "23 45 67 89",
+        "sk",
+        "ghp_",
+    ),
+    *("Bearer", "abcdefgh", "DE89", "3704 0044 0532 0130 00", "{", '"a": 1}', "%2f", "home%2f"),
+    *(
+        "one two three four five",
+        "six seven eight nine ten",
+        "word " * 30,
+        "key=",
+        "hunter2hunter2",
+    ),
+)
+"""Texts that are clean, most of them; two of them together would not be."""
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.sampled_from((*_HALVES, *_PIECES)), max_size=200),
+    st.integers(0, 200),
+    st.booleans(),
+)
+def test_a_batch_is_judged_as_each_of_its_texts_whether_they_come_again_or_not(
+    texts: list[str], fresh: int, note: bool
+) -> None:
+    batch = [*texts, *(f"rule_{number:08x}" for number in range(fresh))]
+    alone = {text for text in texts if PrivateTextScan(PrivateTextRules()).kinds(text, note=note)}
+    together = PrivateTextScan(PrivateTextRules())
+    assert together.private(batch, note=note) == alone
+    assert together.private(batch, note=note) == alone
 
 
 def test_a_clean_time_does_not_make_phone_numbers_of_that_form_clean() -> None:

@@ -269,14 +269,18 @@ def find_sources(paths: Sequence[str], limits: Limits, spool: Path) -> tuple[Sou
 def digest_source(source: Source) -> EvidenceFile:
     """Return a file with the digest of its bytes on disk."""
     with open(source.path, "rb", buffering=0) as stream:  # noqa: PTH123
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-        size = os.fstat(stream.fileno()).st_size
+        return digested(source, hashlib.file_digest(stream, "sha256").hexdigest())
+
+
+def digested(source: Source, found: str) -> EvidenceFile:
+    """Return a file with the digest of what was read; refuse it if it has another size by now."""
+    ((_, _, size, _),) = marks_of((source,))
     if size != source.byte_count:
         raise BadInputError(f"{source.name}: changed while it was read")
     return EvidenceFile(name=source.name, digest=DIGEST_PREFIX + found, byte_count=size)
 
 
-def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, ...], ...]:
+def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, int, int, int], ...]:
     """Return the identity of files, which any write changes; compare it after reading."""
     try:
         found = [os.stat(source.path) for source in sources]  # noqa: PTH116
@@ -285,7 +289,7 @@ def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, ...], ...]:
     return tuple((info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found)
 
 
-def refuse_changed(sources: Sequence[Source], marks: tuple[tuple[int, ...], ...]) -> None:
+def refuse_changed(sources: Sequence[Source], marks: tuple[tuple[int, int, int, int], ...]) -> None:
     """Refuse files that changed while they were read.
 
     Files are read more than once, so the digest might not match what was judged.
@@ -342,7 +346,7 @@ class Block(msgspec.Struct, frozen=True):
 def read_blocks(
     shard: Shard,
     limits: Limits,
-    watch: Callable[[bytes], None] | None = None,
+    watch: Callable[[bytes], object] | None = None,
     *,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
@@ -367,7 +371,7 @@ def small_blocks(block: Block) -> Iterator[Block]:
         start = end
 
 
-def _watched(chunks: Iterator[bytes], watch: Callable[[bytes], None]) -> Iterator[bytes]:
+def _watched(chunks: Iterator[bytes], watch: Callable[[bytes], object]) -> Iterator[bytes]:
     for chunk in chunks:
         watch(chunk)
         yield chunk
@@ -444,11 +448,11 @@ def _cut_lines(chunks: Iterator[bytes], limits: Limits) -> Iterator[Block]:
             if not found:
                 continue
             skipping = False
-        data = carry + chunk if carry else chunk
-        cut = data.rfind(b"\n") + 1
+        cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield from _screened(data[:cut], limits)
-        carry = data[cut:]
+            yield from _screened(b"".join((carry, memoryview(chunk)[:cut])), limits)
+            carry = b""
+        carry += memoryview(chunk)[cut:]
         if len(carry) > limits.line_bytes:
             yield Block(b"\n", overlong=True)
             carry, skipping = b"", True

@@ -274,6 +274,35 @@ def test_one_uuid_in_two_spellings_is_one_id(gatemark: Run, tmp_path: Path) -> N
     assert ran.code != 2, ran.err
 
 
+def test_an_escape_hides_nothing_among_texts_that_never_come_again(
+    gatemark: Run, tmp_path: Path
+) -> None:
+    records = [
+        decision(
+            number,
+            NORMAL,
+            {
+                "recommendation.reasons": [f"depth_{number}", f"rule_{number:08x}"],
+                "recommendation.evidence_refs": [f"artifact:{number}", f"fixture:{number}"],
+                "human_or_atlas_decision.decision_ref": f"review:{number}",
+            },
+            fixture=number,
+        )
+        for number in range(150)
+    ]
+    for number, text in ((40, "ada@example.com"), (90, "/home/ada/notes"), (120, "a b " * 9)):
+        records[number]["recommendation"]["reasons"][1] = text
+    plain = write(tmp_path, "plain.jsonl", records)
+    escaped = tmp_path / "escaped.jsonl"
+    hidden = plain.read_text().replace("@", "\\u0040").replace("/home", "\\/h\\u006fme")
+    escaped.write_text(hidden)
+    told = [gatemark("score", "advisory", path, "--json").json for path in (plain, escaped)]
+    assert [(hit["field"], hit["kind"]) for hit in told[0]["violations"]] == [
+        ("$.recommendation.reasons[1]", kind) for kind in ("email", "private_root", "excerpt")
+    ]
+    assert told[0]["violations"] == told[1]["violations"]
+
+
 @pytest.mark.parametrize("field", ["timestamp", "human_or_atlas_decision.timestamp"])
 def test_a_time_far_in_the_future_is_refused_by_name(
     gatemark: Run, tmp_path: Path, field: str

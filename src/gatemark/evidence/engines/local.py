@@ -23,6 +23,7 @@ class LocalEngine:
         if jobs < 1:
             raise UsageError(f"jobs must be >= 1, got {jobs}")
         self.jobs = jobs
+        self.in_process = jobs == 1
 
     def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
         """Yield the result of ``work`` for every task, as each finishes."""

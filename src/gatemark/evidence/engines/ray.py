@@ -25,6 +25,8 @@ WAITING_PER_JOB = 2
 class RayEngine:
     """Runs work on the workers of a Ray cluster."""
 
+    in_process = False
+
     def __init__(self, jobs: int, address: str | None = None) -> None:
         if jobs < 1:
             raise UsageError(f"jobs must be >= 1, got {jobs}")

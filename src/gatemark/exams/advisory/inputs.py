@@ -34,7 +34,9 @@ Rows = npt.NDArray[np.void]
 _UNSORTED_MAX: Final = 50_000
 
 
-class InputGroup(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
+class InputGroup(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True, cache_hash=True
+):
     """Records of one lane that are compared the same way.
 
     ``is_shadow`` marks real inputs, ``is_disguised`` those with a case or an expected decision,

@@ -130,11 +130,7 @@ def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
     notes: list[str] = []
     too_long = False
     for record in batch:
-        source, advice, reference = (
-            record.source,
-            record.recommendation,
-            record.human_or_atlas_decision,
-        )
+        source, advice = record.source, record.recommendation
         run, refs = source.artifact_ref, advice.evidence_refs or ()
         if run:
             codes.append(run)
@@ -144,19 +140,33 @@ def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
         codes += advice.reasons
         codes += refs
         codes += record.actual_action.side_effects
-        for text in (
-            source.fixture_id,
-            reference.decision_ref,
-            advice.raw_output_ref,
-            record.fallback.reason,
-        ):
-            if text:
-                codes.append(text)
+        if text := source.fixture_id:
+            codes.append(text)
+        if text := record.human_or_atlas_decision.decision_ref:
+            codes.append(text)
+        if text := advice.raw_output_ref:
+            codes.append(text)
+        if text := record.fallback.reason:
+            codes.append(text)
         if record.notes:
             notes += record.notes
         if len(advice.reasons) > CODES_MAX or len(refs) > CODES_MAX:
             too_long = True
     return BatchTexts(runs, codes, notes, too_long)
+
+
+class _Numbers(dict[tuple[object, ...], int]):
+    """A number for everything; it keeps its number until too many are remembered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next = itertools.count(1).__next__
+
+    def __missing__(self, part: tuple[object, ...]) -> int:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[part] = number = self.next()
+        return number
 
 
 class Profiler:
@@ -168,9 +178,8 @@ class Profiler:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
-        self._numbered: dict[tuple[object, ...], int] = {}
+        self._numbers = _Numbers()
         self._same: dict[object, object] = {}
-        self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
 
     def profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
@@ -183,7 +192,7 @@ class Profiler:
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         parts: list[SharedPart] = []
-        known, number_of = self._known, self._number_of
+        known, numbers = self._known, self._numbers
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
@@ -208,8 +217,8 @@ class Profiler:
                 readable_reason(fallback),
             )
             if conduct != last_conduct:
-                last_conduct, number = conduct, number_of(conduct)
-            cell = (number, case, shared_part(record, number_of))
+                last_conduct, number = conduct, numbers[conduct]
+            cell = (number, case, shared_part(record, numbers))
             part = known.get(cell) or self._learn(cell, record, case)
             parts.append(part)
             score = confidence.score
@@ -228,7 +237,7 @@ class Profiler:
             self._known.clear()
             self._same.clear()
         shared = self._without_its_own(record)
-        part = self._known[cell] = SharedPart(next(self._numbers), shared, case)
+        part = self._known[cell] = SharedPart(self._numbers.next(), shared, case)
         return part
 
     def _without_its_own(self, record: AdvisoryDecision) -> AdvisoryDecision:
@@ -253,15 +262,6 @@ class Profiler:
             human_or_atlas_decision=replace(reference, decision_ref=UNSET, timestamp=UNSET),
             **same,
         )
-
-    def _number_of(self, part: tuple[object, ...]) -> int:
-        """Return the number of a part, which it keeps until too many are remembered."""
-        known = self._numbered.get(part)
-        if known is None:
-            if len(self._numbered) >= _REMEMBERED:
-                self._numbered.clear()
-            known = self._numbered[part] = next(self._numbers)
-        return known
 
 
 _profiler: Final = Profiler()
@@ -412,7 +412,7 @@ class Collector:
             [meaning.kind.lane for meaning in meanings], return_inverse=True
         )
         lane_of, own_times = lane_of_code[places][timed], times[timed]
-        for number in np.unique(lane_of).tolist():
+        for number in np.flatnonzero(np.bincount(lane_of)).tolist():
             lane, data = str(lanes[number]), own_times[lane_of == number].tobytes()
             state.times_by_lane[lane] = state.times_by_lane.get(lane, b"") + data
         for meaning, total in zip(meanings, counts.tolist(), strict=True):
@@ -470,7 +470,8 @@ class Collector:
         scan, clean = self._scan, self._clean
         if not clean.issuperset(codes):
             for part in profile.parts:
-                self._learn(part)
+                if part.number not in self._meanings:
+                    self._learn(part)
         private = scan.private(texts.codes) or scan.private(texts.notes, note=True)
         if not private and not texts.too_long:
             return [place for place, code in enumerate(codes) if code not in clean]
@@ -484,8 +485,6 @@ class Collector:
         ]
 
     def _learn(self, part: SharedPart) -> None:
-        if part.number in self._meanings:
-            return
         self._meanings[part.number] = self._meaning(part, private_text=False)
         if not part.breaches and not any(self._scan.kinds(text) for text in part.texts):
             self._clean.add(part.number)
@@ -535,6 +534,10 @@ def _is_right(kind: Kind) -> bool:
 
 
 def _first_named(left: list[NamedRecord], right: list[NamedRecord]) -> list[NamedRecord]:
+    if not left or not right:
+        return left or right[:NAMED_PER_KIND]
+    if len(left) == NAMED_PER_KIND and left[-1].shard < right[0].shard:
+        return left
     ordered = sorted([*left, *right], key=lambda named: (named.shard, named.place))
     return ordered[:NAMED_PER_KIND]
 

@@ -8,7 +8,7 @@ the small table of kinds, so that a policy is cheap to change. A new metric is o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -39,7 +39,7 @@ MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta")
 _NOTABLE: Final = frozenset(SEVERITIES[2:])
 
 
-class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
+class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True, cache_hash=True):
     """The facts of a record that scoring needs, without any free text.
 
     ``noted`` means that a note names the kind of case. ``authority``, ``side_effect``, ``privacy``
@@ -133,28 +133,26 @@ def kind_of(
 
 
 def shared_part(
-    record: AdvisoryDecision, number_of: Callable[[tuple[object, ...]], int]
+    record: AdvisoryDecision, numbers: Mapping[tuple[object, ...], int]
 ) -> tuple[object, ...]:
     """Return everything besides conduct that determines a record's kind, validity and shared texts.
 
     Records with equal conduct and equal parts are judged once. Written out instead of using dotted
     names (``operator.attrgetter``), which took about twice as long for every record.
-    ``number_of`` numbers what has texts: there are thousands of parts, and comparing the texts of
-    one that was not seen for a while waits for memory.
+    ``numbers`` has a number for what has texts: there are thousands of parts, and comparing the
+    texts of one that was not seen for a while waits for memory.
     """
     source, advice, confidence = record.source, record.recommendation, record.confidence
     reference, proof, latency = record.human_or_atlas_decision, record.npu_proof, record.latency
     return (
-        number_of(
-            (
-                record.service,
-                record.input_class,
-                source.fixture_set,
-                confidence.bucket_rule,
-                proof.counter_path,
-            )
-        ),
-        number_of((advice.label, reference.label, record.outcome)),
+        numbers[
+            record.service,
+            record.input_class,
+            source.fixture_set,
+            confidence.bucket_rule,
+            proof.counter_path,
+        ],
+        numbers[advice.label, reference.label, record.outcome],
         source.kind,
         source.privacy_class,
         advice.severity,

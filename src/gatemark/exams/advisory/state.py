@@ -35,7 +35,7 @@ class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     run: str | None
 
 
-class RunBucket(msgspec.Struct, frozen=True, array_like=True):
+class RunBucket(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     """The records of a run and lane in one bucket; a replayed recording was not run again.
 
     An empty name means no run.

@@ -577,15 +577,11 @@ def _options_of(policy: Policy) -> dict[str, object]:
     return {**gates, "nic_policy": policy.settings.get("nic_policy", "strict")}
 
 
-def _build(options: AgreementOptions, measures: Registry[AnyMeasure]) -> AgreementExam:
-    return AgreementExam(options, measures)
-
-
 SUITE = ExamSuite(
     kind="agreement",
     summary="Do two independent validators give the same label, and what ships when they do not?",
     options=AgreementOptions,
-    build=_build,
+    build=AgreementExam,
     roles=(
         EvidenceRole(PAIRS, "Merged pairs, one record per question.", alone=True),
         EvidenceRole(SCHOLAR, "The scholar's judgements."),

@@ -12,7 +12,7 @@ records takes about three times as long (``bench agreement``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,8 +29,9 @@ _MAX_BYTES: Final = 2 * 1024**3
 MAX_ID_BYTES: Final = 64
 PADDING: Final = 1024
 """How far a stretch of bytes may reach beyond the last line."""
-_NEWLINE, _SPACE, _QUOTE, _COMMA, _AT = b'\n ",@'
-_DIGIT_RUN, _WORD_RUN = 9, 18
+MAX_GAP: Final = PADDING // 2
+_NEWLINE, _SPACE, _QUOTE, _COMMA, _DASH, _AT = b'\n ",-@'
+_DIGIT_RUN, _WORD_RUN, _DASH_RUN = 9, 18, 5
 """As in ``evidence.hygiene``: shorter runs are neither a number nor a key."""
 _KEYS: Final = frozenset(("qid", "label", "reason"))
 
@@ -230,7 +231,7 @@ def _written_like(line: bytes) -> _Line | None:
     ]
     # From the quotation mark that ends a text to the one that begins the next.
     around = (before[0], *(b'"' + piece for piece in before[1:]), b'"' + pieces[-1])
-    return None if sum(map(len, around)) >= PADDING else _Line(keys, around)
+    return None if sum(map(len, around)) >= MAX_GAP else _Line(keys, around)
 
 
 class _SideReader:
@@ -293,17 +294,17 @@ class _SideReader:
         marks = quotes.reshape(count, per_line)
         spans = [(marks[:, key + 2] + 1, marks[:, key + 3]) for key in range(0, per_line, 4)]
         ends = spans[-1][1]
-        stretches = [
-            *((spans[key][1], spans[key + 1][0], piece) for key, piece in enumerate(self._inner)),
-            (ends[:-1], spans[0][0][1:], self._between),
-        ]
+        # What follows a text has as many quotation marks as every line has there. Where its bytes
+        # are the wanted ones, the next text begins right behind them.
+        gaps = [*((spans[key][1], piece) for key, piece in enumerate(self._inner))]
+        gaps.append((ends[:-1], self._between))
         head, tail = self._line.around[0], self._line.around[-1] + b"\n"
         is_plain = data.startswith(head) and int(spans[0][0][0]) == len(head)
         is_plain = is_plain and data[int(ends[-1]) :] == tail
         longest = int(np.diff(ends, prepend=-len(tail)).max())
         if not is_plain or longest > self._line_bytes:
             return None
-        return spans if all(bool(block.are(*stretch).all()) for stretch in stretches) else None
+        return spans if all(bool(block.follow(*gap).all()) for gap in gaps) else None
 
     def side(self) -> PlainSide:
         """Return all blocks as one."""
@@ -327,25 +328,21 @@ class LineBytes:
         self.data, self._padded = data, data + bytes(PADDING)
         self.signs: Bytes = np.frombuffer(data, dtype=np.uint8)
         # The eight bytes from each place on as a number, to compare eight at a time.
-        self.words: Words = np.ndarray(len(data), "<u8", buffer=self._padded, strides=(1,))
+        size = len(data) + MAX_GAP
+        self.words: Words = np.ndarray(size, "<u8", buffer=self._padded, strides=(1,))
 
     def stretches(self, starts: Places, size: int) -> npt.NDArray[np.void]:
         """Return the bytes from each start on; there are fewer than ``PADDING``."""
         found = np.ndarray(len(self.data), dtype=f"V{size}", buffer=self._padded, strides=(1,))
         return found[starts]
 
-    def are(self, starts: Places, ends: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
-        """Tell where the bytes between are the wanted ones."""
-        alike: npt.NDArray[np.bool_] = ends - starts == len(wanted)
-        if self.stretches(starts, len(wanted)).tobytes() != wanted * starts.size:
-            rows = np.flatnonzero(alike)
-            alike[rows] = same(self.words, starts[rows], wanted)
-        return alike
-
-    @cached_property
-    def _has_key_block(self) -> bool:
-        # Backwards, because that takes half the time.
-        return self.data.rfind(b"-----BEGIN") >= 0
+    def follow(self, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
+        """Tell where the wanted bytes follow; there are fewer than ``MAX_GAP``."""
+        if _repeated(wanted, starts.size.bit_length()).startswith(
+            self.stretches(starts, len(wanted)).view(np.uint8).data
+        ):
+            return np.ones(starts.size, dtype=np.bool_)
+        return same(self.words, starts, wanted)
 
     def text(self, span: Span, row: int) -> bytes:
         return self.data[int(span[0][row]) : int(span[1][row])]
@@ -364,14 +361,14 @@ class LineBytes:
         """Tell which reasons may be too long or contain personal data; never misses any."""
         sizes = span[1] - span[0]
         is_doubtful: npt.NDArray[np.bool_] = sizes > min(reason_max, PADDING - 1)
-        longest = PADDING
-        # Reasons of about the same length together: each takes as many bytes as the longest.
-        while longest > 1:
-            rows = np.flatnonzero((sizes < longest) & (sizes >= longest // 4) & ~is_doubtful)
-            longest //= 4
-            if not rows.size:
-                continue
-            rows = rows[self._with_runs(span[0][rows], int(sizes[rows].max()) + 1)]
+        left = np.flatnonzero((sizes > 0) & ~is_doubtful)
+        while left.size:
+            # Reasons of about the same length together: each takes as many bytes as the longest.
+            some_sizes = sizes[left]
+            width = int(some_sizes.max()) + 1
+            is_near = some_sizes >= width // 4
+            rows, left = (left, left[:0]) if is_near.all() else (left[is_near], left[~is_near])
+            rows = rows[self._with_runs(span[0][rows], width)]
             some = [self.text(span, row) for row in rows.tolist()]
             if suspicious_bytes(b"\n".join(some)):
                 is_doubtful[rows[[suspicious_bytes(text) for text in some]]] = True
@@ -382,8 +379,6 @@ class LineBytes:
 
         What follows a text is looked at as well: its quotation mark ends every run.
         """
-        if self._has_key_block:
-            return np.arange(starts.size)
         signs = self.stretches(starts, width).view(np.uint8)
         in_number = signs - np.uint8(40) < 18
         in_number &= signs != _COMMA
@@ -391,10 +386,19 @@ class LineBytes:
         runs = _runs(in_number, _DIGIT_RUN)
         runs &= (signs - np.uint8(48) < 10)[: runs.size]
         in_key = signs - np.uint8(45) < 83
-        found = [np.flatnonzero(runs), np.flatnonzero(_runs(in_key, _WORD_RUN))]
+        found = [
+            np.flatnonzero(runs),
+            np.flatnonzero(_runs(in_key, _WORD_RUN)),
+            np.flatnonzero(_runs(signs == _DASH, _DASH_RUN)),
+        ]
         if b"@" in self.data:
             found.append(np.flatnonzero(signs == _AT))
         return np.unique(np.concatenate(found) // width)
+
+
+@lru_cache(maxsize=64)
+def _repeated(text: bytes, bits: int) -> bytes:
+    return text * (1 << bits)
 
 
 def _runs(flags: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:

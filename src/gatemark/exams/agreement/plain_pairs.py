@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from gatemark.exams.agreement.plain_files import (
     MASKS,
+    MAX_GAP,
     MAX_ID_BYTES,
-    PADDING,
     LineBytes,
     Places,
     Span,
@@ -51,7 +51,7 @@ class _LineForm(NamedTuple):
     """How lines are written: the bytes around the texts, and which text is what.
 
     ``texts`` has the place of each text among the strings of a line, ``gaps`` what stands before
-    each text and after the last. The other fields are places in ``texts``.
+    each text and after the last, line break included. The other fields are places in ``texts``.
     """
 
     string_count: int
@@ -197,11 +197,11 @@ class PairColumns:
             for place in form.texts:
                 mark = first + 2 * place
                 spans.append((block.quotes[mark] + 1, block.quotes[mark + 1]))
-        before = [starts, *(span[1] for span in spans)]
-        after = [*(span[0] for span in spans), ends]
+        # A gap has as many quotation marks as the form has there, and one line break at the end. So
+        # where its bytes are the wanted ones, the next text begins right behind them.
         alike = np.ones(chosen.size, dtype=np.bool_)
-        for start, end, gap in zip(before, after, form.gaps, strict=True):
-            alike &= block.are(start, end, gap)
+        for start, gap in zip((starts, *(span[1] for span in spans)), form.gaps, strict=True):
+            alike &= block.follow(start, gap)
         if not alike.all():
             chosen = chosen[alike]
             spans = [(starts[alike], ends[alike]) for starts, ends in spans]
@@ -237,11 +237,14 @@ class PairColumns:
                 if not left.size:
                     break
             is_odd[left] = True
-        if names.dtype.itemsize > rows.names.dtype.itemsize:
-            rows.names = rows.names.astype(names.dtype)
-        rows.names[chosen] = names
-        rows.codes[chosen] = codes
-        rows.is_odd[chosen] = is_odd
+        if chosen.size == rows.codes.size:
+            rows.names, rows.codes, rows.is_odd = names, codes, is_odd
+        else:
+            if names.dtype.itemsize > rows.names.dtype.itemsize:
+                rows.names = rows.names.astype(names.dtype)
+            rows.names[chosen] = names
+            rows.codes[chosen] = codes
+            rows.is_odd[chosen] = is_odd
         if len(reasons) == 2:
             rows.add_reasons(~is_odd, reasons[0], reasons[1])
 
@@ -285,8 +288,9 @@ class _Rows:
 
     def add_reasons(self, chosen: npt.NDArray[np.bool_], first: Span, second: Span) -> None:
         """Note the reasons of lines that are not odd; those of odd lines are counted as records."""
-        one = first[0][chosen], first[1][chosen]
-        self._reasons.append((one, (second[0][chosen], second[1][chosen])))
+        if not chosen.all():
+            first, second = ((starts[chosen], ends[chosen]) for starts, ends in (first, second))
+        self._reasons.append((first, second))
 
     def copied_count(self, exam: RowExam) -> int:
         block, total = self._block, 0
@@ -341,8 +345,8 @@ def _form_of(line: bytes) -> _LineForm | None:
             gaps.append(gap + b'"')
             gap = b'"' + rest
             marked += b'"%d"' % places.index(place) + rest
-    gaps.append(gap)
-    if max(map(len, gaps)) >= PADDING:
+    gaps.append(gap + b"\n")
+    if max(map(len, gaps)) >= MAX_GAP:
         return None
     try:
         record = msgspec.json.decode(marked, type=dict[str, object])

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -115,6 +116,17 @@ _ROW: Final = sa.select(*EVENTS.c, PAYLOADS.c.data).select_from(
 _LAST: Final = _ROW.order_by(EVENTS.c.seq.desc()).limit(1)
 
 
+@cache
+def _page_of(*columns: str) -> sa.Select[Any]:
+    """Return the query for a page of later events, by columns; to build it takes as long as a run.
+
+    A slow reader of many pages holds no transaction open.
+    """
+    here = (EVENTS.c[name] == sa.bindparam(name) for name in columns)
+    later = _ROW.where(EVENTS.c.seq > sa.bindparam("after"), *here)
+    return later.order_by(EVENTS.c.seq).limit(EVENTS_PAGE)
+
+
 class SqlEvents:
     """The events of a store in a database."""
 
@@ -184,13 +196,9 @@ class SqlEvents:
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
     ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
-        query = _ROW
-        if kind is not None:
-            query = query.where(EVENTS.c.kind == kind)
-        if subject is not None:
-            query = query.where(EVENTS.c.subject == subject)
-        for row in self._rows(query, after):
-            yield checked(row)
+        given = {"kind": kind, "subject": subject}
+        wanted = {name: value for name, value in given.items() if value is not None}
+        return map(checked, self._rows(after, wanted))
 
     def payload(self, digest: str) -> Mapping[str, object] | None:
         query = _ROW.where(EVENTS.c.payload_digest == raw_digest(digest)).limit(1)
@@ -201,16 +209,22 @@ class SqlEvents:
         return checked(EventRow._make(found))[1]
 
     def rows(self, after: int = 0) -> Iterator[EventRow]:
-        return self._rows(_ROW, after)
+        return self._rows(after, {})
 
     def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
         with self._database.reading() as connection:
             found = connection.execute(_ROW.where(EVENTS.c.seq.in_(numbers))).all()
         return {row.seq: EventRow._make(row) for row in found}
 
-    def _rows(self, query: sa.Select[Any], after: int) -> Iterator[EventRow]:
-        later = query.where(EVENTS.c.seq > after)
-        return map(EventRow._make, self._database.pages(later, EVENTS.c.seq, EVENTS_PAGE))
+    def _rows(self, after: int, wanted: Mapping[str, str]) -> Iterator[EventRow]:
+        query = _page_of(*wanted)
+        while True:
+            with self._database.reading() as connection:
+                page = connection.execute(query, {"after": after, **wanted}).all()
+            yield from map(EventRow._make, page)
+            if len(page) < EVENTS_PAGE:
+                return
+            after = page[-1].seq
 
     def nodes(self) -> Iterator[tuple[int, bytes]]:
         query = sa.select(NODES.c.number, NODES.c.hash)
