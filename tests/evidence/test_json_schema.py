@@ -8,14 +8,12 @@ import jsonschema
 import jsonschema_rs
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.diagnose import diagnose, record_problems
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.json_schema import form_document, schema_document
-from gatemark.evidence.shape import shape_of
+from gatemark.evidence.shape import Shape, shape_of
 from gatemark.testing.schemas import check_schema
 
 SCHEMAS = list(schemas())
@@ -35,8 +33,8 @@ def test_every_document_is_draft_2020_12(schema: RecordSchema) -> None:
     assert document["$schema"].endswith("2020-12/schema")
 
 
-MUTANTS = st.sampled_from(
-    [None, 0, -1, 1.5, 12.0, True, "", "x", "a\tb", [], ["x"], [1], {}, {"x": 1}, 2**70, "VALID"]
+MUTANTS = (
+    *(None, 0, -1, 1.5, 12.0, True, "", "x", "a\tb", [], ["x"], [1], {}, {"x": 1}, 2**70, "VALID"),
 )
 
 
@@ -71,24 +69,26 @@ def validator_of(record_type: type, identity: str) -> Any:
 
 
 @pytest.mark.parametrize(("schema", "form"), FORMS, ids=lambda value: value.name)
-@given(data=st.data())
-@settings(deadline=None, max_examples=200)
 def test_the_document_and_the_types_agree_on_every_mutation(
-    schema: RecordSchema, form: Form, data: st.DataObject
+    schema: RecordSchema, form: Form
 ) -> None:
-    example = data.draw(st.sampled_from(form.good))
-    path = data.draw(st.sampled_from(paths_of(example)))
-    record = mutated(example, path, data.draw(MUTANTS | st.just(...) if path else MUTANTS))
-    line = json.dumps(record).encode()
-    by_document = validator_of(form.type, form.identity).is_valid(record)
     shape = shape_of(form) if schema.tag is None else shape_of(schema)
+    validator = validator_of(form.type, form.identity)
+    for example in form.good:
+        for path in paths_of(example):
+            for replacement in (*MUTANTS, ...) if path else MUTANTS:
+                record = mutated(example, path, replacement)
+                line = json.dumps(record)
+                by_types = fits(shape, form, line)
+                # JSON Schema knows no whole number that is too large, and takes 12.0 for one.
+                if not (form.rules or ".0" in line or str(2**70) in line):
+                    assert validator.is_valid(record) == by_types, line
+                assert bool(diagnose(line.encode(), form, max_depth=64)) != by_types, line
+
+
+def fits(shape: Shape, form: Form, line: str) -> bool:
     try:
-        typed = shape.decode(line)
-        by_types = type(typed) is form.type and not record_problems(typed, form)
+        typed = shape.decode(line.encode())
     except msgspec.ValidationError:
-        by_types = False
-    integral_float = ".0" in line.decode()
-    oversized = str(2**70) in line.decode()
-    if not (integral_float or oversized) and not form.rules:
-        assert by_document == by_types
-    assert bool(diagnose(line, form, max_depth=64)) != by_types
+        return False
+    return type(typed) is form.type and not record_problems(typed, form)

@@ -67,3 +67,25 @@ def test_flushed_text_must_have_been_said_in_its_window() -> None:
     assert rules(with_first("flushes", accumulated_ctu=1)) == {
         ("text_from_trace", "$.accumulated_ctu")
     }
+
+
+@pytest.mark.parametrize("variant", ["V0", "V1", "V2", "V4"])
+def test_a_log_whose_counts_were_fixed_after_a_cut_is_told_by_its_trace(variant: str) -> None:
+    """Attack: the last records are removed, and every count in the log is made to fit."""
+    log = log_of(TRACE, variant, run(TRACE, variant))
+    assert rules(log) == set()
+    if variant == "V1":
+        cut = msgspec.structs.replace(log, events=log.events[:-1])
+    else:
+        cut = msgspec.structs.replace(log, flushes=log.flushes[:-1], events=log.events[:-1])
+    assert ("covers_trace", "$") in rules(cut)
+    empty = msgspec.structs.replace(log, flushes=(), events=())
+    assert ("covers_trace", "$") in rules(empty)
+
+
+def test_text_between_two_windows_is_lost_and_blanks_are_not() -> None:
+    seqs = [seq for _, text, _, seq in TRACE.said() if text.strip()]
+    assert TRACE.outside([(0, TRACE.last_seq)]) == []
+    assert TRACE.outside([]) == seqs
+    assert TRACE.outside([(seqs[2], seqs[-1]), (0, seqs[0])]) == [seqs[1]]
+    assert TRACE.outside([(0, seqs[-1]), (seqs[1], seqs[2])]) == []

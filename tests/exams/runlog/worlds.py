@@ -96,6 +96,7 @@ class World:
             place.mkdir(parents=True)
         self.entries: list[dict[str, Any]] = []
         self.file_hashes: dict[str, str] = {}
+        self.last_seqs: dict[str, int] = {}
         for variant, gate in GATES.items():
             document = {"variant_id": variant, "components": {"token_gate": gate}}
             (self.configs / f"{variant}.yaml").write_text(json.dumps(document), encoding="utf-8")
@@ -117,6 +118,8 @@ class World:
         data = packed(records)
         (self.traces / names.trace_file_name(case_id)).write_bytes(data)
         self.file_hashes[case_id] = digest_bytes(data)
+        seqs = [one["seq"] for one in records if one["record_type"] == "stream_delta"]
+        self.last_seqs[case_id] = max(seqs, default=0)
         self.entries.append(
             {
                 "record_type": "trace_entry",
@@ -274,8 +277,11 @@ class World:
         return path
 
     def add_log(self, case_id: str, variant: str, texts: Sequence[str], **meta: Any) -> Path:
-        """A log in which each summary looks at the deltas of one turn of three."""
+        """A log in which each summary looks at the deltas of one turn of three, the last at all."""
         windows = [(1 + 5 * at, 3 + 5 * at) for at in range(len(texts))]
+        if windows:
+            start, end = windows[-1]
+            windows[-1] = start, max(end, self.last_seqs[case_id.removesuffix(".trace")])
         gate = [self.flush(case_id, variant, at, end) for at, (_, end) in enumerate(windows)]
         looks = [self.decision(case_id, variant, at, end) for at, (_, end) in enumerate(windows)]
         events = [

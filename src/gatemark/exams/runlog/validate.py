@@ -35,7 +35,7 @@ from gatemark.exams.runlog.traces.files import (
     read_manifest,
     read_trace,
 )
-from gatemark.exams.runlog.traces.trace import Trace, moment_of
+from gatemark.exams.runlog.traces.trace import Trace, lost_text, moment_of
 
 
 def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -> Iterator[Remark]:
@@ -68,6 +68,8 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
         path = "$.timestamp_derivation.missing_t_emitted_ms_count"
         yield Remark(1, "timestamps_from_trace", path, message)
     yield from _flush_remarks(log, trace)
+    if (words := lost_text(log, trace)) is not None:
+        yield Remark(1, "covers_trace", "$", words)
 
 
 def _window_remarks(line: int, record: VersionedRecord, last_seq: int) -> Iterator[Remark]:

@@ -163,6 +163,18 @@ def test_a_log_that_was_cut_off_cannot_improve_the_metrics(world: World, metrics
     assert counted.code == 3, counted.err
 
 
+@pytest.mark.parametrize(("variant", "kind"), [("V0", "flush"), ("V1", "summary")])
+def test_a_log_that_was_cut_off_with_all_its_counts_fixed_is_refused(
+    variant: str, kind: str, world: World, metrics: Metrics
+) -> None:
+    """Attack: the last turn is missing from the log, and nothing in the log says so."""
+    world.last_seqs["case-1"] = 0
+    world.add_log("case-1", variant, ("Fever.",))
+    ran = metrics(world, "--judged", variant, "--gate", "m5_unsupported_global_rate=0.9")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"3 pieces of text, from seq 6 to 8, are in no {kind}" in ran.err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -370,6 +382,7 @@ def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
         world.add_log(f"case-{at}", "V1", ("Fever.",), compat="source")
     records = [
         world.meta("case-0", "V0"),
+        world.flush("case-0", "V0", 0, 8),
         world.decision("case-0", "V0", 0, 3),
         world.event("case-0", "V0", 0, "Fever.", (3, 1)),
     ]

@@ -27,7 +27,7 @@ from gatemark.exams.runlog.records.names import plain_case_id
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import ReadTrace, read_run_log, read_trace
-from gatemark.exams.runlog.traces.trace import Trace, TraceText
+from gatemark.exams.runlog.traces.trace import Trace, TraceText, lost_text
 
 
 class TracedCase:
@@ -193,6 +193,8 @@ def _log_problems(
         elif stated != found:
             yield f"{name} is {stated}, {where} says {found}"
     yield from _windows_outside(log, trace.trace.last_seq)
+    if (words := lost_text(log, trace.trace)) is not None:
+        yield words
 
 
 def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:

@@ -32,6 +32,7 @@ from gatemark.exams.runlog.records.run import (
     SEMANTIC_FIELDS,
     SUMMARY_LIMITS,
     BufferDecision,
+    RunLog,
     RunMeta,
     TokengateFlush,
     TriggerPolicy,
@@ -260,6 +261,28 @@ def policy_of(meta: VersionedRecord) -> str | None:
     """Return the trigger policy of a log; None if it neither says nor implies one."""
     stated = meta.trigger_policy
     return SOURCE_VARIANTS.get(meta.variant_id) or (stated if isinstance(stated, str) else None)
+
+
+_ends: Final = attrgetter("start_seq", "end_seq")
+
+
+def covering_windows(log: RunLog) -> list[tuple[int, int]] | None:
+    """Return the windows that together have all content of the trace; None if none need to.
+
+    The token gate flushes all text, and without it a summary is made of every turn. A policy
+    without either may leave text at the end that no decision saw.
+    """
+    kinds, trigger = _POLICIES.get(policy_of(log.meta) or "", (frozenset(), ""))
+    records: Sequence[VersionedRecord] = ()
+    if _FLUSH in kinds:
+        records = log.flushes
+    elif trigger == "turn_end":
+        records = log.events
+    else:
+        return None
+    # Older logs may lack the ends of a window, whatever the type says.
+    windows = [ends for ends in map(_ends, records) if all(isinstance(seq, int) for seq in ends)]
+    return windows if len(windows) == len(records) else None
 
 
 def cut_off(

@@ -10,14 +10,15 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Final, Literal
 
 from msgspec import UNSET, Struct
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.records.run import Compat, RunLog
+from gatemark.exams.runlog.records.run_rules import covering_windows
 from gatemark.exams.runlog.records.text_span import Piece, TextSpan, stretches
 from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
@@ -92,6 +93,18 @@ class Trace(Struct, frozen=True, dict=True):
         found = (part for part in self.parts if isinstance(part, TextSpan))
         return chain.from_iterable(_said_in(stretch, content) for stretch in found)
 
+    def outside(self, windows: Iterable[tuple[int, int]]) -> list[int]:
+        """Return the ``seq`` of every piece of content that no window has; blanks do not count."""
+        ends = sorted(windows)
+        starts = [start for start, _ in ends]
+        furthest = list(accumulate((end for _, end in ends), max))
+        found = []
+        for _, text, _, seq in self.said():
+            place = bisect_right(starts, seq)
+            if (not place or furthest[place - 1] < seq) and text.strip():
+                found.append(seq)
+        return found
+
 
 def _records(parts: Iterable[TextSpan | TurnBoundary]) -> Iterator[StreamDelta | TurnBoundary]:
     for part in parts:
@@ -109,6 +122,19 @@ def _said_in(stretch: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
         for turn_id, piece in zip(stretch.turn_ids, stretch.pieces(), strict=True)
         if turn_id in content and piece[1]
     ]
+
+
+def lost_text(log: RunLog, trace: Trace) -> str | None:
+    """Return what a log lacks of its trace; None if its windows have all content."""
+    windows = covering_windows(log)
+    lost = [] if windows is None else trace.outside(windows)
+    if not lost:
+        return None
+    kind = "flush" if log.flushes else "summary"
+    return (
+        f"the log is incomplete: {len(lost)} pieces of text, from seq {lost[0]} to {lost[-1]}, "
+        f"are in no {kind}"
+    )
 
 
 def moment_of(record: StreamDelta | TurnBoundary) -> int:
