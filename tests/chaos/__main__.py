@@ -18,7 +18,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from tests.chaos.bombs import BOMBS, HOLE, NO_CONTENT
-from tests.chaos.file_options import copied, prepare, readings, run_in
+from tests.chaos.file_options import Reading, copied, prepare, readings, run_in
 from tests.chaos.guarded import Ended, guarded, guarded_each
 from tests.chaos.hand_attacks import Outcome, cut_journal, on_files, on_rows, rolled_back
 from tests.chaos.killed_runs import command_of, finish, furnish_run, record, shoot_run
@@ -245,13 +245,16 @@ def bombed(folder: Path, bombs: Iterable[str], commands: Sequence[Seed], seconds
     return count
 
 
-def bombed_files(folder: Path, bombs: Iterable[str], seconds: int, some: int = 0) -> Count:
-    """Put each bomb in the place of each file that a command was seen to read (or of some)."""
+def bombed_files(
+    folder: Path, seen: Iterable[Reading], bombs: Iterable[str], seconds: int, some: int = 0
+) -> Count:
+    """Put each bomb in the place of each file that a command was seen to read (or of some).
+
+    The scene of the readings is in ``kept`` in the folder.
+    """
     count = Count("bombs, read files")
     kept, place, made = folder / "kept", folder / "one", folder / "bomb"
-    kept.mkdir()
-    names = prepare(kept)
-    found = [(one.words, file) for one in readings(kept, names) for file in one.files]
+    found = [(one.words, file) for one in seen for file in one.files]
     for bomb in bombs:
         BOMBS[bomb](made)
         for words, file in random.Random(bomb).sample(found, some or len(found)):
@@ -265,8 +268,6 @@ def bombed_files(folder: Path, bombs: Iterable[str], seconds: int, some: int = 0
                 count.found.append(f"{bomb} as {file} was taken: {' '.join(words)}")
             shutil.rmtree(place)
         made.unlink()
-    os.chdir(folder)
-    shutil.rmtree(kept)
     return count
 
 
@@ -339,7 +340,10 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     names = list(BOMBS)[:2] if chosen.short else list(BOMBS)
     yield bombed(folder, names, list(seeds()), chosen.seconds)
     some = 20 if chosen.short else 0
-    yield bombed_files(folder, (*OF_FILES, HOLE), chosen.seconds, some)
+    (folder / "kept").mkdir()
+    seen = list(readings(folder / "kept", prepare(folder / "kept")))
+    yield bombed_files(folder, seen, (*OF_FILES, HOLE), chosen.seconds, some)
+    os.chdir(folder)
     # A tenth of the files again, as values in stores.
     yield fuzzed_stores(folder, max(20, chosen.inputs // 10), chosen.seed, chosen.seconds)
     yield raced(folder, 1 if chosen.short else 50, 12 if chosen.short else 60)

@@ -92,6 +92,8 @@ version: '5'
 rules: [{id: r, applies_to: {name: w}, numbers_from_sources: true}]
 """
 
+GRID = {"min_words": [40], "max_words": [100], "silence_ms": [1000], "max_wait_ms": [5000]}
+
 READINGS: tuple[str, ...] = (
     "validate said.jsonl --schema schema.json",
     "import log.json -o out.jsonl",
@@ -335,6 +337,8 @@ def scene(folder: Path) -> None:
     plan(folder, None)
     exams = Path(package_file).parent / "exams"
     shutil.copytree(exams / "runlog" / "replay" / "defaults", folder / "configs")
+    # One policy is read as hundreds are.
+    (folder / "configs" / "calibration.yaml").write_text(json.dumps({"grid": GRID}))
     shutil.copytree(exams / "advisory" / "fixtures" / "npu_advisory_eval_v1", folder / "fixtures")
     (folder / "packs").mkdir()
     (folder / "packs" / "pack.yaml").write_bytes((folder / "pack.yaml").read_bytes())

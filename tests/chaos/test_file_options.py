@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 from tests.chaos.__main__ import OF_FILES, bombed_files
-from tests.chaos.file_options import NOT_AT_ONCE, prepare, readings, unread
+from tests.chaos.file_options import NOT_AT_ONCE, Reading, prepare, readings, unread
 
 
 def test_every_parameter_that_names_a_file_is_in_a_reading() -> None:
     assert not unread(), "add a good command line to READINGS in tests/chaos/file_options.py"
 
 
-@pytest.mark.slow
-def test_every_reading_reads_what_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    kept = tmp_path / "kept"
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Reading]]:
+    kept = tmp_path_factory.mktemp("scene") / "kept"
     kept.mkdir()
-    names = prepare(kept)
+    with contextlib.chdir(kept):
+        return kept, list(readings(kept, prepare(kept)))
+
+
+@pytest.mark.slow
+def test_every_reading_reads_what_it_names(scene: tuple[Path, list[Reading]]) -> None:
+    kept, seen = scene
     missed = {
         (" ".join(one.words[:2]), file)
-        for one in readings(kept, names)
+        for one in seen
         for file in (word.rpartition("=")[2].removeprefix("recorded:") for word in one.words)
         if (kept / file).is_file() and file not in one.files
     }
@@ -29,7 +35,7 @@ def test_every_reading_reads_what_it_names(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_some_bombs_in_place_of_read_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    count = bombed_files(tmp_path, OF_FILES, 30, some=15)
+def test_some_bombs_in_place_of_read_files(scene: tuple[Path, list[Reading]]) -> None:
+    kept, seen = scene
+    count = bombed_files(kept.parent, seen, OF_FILES, 30, some=15)
     assert (count.tried, count.found) == (15 * len(OF_FILES), [])
