@@ -65,7 +65,7 @@ def copy(tmp_path: Path) -> Path:
     """A copy of the package, its tests and the makers of its pages."""
     copy_package(tmp_path / "src")
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
-    for folder in ("tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
+    for folder in ("tests/docs", "tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for name in ("conftest.py", "postgres_server.py", "made_once.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
