@@ -10,7 +10,7 @@ import msgspec
 from gatemark.attribution.decision import DecisionJudgement
 from gatemark.attribution.journey import AttributeRequest, attribute
 from gatemark.attribution.views import html, text
-from gatemark.cli.options import OptionGroup, actor_option, store_option
+from gatemark.cli.options import OptionGroup, StrictCommand, actor_option, store_option
 from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode, UsageError
@@ -54,7 +54,7 @@ judgement_options = OptionGroup(
 )
 
 
-@click.command("attribute")
+@click.command("attribute", cls=StrictCommand)
 @click.argument("decision")
 @click.option(
     "--id",

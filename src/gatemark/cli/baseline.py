@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from gatemark.cli.options import actor_option, json_option, store_option
+from gatemark.cli.options import StrictCommand, StrictGroup, actor_option, json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import UsageError
 from gatemark.packs.baselines import NamedBaseline, baselines, bless, set_baseline
 from gatemark.workspace import Workspace
 
 
-@click.group("baseline")
+@click.group("baseline", cls=StrictGroup)
 def baseline_command() -> None:
     """Name the sealed results that candidates are compared with."""
 
@@ -83,7 +83,7 @@ def _lines(found: Sequence[NamedBaseline]) -> Iterator[str]:
         )
 
 
-@click.command("bless")
+@click.command("bless", cls=StrictCommand)
 @click.argument("reference", metavar="RESULT")
 @click.option("--reason", required=True, metavar="TEXT", help="Reason; recorded in the ledger.")
 @actor_option

@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options
-from gatemark.cli.options import FiniteRange, max_errors_option
+from gatemark.cli.options import FiniteRange, StrictGroup, max_errors_option
 from gatemark.cli.screen import say, show
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.calibration.refit import (
@@ -24,7 +24,7 @@ from gatemark.statistics.confidence.recalibration import Kind
 from gatemark.workspace import Workspace
 
 
-@click.group("calibration")
+@click.group("calibration", cls=StrictGroup)
 def calibration_command() -> None:
     """Recalibrate stated confidences, as a new version for the gate to judge."""
 

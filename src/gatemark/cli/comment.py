@@ -6,13 +6,13 @@ import os
 
 import click
 
-from gatemark.cli.options import store_option
+from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.results import find_result
 from gatemark.cli.screen import put, say
 from gatemark.report.comment import marker, render_comment
 
 
-@click.command("comment")
+@click.command("comment", cls=StrictCommand)
 @click.argument("reference", metavar="RESULT")
 @click.option(
     "--key",

@@ -9,6 +9,7 @@ from gatemark.cli.options import (
     FiniteRange,
     ForeignLog,
     OptionGroup,
+    StrictCommand,
     actor_option,
     foreign_log_options,
     max_errors_option,
@@ -57,7 +58,7 @@ settings_options = OptionGroup(
 )
 
 
-@click.command("compare")
+@click.command("compare", cls=StrictCommand)
 @click.argument("base")
 @click.argument("cand")
 @click.option(

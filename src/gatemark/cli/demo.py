@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from gatemark.cli.options import StrictCommand
 from gatemark.cli.screen import say, wants_color
 from gatemark.core.errors import ExitCode
 from gatemark.demo.drift import demo_drift
@@ -21,7 +22,7 @@ from gatemark.workspace import Workspace
 BEGIN: Final = timedelta(days=40)
 
 
-@click.command("demo")
+@click.command("demo", cls=StrictCommand)
 @click.argument("folder", required=False, default="gatemark-demo")
 def demo_command(folder: str) -> int:
     """Walk through the gate on bundled synthetic data.

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from gatemark import __version__
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictCommand, json_option, store_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode, GatemarkError
 from gatemark.workspace import Workspace
@@ -54,7 +54,7 @@ class Checkup(msgspec.Struct, frozen=True):
     parts: tuple[CheckedPart, ...]
 
 
-@click.command("doctor")
+@click.command("doctor", cls=StrictCommand)
 @store_option
 @json_option
 def doctor_command(store: str, json: bool) -> int:

@@ -12,6 +12,7 @@ from gatemark.attribution.import_decisions import DecisionsImported, import_deci
 from gatemark.cli.options import (
     ForeignLog,
     OptionGroup,
+    StrictCommand,
     foreign_log_options,
     json_option,
     max_errors_option,
@@ -52,7 +53,7 @@ preparation_options = OptionGroup(
 )
 
 
-@click.command("import")
+@click.command("import", cls=StrictCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--arm",

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from gatemark.ci.workflows import CI_SERVICES, CiService, write_workflow
+from gatemark.cli.options import StrictCommand
 from gatemark.cli.screen import say
 from gatemark.packs.init import FAULTY_FILE, SOUND_LINE, write_starter
 
 
-@click.command("init")
+@click.command("init", cls=StrictCommand)
 @click.argument("folder", required=False, default=".")
 @click.option(
     "--ci",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictCommand, json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.packs.lint.journey import lint_pack
@@ -14,7 +14,7 @@ from gatemark.packs.lint.report import LintReport
 from gatemark.workspace import Workspace
 
 
-@click.command("lint")
+@click.command("lint", cls=StrictCommand)
 @click.argument("pack")
 @click.option(
     "--discordance",

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 import click
 import msgspec
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import say, show
 from gatemark.packs.option_list import PluginOptions, describe_scorers, describe_targets
 from gatemark.packs.option_list import foreign_plugins as found_plugins
 
 
-@click.command("scorers")
+@click.command("scorers", cls=StrictCommand)
 @click.argument("name", required=False)
 @json_option
 def scorers_command(name: str | None, json: bool) -> None:
@@ -27,7 +27,7 @@ def scorers_command(name: str | None, json: bool) -> None:
     show(describe_scorers(name), _lines, json=json)
 
 
-@click.command("targets")
+@click.command("targets", cls=StrictCommand)
 @json_option
 def targets_command(json: bool) -> None:
     """List what a target in a pack can be, with its options.
@@ -39,7 +39,7 @@ def targets_command(json: bool) -> None:
     show(describe_targets(), _lines, json=json)
 
 
-@click.command("plugins")
+@click.command("plugins", cls=StrictCommand)
 @json_option
 def plugins_command(json: bool) -> None:
     """List the installed plugins of other distributions.

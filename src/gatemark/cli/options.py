@@ -69,6 +69,29 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class StrictCommand(click.Command):
+    """A command that refuses an option given twice, unless the option may be repeated.
+
+    Click takes the last one: the evidence that the others name would be left out without a word.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        for option in given:
+            if not isinstance(option, click.Option) or option.multiple or option.count:
+                continue
+            if not option.is_flag and given.count(option) > 1:
+                name = max(option.opts, key=len)
+                raise click.UsageError(f"{name} was given more than once; give it once.", ctx)
+        return super().parse_args(ctx, args)
+
+
+class StrictGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = StrictCommand
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G")
 P = ParamSpec("P")

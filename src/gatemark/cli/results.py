@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.options import StrictCommand, json_option, output_option, store_option
 from gatemark.cli.screen import say, show, wants_color
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
@@ -21,7 +21,7 @@ from gatemark.workspace import Workspace
 MAX_RESULT_BYTES: Final = 256 * 1024 * 1024
 
 
-@click.command("list")
+@click.command("list", cls=StrictCommand)
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -50,7 +50,7 @@ def _lines(lines: Sequence[ResultLine]) -> Iterator[str]:
         yield f"{line.seq:>5}  {moment}  {line.verdict:<12}  {line.id[7:19]}  {line.title}"
 
 
-@click.command("show")
+@click.command("show", cls=StrictCommand)
 @click.argument("reference", metavar="RESULT")
 @store_option
 @json_option
@@ -72,7 +72,7 @@ def show_command(reference: str, store: str, json: bool) -> None:
     )
 
 
-@click.command("report")
+@click.command("report", cls=StrictCommand)
 @click.argument("reference", metavar="RESULT")
 @click.option(
     "--sarif",

@@ -15,6 +15,7 @@ import click
 from gatemark.cli.options import (
     MomentParam,
     OptionGroup,
+    StrictCommand,
     actor_option,
     engine_option,
     read_waivers,
@@ -147,7 +148,7 @@ waiver_options = OptionGroup(
 )
 
 
-@click.command("run")
+@click.command("run", cls=StrictCommand)
 @click.argument("pack")
 @click.option("--candidate", metavar="SAMPLES", help="Recorded samples to judge as the candidate.")
 @click.option(
@@ -299,7 +300,7 @@ def _show_matrix(reports: Reports, ran: MatrixRun) -> int:
     return EXIT_BY_OUTCOME[report.verdict]
 
 
-@click.command("gate")
+@click.command("gate", cls=StrictCommand)
 @click.argument("reference", metavar="RESULT")
 @click.option("--pack", required=True, help="Pack to judge by.")
 @waiver_options

@@ -13,7 +13,7 @@ from functools import partial
 import click
 
 from gatemark.cli.lifecycle.options import anchor
-from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
+from gatemark.cli.options import OptionGroup, StrictGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ConflictError
 from gatemark.drift.alerts import queue_failed_run, queue_overdue, read_alert_plan, send_pending
@@ -47,7 +47,7 @@ alerts_option = click.option(
 )
 
 
-@click.group("schedule")
+@click.group("schedule", cls=StrictGroup)
 def schedule_command() -> None:
     """Run evaluations when they are due, each by exactly one worker."""
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import print_json, say, show
 from gatemark.packs.documents import broken_plugins, describe_schemas, json_schema
 
 
-@click.command("schema")
+@click.command("schema", cls=StrictCommand)
 @click.argument("name", required=False)
 @json_option
 def schema_command(name: str | None, json: bool) -> None:

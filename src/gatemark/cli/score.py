@@ -14,6 +14,7 @@ from msgspec import NODEFAULT, Meta
 
 from gatemark.cli.options import (
     FiniteRange,
+    StrictCommand,
     actor_option,
     document_option,
     engine_option,
@@ -218,7 +219,7 @@ def score_command_of(verb: ScoreVerb) -> click.Command:
     for decorator in reversed([*_decorators(verb)]):
         function = decorator(function)
     text = f"{verb.summary}\n\n{verb.help}".strip()
-    return click.command(verb.name, help=text)(function)
+    return click.command(verb.name, cls=StrictCommand, help=text)(function)
 
 
 def _decorators(verb: ScoreVerb) -> list[Decorator]:

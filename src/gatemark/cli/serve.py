@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import click
 
-from gatemark.cli.options import OptionGroup, store_option
+from gatemark.cli.options import OptionGroup, StrictCommand, store_option
 from gatemark.cli.screen import say
 from gatemark.core.errors import UsageError, not_installed
 from gatemark.web.settings import ServerSettings
@@ -64,7 +64,7 @@ settings_options = OptionGroup(
 )
 
 
-@click.command("serve")
+@click.command("serve", cls=StrictCommand)
 @settings_options
 @click.option(
     "--link",

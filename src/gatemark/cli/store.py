@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import running_count, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.integrity import upgrade_store
@@ -20,7 +20,7 @@ from gatemark.ledger.store import (
 from gatemark.workspace import Workspace
 
 
-@click.group("store")
+@click.group("store", cls=StrictGroup)
 def store_command() -> None:
     """Inspect, upgrade, back up and restore a store."""
 

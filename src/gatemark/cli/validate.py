@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import byte_progress, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.evidence.source import ReadingChoices
 from gatemark.evidence.validate import FileCheck, validate_files
 
 
-@click.command("validate")
+@click.command("validate", cls=StrictCommand)
 @click.argument("files", nargs=-1, required=True)
 @click.option(
     "--schema",

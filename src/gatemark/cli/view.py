@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from gatemark.cli.options import ForeignLog, foreign_log_options, store_option
+from gatemark.cli.options import ForeignLog, StrictCommand, foreign_log_options, store_option
 from gatemark.cli.results import MAX_RESULT_BYTES, find_result, result_in_file
 from gatemark.cli.screen import say
 from gatemark.core.errors import BadInputError, UsageError, not_installed
@@ -26,7 +26,7 @@ NEEDED: Final = ("altair", "jinja2", "vl_convert")
 FAMILY: Final = RESULT_FORMAT.partition("/")[0] + "/"
 
 
-@click.command("view")
+@click.command("view", cls=StrictCommand)
 @click.argument("subject", metavar="RESULT|FILE")
 @click.option("--arm", metavar="NAME|NUMBER", help="Experiment to read from a FILE with several.")
 @click.option(

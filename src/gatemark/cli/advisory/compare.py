@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.advisory.dry_run.compare_runs import (
@@ -24,7 +24,7 @@ policy_option = click.option(
 )
 
 
-@click.command("trend")
+@click.command("trend", cls=StrictCommand)
 @click.argument("folder")
 @policy_option
 @json_option
@@ -60,7 +60,7 @@ def _trend_lines(trend: RunTrend) -> Iterator[str]:
             )
 
 
-@click.command("diff")
+@click.command("diff", cls=StrictCommand)
 @click.argument("before")
 @click.argument("after")
 @policy_option

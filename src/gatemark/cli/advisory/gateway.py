@@ -8,13 +8,13 @@ from types import FrameType
 
 import click
 
-from gatemark.cli.options import busy_counter_option
+from gatemark.cli.options import StrictCommand, busy_counter_option
 from gatemark.cli.screen import say
 from gatemark.core.errors import ExitCode
 from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
 
 
-@click.command("gateway")
+@click.command("gateway", cls=StrictCommand)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

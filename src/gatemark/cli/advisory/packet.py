@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from gatemark.cli.options import store_option
+from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
@@ -14,7 +14,7 @@ from gatemark.exams.advisory.packet import lane_packet, packet_html, packet_mark
 from gatemark.workspace import Workspace
 
 
-@click.command("packet")
+@click.command("packet", cls=StrictCommand)
 @click.argument("lane")
 @click.option(
     "--result",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.advisory.dry_run.queue import ReviewQueue, review_queue
 from gatemark.report.outputs import write_text
 
 
-@click.command("queue")
+@click.command("queue", cls=StrictCommand)
 @click.argument("files", nargs=-1, required=True, metavar="DECISIONS…")
 @click.option(
     "--fixtures",

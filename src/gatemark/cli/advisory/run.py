@@ -14,6 +14,7 @@ import msgspec
 from gatemark.cli.options import (
     FiniteRange,
     OptionGroup,
+    StrictCommand,
     actor_option,
     busy_counter_option,
     json_option,
@@ -139,7 +140,7 @@ output_options = OptionGroup(
 )
 
 
-@click.command("run")
+@click.command("run", cls=StrictCommand)
 @choice_options
 @output_options
 def run_command(outputs: RunOutputs, choices: AdvisoryChoices) -> int:
@@ -163,7 +164,7 @@ def run_command(outputs: RunOutputs, choices: AdvisoryChoices) -> int:
     return _carry_out(choices, outputs)
 
 
-@click.command("shadow")
+@click.command("shadow", cls=StrictCommand)
 @shadow_options
 @output_options
 def shadow_command(outputs: RunOutputs, choices: AdvisoryChoices) -> int:
@@ -227,7 +228,7 @@ def _show_health(judged: DryRunOutcome, *, json: bool) -> int:
     return ExitCode.PASS if all(judged.services.values()) else ExitCode.FAIL
 
 
-@click.command("lint")
+@click.command("lint", cls=StrictCommand)
 @click.argument("fixtures", metavar="builtin|PATH")
 def lint_command(fixtures: str) -> int:
     """Check fixtures: nothing private, no duplicates, all as pinned.

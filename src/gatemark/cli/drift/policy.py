@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from gatemark.cli.drift.probe import policy_options
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import say, show
 from gatemark.drift.explain import Explained, explain
 from gatemark.drift.judging.policy import DriftPolicy
@@ -18,7 +18,7 @@ from gatemark.drift.policy_file import policy_text
 SEED = 20_260_301
 
 
-@click.command("policy")
+@click.command("policy", cls=StrictCommand)
 @policy_options
 @click.option(
     "--explain",

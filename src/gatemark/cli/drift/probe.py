@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
+from gatemark.cli.options import OptionGroup, StrictCommand, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.drift.alerts import read_alert_plan
@@ -48,7 +48,7 @@ policy_options = OptionGroup(
 )
 
 
-@click.command("probe")
+@click.command("probe", cls=StrictCommand)
 @policy_options
 @workspace_options
 @click.option("--alerts", metavar="FILE", help="Alert sinks (YAML).")
@@ -88,7 +88,7 @@ def probe_command(
     return _exit_code(found) if exit_code else ExitCode.PASS
 
 
-@click.command("status")
+@click.command("status", cls=StrictCommand)
 @policy_options
 @workspace_options
 @click.option(

@@ -7,7 +7,13 @@ from datetime import datetime
 
 import click
 
-from gatemark.cli.options import json_option, max_errors_option, now_option, store_option
+from gatemark.cli.options import (
+    StrictCommand,
+    json_option,
+    max_errors_option,
+    now_option,
+    store_option,
+)
 from gatemark.cli.screen import byte_progress, show
 from gatemark.drift.derive import DEFAULT_WINDOW, Derived, DeriveRequest, derive_points
 from gatemark.drift.push import push_points
@@ -15,7 +21,7 @@ from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
 
 
-@click.command("push")
+@click.command("push", cls=StrictCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--duplicate-key-check/--no-duplicate-key-check",
@@ -57,7 +63,7 @@ def push_command(
     show(pushed, lambda _: counts, json=json)
 
 
-@click.command("derive")
+@click.command("derive", cls=StrictCommand)
 @click.option("--results", is_flag=True, help="Count the sealed results of the store.")
 @click.option(
     "--run-log", "run_logs", multiple=True, metavar="FILE", help="Run log to count. Repeatable."

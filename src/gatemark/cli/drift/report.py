@@ -6,7 +6,7 @@ import click
 
 from gatemark import __version__
 from gatemark.cli.drift.probe import policy_options, workspace_options
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import optional_import, put, say, show
 from gatemark.core.canonical import json_file
 from gatemark.drift.close import CloseRequest, close_episode
@@ -21,7 +21,7 @@ from gatemark.schedule.journey import list_schedules, read_plan
 from gatemark.workspace import Workspace
 
 
-@click.command("report")
+@click.command("report", cls=StrictCommand)
 @click.argument("asset")
 @click.option(
     "-o",
@@ -57,7 +57,7 @@ def _page(view: DriftView) -> bytes:
     return render_drift(view)
 
 
-@click.command("metrics")
+@click.command("metrics", cls=StrictCommand)
 @click.option("-o", "--output", multiple=True, metavar="FILE", help="File to write (.prom).")
 @policy_options
 @workspace_options
@@ -83,7 +83,7 @@ def metrics_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[
         put(text)
 
 
-@click.command("events")
+@click.command("events", cls=StrictCommand)
 @click.option("-o", "--output", multiple=True, metavar="FILE", help="File to write (.jsonl).")
 @policy_options
 @workspace_options
@@ -105,7 +105,7 @@ def events_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[s
         put(data)
 
 
-@click.command("close")
+@click.command("close", cls=StrictCommand)
 @click.argument("episode")
 @click.option("--reason", required=True, help="Why this is normal now.")
 @click.option("--cite", metavar="RESULT", help="Fresh result; required to close a breach.")

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from gatemark.cli.ledger.keys import checkpoint, chosen_signer, keygen, rotate, signer_option
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictCommand, StrictGroup, json_option, store_option
 from gatemark.cli.screen import print_json, running_count, say, show
 from gatemark.core.errors import UsageError
 from gatemark.integrity import erase, verify
@@ -16,12 +16,12 @@ from gatemark.ledger.prove import check_proof, prove, prove_growth
 from gatemark.workspace import Workspace
 
 
-@click.group("ledger")
+@click.group("ledger", cls=StrictGroup)
 def ledger_command() -> None:
     """Verify, sign, export and list the ledger of a store."""
 
 
-@click.command("verify")
+@click.command("verify", cls=StrictCommand)
 @click.argument("folder", metavar="[EXPORT]", required=False)
 @click.option("--rescore", is_flag=True, help="Derive every result again from its evidence.")
 @click.option(
@@ -85,7 +85,7 @@ def verify_command(
     return report.exit_code
 
 
-@click.command("export")
+@click.command("export", cls=StrictCommand)
 @click.argument("folder", metavar="DIR")
 @click.option(
     "--signing-key", metavar="FILE", help="Private key of the ledger; required to export decisions."
@@ -112,7 +112,7 @@ def export_command(
     show(done, lambda done: f"{done.folder}: {words}", json=json)
 
 
-@click.command("prove")
+@click.command("prove", cls=StrictCommand)
 @click.argument("seq", type=click.IntRange(1), required=False)
 @click.option("--since", metavar="FILE", help="Checkpoint that the ledger must continue.")
 @click.option(
@@ -154,7 +154,7 @@ def prove_command(
         print_json(prove(workspace, seq, checkpoint))
 
 
-@click.command("erase")
+@click.command("erase", cls=StrictCommand)
 @click.argument("what", metavar="WHAT")
 @click.option("--reason", required=True, help="Reason; stays in the ledger.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed and change nothing.")
@@ -185,7 +185,7 @@ def erase_command(*, what: str, reason: str, dry_run: bool, store: str, json: bo
     show(report, lambda report: report.text, json=json)
 
 
-@click.command("log")
+@click.command("log", cls=StrictCommand)
 @click.option(
     "--after", type=click.IntRange(0), default=0, help="Number of the event to start after."
 )
@@ -221,7 +221,7 @@ def log_command(
         say(f"{event.seq:>6}  {moment}  {event.kind:<18}  {event.actor}  {subject}{erased}")
 
 
-@click.command("clock-back")
+@click.command("clock-back", cls=StrictCommand)
 @click.option("--reason", required=True, help="Reason; stays in the ledger.")
 @store_option
 def clock_back_command(reason: str, store: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictCommand, json_option, store_option
 from gatemark.cli.screen import print_json, put, say
 from gatemark.core.errors import UsageError
 from gatemark.ledger.keys import (
@@ -74,7 +74,7 @@ def chosen_signer(
     return signing_key if signer_command is None else command_signer(workspace, signer_command)
 
 
-@click.command("keygen")
+@click.command("keygen", cls=StrictCommand)
 @click.argument("file", metavar="FILE")
 @click.option("--name", help="Name of the key (default: the name of the ledger).")
 @passphrase_option
@@ -113,7 +113,7 @@ def keygen(
     _show(made, json=json, is_in_file=signer_command is None)
 
 
-@click.command("rotate")
+@click.command("rotate", cls=StrictCommand)
 @click.argument("file", metavar="FILE")
 @click.option("--signing-key", metavar="FILE", help="Current private key.")
 @signer_option
@@ -161,7 +161,7 @@ def rotate(
     _show(made, json=json, is_in_file=new_signer_command is None)
 
 
-@click.command("checkpoint")
+@click.command("checkpoint", cls=StrictCommand)
 @click.option("--signing-key", metavar="FILE", help="Private key of the ledger.")
 @signer_option
 @click.option(

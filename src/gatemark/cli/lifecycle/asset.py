@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
-from gatemark.cli.options import MOMENT, json_option, store_option
+from gatemark.cli.options import MOMENT, StrictGroup, json_option, store_option
 from gatemark.cli.screen import Outputs, optional_import, output_options, say, show
 from gatemark.core.canonical import json_file
 from gatemark.core.result import AssetKind
@@ -22,7 +22,7 @@ from gatemark.lifecycle.views.views import History, asset_card, asset_rows
 from gatemark.workspace import Workspace
 
 
-@click.group("asset")
+@click.group("asset", cls=StrictGroup)
 def asset_command() -> None:
     """Register versions, and show their stages and history."""
 

@@ -14,7 +14,7 @@ from gatemark.cli.lifecycle.options import (
     environment_option,
     show_acted,
 )
-from gatemark.cli.options import json_option, now_option, store_option
+from gatemark.cli.options import StrictGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.canary import CanaryState, canary_state, push_windows
@@ -23,7 +23,7 @@ from gatemark.lifecycle.routing import assign
 from gatemark.workspace import Workspace
 
 
-@click.group("canary")
+@click.group("canary", cls=StrictGroup)
 def canary_command() -> None:
     """Feed, judge and show running canaries."""
 

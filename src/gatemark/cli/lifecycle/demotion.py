@@ -12,6 +12,7 @@ from gatemark.cli.lifecycle.options import (
     dry_run_option,
     environment_option,
 )
+from gatemark.cli.options import StrictCommand
 from gatemark.cli.screen import say
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.commands import Demote, RollBack
@@ -44,7 +45,7 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
         say(f"live in {now.environment} now: {asset}@{now.primary.version}", err=True)
 
 
-@click.command("demote")
+@click.command("demote", cls=StrictCommand)
 @click.argument("asset", metavar="ASSET[@VERSION]")
 @click.option("--reason", required=True, help="Reason, recorded in the ledger.")
 @click.option(
@@ -99,7 +100,7 @@ def demote_command(
         _print_live(workspace, asset, environment)
 
 
-@click.command("rollback")
+@click.command("rollback", cls=StrictCommand)
 @click.argument("asset", metavar="ASSET[@VERSION]")
 @click.option(
     "--to",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.lifecycle.commands import AdoptPolicy
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
@@ -15,7 +15,7 @@ from gatemark.lifecycle.state_cache import read_state, unknown_asset
 from gatemark.workspace import Workspace
 
 
-@click.group("policy")
+@click.group("policy", cls=StrictGroup)
 def policy_command() -> None:
     """Show, check or adopt the release policy of a store."""
 

@@ -15,6 +15,7 @@ from gatemark.cli.lifecycle.options import (
     environment_option,
     expect_option,
 )
+from gatemark.cli.options import StrictCommand
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import Approve, Promote, ReviewGlass
@@ -29,7 +30,7 @@ def _stage(word: str) -> Stage:
     return "canary_1" if word == CANARY else cast("Stage", word)
 
 
-@click.command("promote")
+@click.command("promote", cls=StrictCommand)
 @click.argument("version", metavar="ASSET@VERSION")
 @click.option("--to", required=True, type=click.Choice(TARGETS), help="Stage to go to.")
 @cite_option
@@ -85,7 +86,7 @@ def promote_command(
         anchor(workspace)
 
 
-@click.command("approve")
+@click.command("approve", cls=StrictCommand)
 @click.argument("version", metavar="ASSET@VERSION")
 @click.option("--to", type=click.Choice(VOTED), help="Stage that the version may go to.")
 @cite_option

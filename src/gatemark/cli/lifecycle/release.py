@@ -15,6 +15,7 @@ from gatemark.cli.lifecycle.options import (
     dry_run_option,
     environment_option,
 )
+from gatemark.cli.options import StrictCommand
 from gatemark.cli.run import call_progress
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode, UsageError
@@ -26,7 +27,7 @@ from gatemark.packs.run import RunChoices, run_pack
 from gatemark.workspace import Workspace
 
 
-@click.command("release")
+@click.command("release", cls=StrictCommand)
 @click.argument("version", metavar="ASSET@VERSION")
 @click.option(
     "--approve", is_flag=True, help="Approve the next step that needs it, and take the step."

@@ -7,7 +7,7 @@ from typing import get_args
 import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act
@@ -18,7 +18,7 @@ from gatemark.workspace import Workspace
 ROLES = [role for role in get_args(Role) if role != "system"]
 
 
-@click.group("role")
+@click.group("role", cls=StrictGroup)
 def role_command() -> None:
     """Grant roles and list who holds which."""
 

@@ -8,13 +8,13 @@ import click
 
 from gatemark.attribution.routing_notes import NotedRoute, noted_route
 from gatemark.cli.lifecycle.options import environment_option
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictCommand, json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.workspace import Workspace
 
 
-@click.command("route")
+@click.command("route", cls=StrictCommand)
 @click.argument("asset")
 @environment_option
 @store_option

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
+from gatemark.cli.options import StrictGroup
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.shadow import push_pairs, read_pairs
 
 
-@click.group("shadow")
+@click.group("shadow", cls=StrictGroup)
 def shadow_command() -> None:
     """Measure a shadow beside the live version."""
 

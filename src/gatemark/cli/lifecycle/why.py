@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from gatemark.cli.lifecycle.options import environment_option
-from gatemark.cli.options import store_option
+from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.screen import Outputs, optional_import, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
@@ -18,7 +18,7 @@ from gatemark.lifecycle.views.why import why
 from gatemark.workspace import Workspace
 
 
-@click.command("why")
+@click.command("why", cls=StrictCommand)
 @click.argument("version", metavar="ASSET@VERSION")
 @environment_option
 @store_option

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from gatemark.cli.options import StrictGroup
 from gatemark.cli.overhead.run import run
 from gatemark.cli.overhead.verify import verify
 
 
-@click.group("overhead")
+@click.group("overhead", cls=StrictGroup)
 def overhead_command() -> None:
     """Run bare and guarded arms, and verify reports about them.
 

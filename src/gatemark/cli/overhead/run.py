@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.options import StrictCommand, json_option, output_option, store_option
 from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import count_progress, say
 from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
@@ -29,7 +29,7 @@ def policy_options(function: F) -> F:
     return function
 
 
-@click.command("run")
+@click.command("run", cls=StrictCommand)
 @click.argument("config")
 @click.option("--out", metavar="DIR", help="Folder for the arms, the costs and the report.")
 @policy_options

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from gatemark.cli.options import max_errors_option
+from gatemark.cli.options import StrictCommand, max_errors_option
 from gatemark.cli.screen import Outputs, output_options, wants_color
 from gatemark.core.canonical import json_file
 from gatemark.evidence.source import ReadingChoices
@@ -18,7 +18,7 @@ from gatemark.scorers.scorer import truncate
 from gatemark.workspace import Workspace
 
 
-@click.command("verify")
+@click.command("verify", cls=StrictCommand)
 @click.argument("report")
 @click.option("--bare", metavar="FILE", help="Windows of the arm without guards.")
 @click.option("--guarded", metavar="FILE", help="Windows of the arm with guards.")

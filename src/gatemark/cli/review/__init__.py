@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from gatemark.cli.lifecycle.options import Acting, Caller, acting_options, caller_options
-from gatemark.cli.options import ALPHA, OptionGroup
+from gatemark.cli.options import ALPHA, OptionGroup, StrictGroup
 from gatemark.cli.review.attribution import attribution_command
 from gatemark.cli.review.labels import labels
 from gatemark.cli.review.outcome import close, export
@@ -104,7 +104,7 @@ plan_options = OptionGroup(
 )
 
 
-@click.group("review")
+@click.group("review", cls=StrictGroup)
 def review_command() -> None:
     """Compare answers blind, by people, to a verdict."""
 

@@ -18,14 +18,14 @@ from gatemark.attribution.review import (
 )
 from gatemark.attribution.views import html, text
 from gatemark.cli.lifecycle.options import acting_workspace
-from gatemark.cli.options import actor_option, store_option
+from gatemark.cli.options import StrictCommand, actor_option, store_option
 from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
 
 KIND: Final = click.Choice(list(JUDGES))
 
 
-@click.command("attribution")
+@click.command("attribution", cls=StrictCommand)
 @click.argument("attribution")
 @click.option("--accept", multiple=True, type=KIND, help="Proposal to accept. Repeatable.")
 @click.option("--reject", multiple=True, type=KIND, help="Proposal to reject. Repeatable.")

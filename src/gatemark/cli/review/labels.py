@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from gatemark.cli.lifecycle.options import Acting, Caller, acting_options, caller_options
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.review.vote import shown_text
 from gatemark.cli.screen import put, show
 from gatemark.core.errors import UsageError
@@ -31,7 +31,7 @@ from gatemark.review.labels import (
 from gatemark.workspace import Workspace
 
 
-@click.group("labels")
+@click.group("labels", cls=StrictGroup)
 def labels() -> None:
     """Collect labels of samples from people, and accept what they agree on."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from gatemark.cli.lifecycle.options import Caller, caller_options
-from gatemark.cli.options import store_option
+from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.screen import put, show
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.report.outputs import write_text
@@ -22,7 +22,7 @@ from gatemark.review.close import (
 from gatemark.workspace import Workspace
 
 
-@click.command("close")
+@click.command("close", cls=StrictCommand)
 @click.argument("name")
 @click.option(
     "--early", metavar="WHY", help="Reason to end it while votes are missing; this prevents a pass."
@@ -48,7 +48,7 @@ def close(caller: Caller, *, name: str, early: str | None) -> int:
     return EXIT_BY_OUTCOME[outcome.verdict]
 
 
-@click.command("export")
+@click.command("export", cls=StrictCommand)
 @click.argument("name")
 @click.option(
     "--candidate",

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from gatemark.cli.lifecycle.options import Caller, caller_options
+from gatemark.cli.options import StrictCommand
 from gatemark.cli.screen import say, show
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import UsageError
@@ -33,7 +34,7 @@ MENU: Final = "1 A, 2 B, 3 both good, 4 both bad, s skip, q quit"
 QUIT: Final = "q"
 
 
-@click.command("next")
+@click.command("next", cls=StrictCommand)
 @click.argument("name")
 @caller_options
 def next_command(caller: Caller, *, name: str) -> None:
@@ -49,7 +50,7 @@ def next_command(caller: Caller, *, name: str) -> None:
     show(next_pair(workspace, name, workspace.actor), _pair_lines, json=caller.json)
 
 
-@click.command("vote")
+@click.command("vote", cls=StrictCommand)
 @click.argument("name")
 @click.argument("answer", required=False, type=click.Choice(list(WORDS)))
 @click.option("--token", metavar="TOKEN", help="Pair seen before (default: the open one).")

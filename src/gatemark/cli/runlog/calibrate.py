@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import mode_option, processes_option
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode, UsageError
@@ -19,7 +19,7 @@ from gatemark.exams.runlog.replay.chunks import ChunkReport, write_chunk_report
 from gatemark.workspace import Workspace
 
 
-@click.command("calibrate")
+@click.command("calibrate", cls=StrictCommand)
 @click.option("--traces", metavar="DIR", help="Folder of traces to sweep the token gate over.")
 @click.option(
     "--manifest", metavar="FILE", help="Manifest of the traces (default: the only one near them)."

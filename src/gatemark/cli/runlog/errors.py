@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.options import OptionGroup, json_option
+from gatemark.cli.options import OptionGroup, StrictCommand, json_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     compat_option,
@@ -52,7 +52,7 @@ request_options = OptionGroup(
 )
 
 
-@click.command("errors")
+@click.command("errors", cls=StrictCommand)
 @request_options
 @click.option(
     "--out",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import mode_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
@@ -14,7 +14,7 @@ from gatemark.exams.runlog.import_traces import UNKNOWN_SOURCE, ManifestMade, wr
 from gatemark.exams.runlog.records.trace_rules import Mode
 
 
-@click.command("manifest")
+@click.command("manifest", cls=StrictCommand)
 @click.argument("traces", metavar="DIR")
 @click.option("--out", metavar="DIR", help="Folder to write to (default: that of the traces).")
 @click.option(

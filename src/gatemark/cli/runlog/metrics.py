@@ -8,7 +8,13 @@ from typing import get_args
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, OptionGroup, max_errors_option, store_option
+from gatemark.cli.options import (
+    FiniteRange,
+    OptionGroup,
+    StrictCommand,
+    max_errors_option,
+    store_option,
+)
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
@@ -139,7 +145,7 @@ request_options = OptionGroup(
 )
 
 
-@click.command("metrics")
+@click.command("metrics", cls=StrictCommand)
 @request_options
 @click.option("--variant", multiple=True, metavar="V", help="Variant to measure. Repeatable.")
 @click.option(

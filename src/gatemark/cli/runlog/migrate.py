@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.migrate import migrate_logs, report_lines
 
 
-@click.command("migrate")
+@click.command("migrate", cls=StrictCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--out", metavar="DIR", required=True, help="Folder to write the logs to.")
 @json_option

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import say, show
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.view import TraceView, TurnLine, view_trace
@@ -17,7 +17,7 @@ SHOWN_EVENTS = 40
 SHOWN_TEXT = 50
 
 
-@click.command("replay")
+@click.command("replay", cls=StrictCommand)
 @click.argument("file")
 @click.option(
     "--stream",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, OptionGroup, json_option
+from gatemark.cli.options import FiniteRange, OptionGroup, StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option, source_date
 from gatemark.cli.screen import count_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
@@ -92,7 +92,7 @@ request_options = OptionGroup(
 )
 
 
-@click.command("run")
+@click.command("run", cls=StrictCommand)
 @request_options
 @click.option(
     "--model",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, OptionGroup, json_option
+from gatemark.cli.options import FiniteRange, OptionGroup, StrictCommand, json_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
@@ -48,7 +48,7 @@ request_options = OptionGroup(
 )
 
 
-@click.command("stoplists")
+@click.command("stoplists", cls=StrictCommand)
 @request_options
 @extractor_options
 @click.option(

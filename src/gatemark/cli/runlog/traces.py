@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import OptionGroup, json_option
+from gatemark.cli.options import OptionGroup, StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import UsageError
@@ -87,7 +87,7 @@ selection_options = OptionGroup(
 )
 
 
-@click.command("traces")
+@click.command("traces", cls=StrictCommand)
 @click.option("--output", default="data/traces", show_default=True, help="Folder for the traces.")
 @click.option(
     "--manifests",

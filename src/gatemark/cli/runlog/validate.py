@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import max_errors_option
+from gatemark.cli.options import StrictCommand, max_errors_option
 from gatemark.cli.runlog.options import mode_option, source_logs_option
 from gatemark.cli.screen import Outputs, count_progress, output_options, say
 from gatemark.core.errors import ExitCode, UsageError
@@ -16,7 +16,7 @@ from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
 
 
-@click.command("validate")
+@click.command("validate", cls=StrictCommand)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @mode_option
 @source_logs_option
