@@ -69,6 +69,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+REPLACEABLE: Final = ("--store", "--out", "--jobs")
+"""Do not say what is judged, or how: scripts append another one, and the last counts."""
+
+
 class StrictCommand(click.Command):
     """A command that refuses an option given twice, unless the option may be repeated.
 
@@ -80,8 +84,8 @@ class StrictCommand(click.Command):
         for option in given:
             if not isinstance(option, click.Option) or option.multiple or option.count:
                 continue
-            if not option.is_flag and given.count(option) > 1:
-                name = max(option.opts, key=len)
+            name = max(option.opts, key=len)
+            if name not in REPLACEABLE and not option.is_flag and given.count(option) > 1:
                 raise click.UsageError(f"{name} was given more than once; give it once.", ctx)
         return super().parse_args(ctx, args)
 
