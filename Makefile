@@ -10,8 +10,8 @@ SOURCES := pyproject.toml $(LOCK)
 ifdef COVERAGE
 MEASURED := -m coverage run
 endif
-# Some tests wait (for browsers, for other processes), so one worker more than cores may be quicker.
-WORKERS ?= 2
+# Some tests wait (for browsers, for other processes): on two cores, three workers took 15 minutes, two took 18.
+WORKERS ?= 3
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 # Test modules are compiled once, not in every run of each process (13 s for each).
 unexport PYTHONDONTWRITEBYTECODE
