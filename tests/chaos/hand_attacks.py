@@ -107,8 +107,10 @@ def removed_row(place: Path, draw: random.Random) -> None:
         tables = [name for name in tables if name not in UNCHAINED]
         full = [t for t in tables if connection.execute(f'SELECT 1 FROM "{t}"').fetchone()]
         table = draw.choice(full)
-        rows = connection.execute(f'SELECT rowid FROM "{table}"').fetchall()
-        connection.execute(f'DELETE FROM "{table}" WHERE rowid = ?', draw.choice(rows))
+        # By all of its values: some tables have no rowid.
+        rows = connection.execute(f'SELECT * FROM "{table}"')
+        held = " AND ".join(f'"{column}" IS ?' for column, *_ in rows.description)
+        connection.execute(f'DELETE FROM "{table}" WHERE {held}', draw.choice(rows.fetchall()))
         connection.commit()
 
 
