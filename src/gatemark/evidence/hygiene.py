@@ -483,24 +483,22 @@ def unmasked(text: str) -> str:
 FIRST_SIGNS: Final = {sign: sign.lower() for sign in string.ascii_letters + string.digits}
 _SMALL: Final = bytes(range(256)).lower()
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
-LOOK_ALIKES: Final = str.maketrans(
-    # Cyrillic, Greek, and Latin with a stroke or without a dot; capitals after small letters.
-    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455\u04bb"
-    "\u0501\u051b\u051d\u044c\u0433\u0475\u04cf\u04af"
-    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405\u04ba"
-    "\u0500\u051a\u051c\u0474\u04c0\u04ae"
-    "\u03b1\u03b2\u03b3\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c2\u03c3\u03c4\u03c5"
-    "\u03c7\u03c9"
-    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
-    "\u0131\u0251\u0261\u0269\u0142\u0141\u00f8\u00d8\u0111\u0110\u0127\u0126\u0167\u0166",
-    "abekmhopctyxijshdqwbrvlyABEKMHOPCTYXIJSHDQWVlYabyeznikuvopcotuxwABEZHIKMNOPTYXiagilLoOdDhHtT",
-)
-"""Letters that look like Latin ones: the part of Unicode's confusables that text is written in."""
+LATIN_FORMS: Final = {
+    **_LOOK_ALIKES,
+    # Sealed results rest on what the scan for private content finds, so that its table stays.
+    **str.maketrans(
+        "\u0432\u043d\u0442\u044c\u0433\u04af\u04ba\u0500\u051a\u051c\u0474\u04c0\u04ae"
+        "\u03b2\u03b3\u03b5\u03b6\u03b7\u03bc\u03c2\u03c3\u03c4\u03c9"
+        "\u0131\u0251\u0261\u0269\u0142\u0141\u00f8\u00d8\u0111\u0110\u0127\u0126\u0167\u0166",
+        "bhtbryHDQWVlYbyeznucotwiagilLoOdDhHtT",
+    ),
+}
+"""What look-alike letters are in Latin: Cyrillic, Greek, and with a stroke or without a dot."""
 
 
 def visible_form(text: str) -> str:
     """Return what the eye sees of a text: one form of each letter, and no signs without a width."""
-    plain = unicodedata.normalize("NFKC", text).translate(LOOK_ALIKES)
+    plain = unicodedata.normalize("NFKC", text).translate(LATIN_FORMS)
     return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")
 
 
@@ -513,7 +511,7 @@ def bare_text(text: str, *, folds: bool) -> str:
     if text.isascii():
         return text.encode().translate(_SMALL, _NO_LETTERS).decode()
     if folds:
-        plain = unicodedata.normalize("NFKD", text).translate(LOOK_ALIKES)
+        plain = unicodedata.normalize("NFKD", text).translate(LATIN_FORMS)
     else:
         plain = unicodedata.normalize("NFKC", text)
     return "".join(filter(str.isalnum, plain.casefold()))
