@@ -223,7 +223,8 @@ class Memory:
         known = self.episodes.get(row)
         if known is None:
             if self.is_frozen[row]:
-                used = Baseline(*(part[None] for part in self._frozen[row]))
+                number, revision, items, parts = self._frozen[row]
+                used = Baseline(number[None], revision[None], items[None], parts[None])
             else:
                 used = cohort.trailing(column, self.since, slice(row, row + 1))
             ids, content = baseline_account(cohort, row, used)
