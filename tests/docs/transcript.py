@@ -88,7 +88,7 @@ def command_server(modules: tuple[str, ...] | None = None) -> str:
         return os.environ[SERVER_PLACE]
     folder = Path(tempfile.mkdtemp(prefix="gatemark-docs-"))
     place = folder / "socket"
-    loaded = []
+    loaded: list[str | Path] = []
     if modules is not None:
         loaded = ["load", folder / "modules.json"]
         (folder / "modules.json").write_text(json.dumps(modules))
