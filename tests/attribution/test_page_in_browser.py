@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
+from tests.forked import run_forked
 from tests.report.test_page_in_browser import browser, pytestmark  # noqa: F401 - pytest finds them
 
 HOSTILE = "<script>document.title='owned'</script><img src=https://evil.example/x.png>"
@@ -42,8 +41,8 @@ def why(tmp_path_factory: pytest.TempPathFactory) -> Path:
     decision["judgement"] = {"verdict": "wrong", "reviewer": "r", "expected": "y"}
     (folder / "decision.json").write_text(json.dumps(decision))
     page = folder / "why.html"
-    command = [sys.executable, "-m", "gatemark", "attribute", folder / "decision.json", "-o", page]
-    subprocess.run(command, check=True, capture_output=True)
+    done = run_forked("attribute", folder / "decision.json", "-o", page)
+    assert done.returncode == 0, done.stderr
     return page
 
 
