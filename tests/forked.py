@@ -13,7 +13,7 @@ import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from tests.docs.transcript import command_server, environment
 
@@ -29,7 +29,12 @@ class Done(NamedTuple):
 
 
 class Forked:
-    """A running ``gatemark WORDS``, or with ``script`` a running ``python SCRIPT WORDS``."""
+    """A running ``gatemark WORDS``, or with ``script`` a running ``python SCRIPT WORDS``.
+
+    ``finish`` tells what it printed; with ``is_heard``, lines are read from ``heard`` as they come.
+    """
+
+    heard: IO[bytes] | None = None
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class Forked:
         folder: Path | None = None,
         script: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        is_heard: bool = False,
     ) -> None:
         self._printed = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 - see finish
         self._code: int | None = None
@@ -51,7 +57,12 @@ class Forked:
         }
         with Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno(), *(file.fileno() for file in self._printed)]
+            if is_heard:
+                reading, streams[1] = os.pipe()
+                self.heard = os.fdopen(reading, "rb")
             socket.send_fds(self._server, [json.dumps(request).encode()], streams)
+            if is_heard:
+                os.close(streams[1])
         self.pid = int(self._line())
 
     def poll(self) -> int | None:
@@ -85,12 +96,19 @@ class Forked:
     def finish(self) -> Done:
         """Wait for its end and read what it printed."""
         code = self.wait()
+        if self.heard is not None:
+            self.heard.close()
         printed = []
         for file in self._printed:
             with file:
                 file.seek(0)
                 printed.append(file.read())
         return Done(code, *printed)
+
+    def next_line(self) -> str:
+        """The next line that it prints; empty at its end."""
+        assert self.heard is not None
+        return self.heard.readline().decode()
 
     def _line(self) -> bytes:
         # Byte by byte: what is left tells that the process has ended.
