@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = runpy.run_path(str(Path(__file__).with_name("install_browser.py")))["find_browser"]()
@@ -20,6 +20,7 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
+RULES = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 Scheme = Literal["light", "dark"]
 Size = tuple[int, Scheme]
@@ -38,7 +39,7 @@ def browser() -> Iterator[Browser]:
 def violations(page: Page) -> list[dict[str, Any]]:
     """Every rule of accessibility that the page breaks."""
     if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE_SCRIPT)
+        page.evaluate(RULES)
     found: list[dict[str, Any]] = page.evaluate(
         "axe.run({resultTypes: ['violations']}).then(done => done.violations)"
     )
