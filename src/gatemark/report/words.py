@@ -1,10 +1,12 @@
-"""The wording that all reports share: numbers, verdicts, directions, times, and clean text."""
+"""The wording that all reports share: numbers, rules, verdicts, caveats, times, clean text."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from gatemark.core.measurement import Direction, Interval
 from gatemark.core.policy import Finding, FindingVerdict
@@ -59,6 +61,16 @@ def clean(text: str) -> str:
 def caveat(mark: str) -> str:
     """Return the meaning of a mark on a number."""
     return _CAVEAT_WORDS.get(mark, mark)
+
+
+def caveats(result: Result) -> tuple[str, ...]:
+    """Return each caveat once: those of the result, then those of single measurements."""
+    of_numbers = (
+        f"{item.name}{f' ({item.lane})' if item.lane else ''}: {caveat(mark)}"
+        for item in result.measurements
+        for mark in item.caveats
+    )
+    return tuple(dict.fromkeys((*result.caveats, *of_numbers)))
 
 
 def one_line(text: str) -> str:
@@ -132,6 +144,37 @@ def _with_tolerance(value: float) -> str:
 def against(finding: Finding) -> str | None:
     """Return which number was compared, or None if it was the value itself."""
     return _AGAINST_WORDS.get(finding.against)
+
+
+class FindingLine(msgspec.Struct, frozen=True):
+    """One rule and its outcome, as text."""
+
+    source: Finding
+    word: str
+    observed: str
+    against: str | None
+    slack: str
+    direction: str | None
+
+
+def finding_lines(result: Result) -> tuple[FindingLine, ...]:
+    """Return every rule of the result as text."""
+    directions: dict[str, Direction] = {item.name: item.direction for item in result.measurements}
+    return tuple(
+        FindingLine(
+            source=finding,
+            word=VERDICT_WORDS[finding.verdict],
+            observed=observed(finding),
+            against=against(finding),
+            slack=slack(finding),
+            direction=(
+                DIRECTION_WORDS[directions[finding.metric]]
+                if finding.metric in directions
+                else None
+            ),
+        )
+        for finding in result.findings
+    )
 
 
 def interval(value: Interval, unit: str = "ratio") -> str:
