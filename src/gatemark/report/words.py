@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -81,6 +82,12 @@ def one_line(text: str) -> str:
 def shortened(text: str, limit: int) -> str:
     """Cut a text to ``limit`` characters; an ellipsis marks the cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def first_few(texts: Sequence[str], most: int, joint: str = ", ") -> str:
+    """Join the first texts; the others are only counted."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return joint.join(texts[:most]) + more
 
 
 def number(value: float, unit: str = "ratio") -> str:
