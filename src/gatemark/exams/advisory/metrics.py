@@ -329,7 +329,7 @@ class Number(NamedTuple):
 class Metric(msgspec.Struct, frozen=True):
     """One row of the table: numerator, denominator, and how the number is read.
 
-    A count has no denominator; a rate has that of its ``Whole``. A metric without a numerator is
+    A count has no denominator; a rate is over one. A metric without a numerator is
     computed elsewhere. ``title`` is the head of its column in reports.
     """
 
@@ -374,7 +374,7 @@ class Metric(msgspec.Struct, frozen=True):
         return Number(found, 0, 1 if self.unit == "ratio" else None)
 
 
-class Whole(NamedTuple):
+class Over(NamedTuple):
     """The denominator of a rate. Over nothing: that of ``or_of``, or else the reason ``empty``."""
 
     of: Predicate
@@ -382,9 +382,9 @@ class Whole(NamedTuple):
     or_of: str | None = None
 
 
-_RECORDS: Final = Whole(lambda _: True, "no records")
-_INPUTS: Final = Whole(lambda r: r.is_input, "no inputs")
-_COMPARED: Final = Whole(lambda r: r.comparable, "no comparable records")
+_RECORDS: Final = Over(lambda _: True, "no records")
+_INPUTS: Final = Over(lambda r: r.is_input, "no inputs")
+_COMPARED: Final = Over(lambda r: r.comparable, "no comparable records")
 
 
 def _is(category: Category) -> Predicate:
@@ -398,9 +398,9 @@ def _count(
 
 
 def _rate(
-    name: str, part: Predicate, whole: Whole, title: str | None = None, direction: Direction = WORSE
+    name: str, part: Predicate, over: Over, title: str | None = None, direction: Direction = WORSE
 ) -> Metric:
-    return Metric(name, part, *whole, direction, "ratio", title)
+    return Metric(name, part, *over, direction, "ratio", title)
 
 
 METRICS: Final[tuple[Metric, ...]] = (
@@ -449,14 +449,14 @@ METRICS: Final[tuple[Metric, ...]] = (
         # If every lane may be uncertain, no number of inputs is too many.
         "uncertain_rate_outside_conservative_lanes",
         lambda r: r.category == "uncertain" and not r.conservative,
-        Whole(lambda r: r.is_input and not r.conservative, "no inputs", "uncertain_rate_of_inputs"),
+        Over(lambda r: r.is_input and not r.conservative, "no inputs", "uncertain_rate_of_inputs"),
     ),
     _rate("false_positive_rate", _is("false_positive"), _COMPARED, "false positive"),
     _rate("false_negative_rate", _is("false_negative"), _COMPARED, "false negative"),
     _rate(
         "missed_action_rate",
         _is("false_negative"),
-        Whole(lambda r: r.comparable and r.needs_action, "no comparable record needs action"),
+        Over(lambda r: r.comparable and r.needs_action, "no comparable record needs action"),
         "missed action",
     ),
     _rate("unsafe_authority_rate", lambda r: r.kind.authority, _RECORDS),
@@ -470,14 +470,14 @@ METRICS: Final[tuple[Metric, ...]] = (
     _rate(
         "unexpected_fallback_rate_of_inputs",
         lambda r: r.fallback == "unexpected",
-        Whole(lambda r: r.is_input or r.fallback == "unexpected", "no inputs"),
+        Over(lambda r: r.is_input or r.fallback == "unexpected", "no inputs"),
     ),
     _rate("expected_fallback_rate", lambda r: r.fallback == "expected", _RECORDS),
     _rate(
         # If a fallback answered, no NPU did: such a proof does not count for its lane.
         "proof_ok_rate",
         lambda r: r.proof_required and r.proof == "ok" and r.fallback is None,
-        Whole(lambda r: r.proof_required, "no record requires proof"),
+        Over(lambda r: r.proof_required, "no record requires proof"),
         "proof",
         BETTER,
     ),
