@@ -61,11 +61,11 @@ def _policy_lines() -> Iterator[Line]:
         name = f"false demotions a year, five metrics, {kind}"
         yield Line(name, 5 * found.demotions_per_year, "a year", at_most=most)
     least = {(2.0, 7): 85.0, (5.0, 2): 90.0, (None, 30): 95.0}
-    for change in (*SHIFTS, None):
-        name = "ramp of 0.1 sd a day" if change is None else f"shift of {change:g} sd"
-        for one in detection(policy, watched, change=change, seed=SEED, series=SERIES):
-            bar = least.get((change, one.days))
-            yield Line(f"{name} found within {one.days} days", 100 * one.found, "%", at_least=bar)
+    changes = (*SHIFTS, None)
+    for one in detection(policy, watched, changes=changes, seed=SEED, series=SERIES):
+        name = "ramp of 0.1 sd a day" if one.change is None else f"shift of {one.change:g} sd"
+        bar = least.get((one.change, one.days))
+        yield Line(f"{name} found within {one.days} days", 100 * one.found, "%", at_least=bar)
 
 
 def _peers() -> Mapping[str, Alarms]:

@@ -359,6 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ["TMPDIR"] = tempfile.tempdir = name
         for count in counted(chosen, Path(name)):
             counts.append(count)
+            print(f"{count.kind}: {count.tried} tried", file=sys.stderr, flush=True)
             for line in count.found[:20]:
                 print(f"{count.kind}: {line}", file=sys.stderr, flush=True)
     print(table(counts))

@@ -47,14 +47,16 @@ def test_correlated_windows_cost_an_asset_with_five_metrics_less_than_one_demoti
 )
 def test_lasting_changes_are_found_soon(change: float | None, days: int, least: float) -> None:
     """The long run of these is in ``make bench``, section drift-quality."""
-    (found,) = detection(DriftPolicy(), NUMBER, change=change, seed=3, series=150, within=(days,))
+    (found,) = detection(
+        DriftPolicy(), NUMBER, changes=[change], seed=3, series=150, within=(days,)
+    )
     assert found.found >= least
 
 
 def test_a_probe_with_a_short_memory_demotes_on_a_sudden_change_of_five_sd() -> None:
-    (found,) = detection(CORRECTED, SIGMA, change=5, seed=SEED, series=300, within=(3,))
+    (found,) = detection(CORRECTED, SIGMA, changes=[5], seed=SEED, series=300, within=(3,))
     assert found.demoted >= 0.93
-    (literal,) = detection(LITERAL, SIGMA, change=5, seed=SEED, series=300, within=(3,))
+    (literal,) = detection(LITERAL, SIGMA, changes=[5], seed=SEED, series=300, within=(3,))
     assert literal.demoted < 0.6
 
 

@@ -436,7 +436,7 @@ def test_a_review_is_edited(check: Run, place: Place, name: str) -> None:
     table, statement = REVIEW_EDITS[name]
     fill = {
         "the rules": b'{"name":"letters","candidates":["new"],"baseline":"old","min_decisive":2}',
-        "what was left out": b'{"left_out":{"errored":3},"left_out_items":{},"tells":[]}',
+        "what was left out": b'{"left_out":{"errored":3},"tells":[]}',
         "a pair": b'{"item":"q001","arms":["new","old"],"input":1,"answers":[1,2],"kind":"pair"}',
     }
     values = ()
@@ -451,6 +451,16 @@ def test_a_review_is_edited(check: Run, place: Place, name: str) -> None:
     report = check()
     expect(report, f"table {table}", f"review {review}", "event")
     assert {t["seq"] for t in report["troubles"]} & {number, seq_of(place, "review_unblinded")}
+
+
+def test_facts_of_a_review_that_no_event_has_are_not_read(
+    gatemark: Run, check: Run, place: Place
+) -> None:
+    before = gatemark("review", "status", "letters", "--store", place.address).out
+    facts = b'{"left_out":{},"left_out_items":"10^23","tells":[]}'
+    assert place.edit("UPDATE reviews SET facts = ? WHERE name = 'letters'", facts) == 1
+    assert check()["troubles"] == []
+    assert gatemark("review", "status", "letters", "--store", place.address).out == before
 
 
 def test_a_review_that_nobody_made_is_slipped_in(check: Run, place: Place) -> None:

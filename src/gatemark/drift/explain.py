@@ -13,12 +13,12 @@ from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.judging.simulate import (
     KINDS,
     SHIFTS,
-    YEAR,
     Detection,
     Watched,
     alone,
     detection,
     false_alarms,
+    false_alarms_by_kind,
 )
 
 DAYS: Final = 110
@@ -92,13 +92,10 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
         days=DAYS,
         watches=figures,
         classes=tuple(_classes(policy, figures)),
-        kinds=tuple(_kind(policy, numbers, kind, seed, series // 4) for kind in KINDS if numbers),
-        detection=tuple(
-            found
-            for change in (*SHIFTS, None)
-            if numbers
-            for found in detection(policy, numbers, change=change, seed=seed, series=series)
-        ),
+        kinds=_kinds(policy, numbers, seed, series // 4) if numbers else (),
+        detection=detection(policy, numbers, changes=(*SHIFTS, None), seed=seed, series=series)
+        if numbers
+        else (),
     )
 
 
@@ -161,10 +158,11 @@ def of_a_number(policy: DriftPolicy) -> list[Watched]:
     ]
 
 
-def _kind(
-    policy: DriftPolicy, watched: list[Watched], kind: str, seed: int, series: int
-) -> KindFigures:
-    found = false_alarms(
-        alone(policy), watched, seed=seed, assets=series, metrics=1, days=YEAR, kind=kind
+def _kinds(
+    policy: DriftPolicy, watched: list[Watched], seed: int, series: int
+) -> tuple[KindFigures, ...]:
+    found = false_alarms_by_kind(alone(policy), watched, KINDS, seed=seed, assets=series)
+    return tuple(
+        KindFigures(kind, alarms.warnings_per_year, alarms.demotions_per_year)
+        for kind, alarms in found.items()
     )
-    return KindFigures(kind, found.warnings_per_year, found.demotions_per_year)

@@ -15,11 +15,10 @@ from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import SCALARS, values_of
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.judging.signals import CohortSignals, signal_of
+from gatemark.drift.judging.signals import CohortSignals, signals_of
 from gatemark.drift.judging.tick import tick
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import Evaluation, evaluate
-from gatemark.drift.signal import LEVELS
 from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
 from gatemark.workspace import Workspace
 
@@ -84,8 +83,7 @@ def _replayed(
     numbers = {id(cohort): number for number, cohort in enumerate(gathered.cohorts)}
 
     def note(cohort: Cohort, judgement: CohortSignals) -> None:
-        for at, row in enumerate(judgement.rows.tolist()):
-            signal = signal_of(cohort, judgement, at, wide)
+        for row, signal in signals_of(cohort, judgement, wide):
             window = cohort.window(row, int(cohort.index_of(judgement.column)[row]))
             judged[numbers[id(cohort)], row, judgement.column] = WindowView(
                 start=window.start,
@@ -95,7 +93,7 @@ def _replayed(
                 mu=signal.mu,
                 sd=signal.sd,
                 z=signal.z,
-                level=LEVELS[int(judgement.levels[at])],
+                level=signal.level,
             )
 
     tick(pairs, wide, now, on_judged=note)

@@ -39,7 +39,6 @@ from gatemark.lifecycle.model.nouns import Actor, parse_version_ref
 from gatemark.review.cast_rows import CHAINED, GivenRow, given_payload
 from gatemark.review.items import (
     Answers,
-    Matched,
     match_arms,
     newest_result,
     read_answers,
@@ -50,7 +49,6 @@ from gatemark.review.open_stores import erased_pairs, refuse_erased, reviews_of
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
-    ReviewFacts,
     ReviewPair,
     ReviewPlan,
     StoredReview,
@@ -126,8 +124,6 @@ __all__ = [
     "next_pair",
     "shown_pair",
 ]
-
-MAX_SHOWN_LEFT_OUT: Final = 20
 
 
 class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,7 +233,7 @@ def create_review(
         plan_digest=sealed.plan_digest,
         commitment=committed,
         sealed_key=seal_key(outside_key(workspace.review_key_file)[0], committed, drawn),
-        facts=_facts(created, matched),
+        facts={"left_out": created.left_out, "tells": list(created.tells)},
         created_by=workspace.actor,
         created_at=now,
         closing=None,
@@ -390,11 +386,6 @@ def _with_assets(
             )
     assets = {**known, **named}
     return msgspec.structs.replace(request.plan, assets=assets) if assets else request.plan
-
-
-def _facts(created: ReviewCreated, matched: Matched) -> ReviewFacts:
-    listed = {reason: items[:MAX_SHOWN_LEFT_OUT] for reason, items in matched.left_out.items()}
-    return {"left_out": created.left_out, "left_out_items": listed, "tells": list(created.tells)}
 
 
 def _require_reviewer(workspace: Workspace, stored: StoredReview, reviewer: str) -> None:

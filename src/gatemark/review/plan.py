@@ -132,10 +132,12 @@ class ReviewClosing(msgspec.Struct, frozen=True):
 
 
 class ReviewFacts(TypedDict, total=False):
-    """Facts from the creation of a review: the items left out, and the tells."""
+    """Facts from the creation of a review: how many items were left out, and the tells.
+
+    Its event has them too. Rows of earlier builds have more, which no event has and nobody reads.
+    """
 
     left_out: dict[str, int]
-    left_out_items: dict[str, list[str]]
     tells: list[str]
 
 

@@ -141,28 +141,25 @@ def _without_outliers(values: Floats, present: Flags, count: Floats) -> Floats:
 def _median(values: Floats, present: Flags, count: Floats) -> Floats:
     """Return the median of the present values as a column; zero where there are none."""
     ordered = np.sort(np.where(present, values, np.inf), axis=1)
-    high = np.minimum(count // 2, max(values.shape[1] - 1, 0)).astype(np.int64)[:, None]
-    low = np.maximum((count - 1) // 2, 0).astype(np.int64)[:, None]
-    middle = np.take_along_axis(ordered, low, axis=1) / 2
-    middle = middle + np.take_along_axis(ordered, np.maximum(high, low), axis=1) / 2
-    return np.where(count[:, None] > 0, middle, 0.0)
+    high = np.minimum(count // 2, max(values.shape[1] - 1, 0)).astype(np.int64)
+    low = np.maximum((count - 1) // 2, 0).astype(np.int64)
+    rows = np.arange(count.size)
+    middle = ordered[rows, low] / 2 + ordered[rows, np.maximum(high, low)] / 2
+    return np.where(count > 0, middle, 0.0)[:, None]
 
 
 def _cuts(centred: Floats, count: Floats) -> _Cuts:
     """Return every cut of rows whose mean is zero."""
     reach = min(CUTS[-1], centred.shape[1])
     sums = np.cumsum(centred[:, ::-1][:, :reach], axis=1)
-    squares = (centred**2).sum(axis=1)
-    rows = []
-    for after in CUTS:
-        is_possible = count - after >= LEAST_BEFORE
-        total = sums[:, min(after, reach) - 1]
-        rest = np.where(is_possible, count - after, 1.0)
-        before = -total / rest
-        moved = np.where(is_possible, total / after - before, 0.0)
-        left = squares - moved**2 * after * rest / np.maximum(count, 1)
-        rows.append((before, moved, np.maximum(left, 0.0), is_possible))
-    return _Cuts(*(np.asarray(part) for part in zip(*rows, strict=True)))
+    after = np.asarray(CUTS)[:, None]
+    is_possible = count - after >= LEAST_BEFORE
+    total = sums.T[np.minimum(after[:, 0], reach) - 1]
+    rest = np.where(is_possible, count - after, 1.0)
+    before = -total / rest
+    moved = np.where(is_possible, total / after - before, 0.0)
+    left = (centred**2).sum(axis=1) - moved**2 * after * rest / np.maximum(count, 1)
+    return _Cuts(before, moved, np.maximum(left, 0.0), is_possible)
 
 
 def _chosen(cuts: _Cuts, at: NDArray[np.int64]) -> _Cuts:

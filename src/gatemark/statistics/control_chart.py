@@ -99,11 +99,11 @@ def normal_scores(t: Floats, df: Floats) -> tuple[Floats, Floats]:
         share = (1 / np.maximum(np.abs(t), 1.0)) ** 2 * df
         ratio = share / (share + np.minimum(np.abs(t), 1.0) ** 2)
         p_value = scipy.special.betainc(half, 0.5, ratio)
-        log_p = np.where(
-            p_value > _SMALLEST_P,
-            np.log(np.maximum(p_value, _SMALLEST_P)),
-            half * np.log(ratio) - np.log(half) - scipy.special.betaln(half, 0.5),
-        )
+        log_p = np.log(p_value)
+        is_tiny = ~(p_value > _SMALLEST_P)
+        if is_tiny.any():
+            leading = half * np.log(ratio) - np.log(half) - scipy.special.betaln(half, 0.5)
+            log_p = np.where(is_tiny, leading, log_p)
         z = -np.sign(t) * scipy.special.ndtri_exp(log_p - np.log(2))
     defined = np.isfinite(t) & (df >= 1)
     z = np.where(t == 0, 0.0, z)

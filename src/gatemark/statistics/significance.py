@@ -8,7 +8,7 @@ and Benjamini and Hochberg's; looks at growing data share a level.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import msgspec
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 NODES = 200
 BISECTIONS = 48
+SECANTS = 12
 
 
 def drop_bounds(
@@ -51,14 +52,45 @@ def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
         low, high = -1.0, 0.0
         rates = _rate_quantiles(changed, n - changed + 1)
     _, weights = _gauss_nodes()
+
+    def share_at(drop: float) -> float:
+        split = (1 + np.clip(drop / rates, -1, 1)) / 2
+        return float(weights @ scipy.special.betainc(lost + 1, gained, split))
+
+    drop = (lost - gained) / n
+    error = math.sqrt(changed / n - drop**2 + 1 / n**2) / math.sqrt(n)
+    below, above = _narrowed(share_at, 1 - alpha, drop, error)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        split = (1 + np.clip(middle / rates, -1, 1)) / 2
-        if float(weights @ scipy.special.betainc(lost + 1, gained, split)) < 1 - alpha:
+        if middle <= below or (middle < above and share_at(middle) < 1 - alpha):
             low = middle
         else:
             high = middle
     return high
+
+
+def _narrowed(
+    share_at: Callable[[float], float], share: float, middle: float, error: float
+) -> tuple[float, float]:
+    """Return a narrow interval in which an increasing share is reached.
+
+    It answers most steps of a bisection in advance, without changing its result. On the normal
+    scale the share is nearly a line.
+    """
+    wanted = float(scipy.special.ndtri(share))
+    at, slope, last, last_z = middle + wanted * error, error, middle, 0.0
+    for _ in range(SECANTS):
+        z = float(scipy.special.ndtri(share_at(at)))
+        if not math.isfinite(z) or z == last_z or at == last:
+            break
+        slope, last, last_z = (at - last) / (z - last_z), at, z
+        at += (wanted - z) * slope
+        if abs(at - last) <= 1e-8 * error:
+            break
+    for width in (2.0**-46, 2.0**-40, 2.0**-30):
+        if share_at(at - width) < share <= share_at(at + width):
+            return at - width, at + width
+    return -math.inf, math.inf
 
 
 def _rate_quantiles(a: int, b: int) -> Floats:

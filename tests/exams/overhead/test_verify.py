@@ -53,19 +53,35 @@ def put(path: str, value: Any) -> Edit:
     return edit
 
 
-@pytest.fixture
-def made(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], list[Any]]:
-    """A true report over two noisy arms, and the arms as arguments."""
+@pytest.fixture(scope="module")
+def noisy_arms(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Two noisy arms as arguments; no test changes the files."""
+    folder = tmp_path_factory.mktemp("noisy")
     draw = np.random.default_rng(4)
     bare = draw.gamma(40, 0.06, 200)
     guarded = bare + draw.normal(0.004, 0.002, 200)
-    arms: list[Any] = [
-        *("--bare", loss_arm(tmp_path / "bare.jsonl", "bare", bare.tolist())),
-        *("--guarded", loss_arm(tmp_path / "guarded.jsonl", "guarded", guarded.tolist())),
+    return [
+        *("--bare", loss_arm(folder / "bare.jsonl", "bare", bare.tolist())),
+        *("--guarded", loss_arm(folder / "guarded.jsonl", "guarded", guarded.tolist())),
     ]
-    ran = gatemark("score", "overhead", *arms, "--json")
-    assert ran.code == 0
-    return ran.json, arms
+
+
+@pytest.fixture(scope="module")
+def printed() -> list[str]:
+    """The report over the noisy arms, once a test has asked for it."""
+    return []
+
+
+@pytest.fixture
+def made(
+    gatemark: Run, noisy_arms: list[Any], printed: list[str]
+) -> tuple[dict[str, Any], list[Any]]:
+    """A true report over two noisy arms, and the arms as arguments."""
+    if not printed:
+        ran = gatemark("score", "overhead", *noisy_arms, "--json")
+        assert ran.code == 0
+        printed.append(ran.out)
+    return json.loads(printed[0]), list(noisy_arms)
 
 
 @pytest.fixture

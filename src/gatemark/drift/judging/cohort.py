@@ -114,6 +114,7 @@ class Cohort:
         self._rows = np.arange(len(series))
         self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
         self._windows: dict[tuple[int, int, int], Window] = {}
+        self._window_ids: dict[tuple[int, int, int], str] = {}
 
     def add(
         self, rows: Indices, starts: Indices, items: Floats, revision: Indices, parts: Floats
@@ -185,6 +186,13 @@ class Cohort:
         """Return a window of one series."""
         return self._window(int(self.phase_s[row]), int(self.window_s[row]), index)
 
+    def window_id(self, row: int, index: int) -> str:
+        """Return the id of a window of one series."""
+        key = (int(self.phase_s[row]), int(self.window_s[row]), index)
+        if key not in self._window_ids:
+            self._window_ids[key] = self._window(*key).id
+        return self._window_ids[key]
+
     def windows(self, rows: Indices, column: int) -> list[Window]:
         """Return the windows of some rows in a column."""
         grids = (self.phase_s[rows], self.window_s[rows], self.index_of(column)[rows])
@@ -231,16 +239,20 @@ class Cohort:
         high = max(end, 0)
         low = max(high - self.watch.span, 0)
         wanted = self.watch.baseline
-        index = self.last[rows, None] - (self.columns - 1 - np.arange(low, high))
-        usable = (self.items[rows, low:high] > 0) & (index >= since[rows, None])
-        if high - low >= wanted and bool(usable[:, -wanted:].all()):
+        if high - low >= wanted:
             cut = slice(high - wanted, high)
-            return Baseline(
-                number=index[:, -wanted:],
-                revision=self.revision[rows, cut].astype(np.int64),
-                items=self.items[rows, cut],
-                parts=self.parts[rows, cut],
-            )
+            index = self._numbers(high - wanted, high, rows)
+            items = self.items[rows, cut]
+            # Window numbers rise along a row, so that its first one tells whether all may be used.
+            if bool((items > 0).all()) and bool((index[:, 0] >= since[rows]).all()):
+                return Baseline(
+                    number=index,
+                    revision=self.revision[rows, cut].astype(np.int64),
+                    items=items,
+                    parts=self.parts[rows, cut],
+                )
+        index = self._numbers(low, high, rows)
+        usable = (self.items[rows, low:high] > 0) & (index >= since[rows, None])
         late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
         kept = usable & late
         order = np.argsort(~kept, axis=1, kind="stable")[:, :wanted]
@@ -252,6 +264,10 @@ class Cohort:
             items=np.where(chosen, self.items[places], 0.0),
             parts=np.where(chosen[..., None], self.parts[places], 0.0),
         )
+
+    def _numbers(self, low: int, high: int, rows: Rows) -> Indices:
+        """Return the window numbers of some columns."""
+        return self.last[rows, None] - (self.columns - 1 - np.arange(low, high))
 
     def sample(self, column: int, rows: Rows, baseline: Baseline) -> SeriesSample:
         """Return the detector's input for some rows in a column, with their baselines."""

@@ -89,7 +89,7 @@ class Readings(NamedTuple):
     is_material: Flags
     extras: Mapping[str, Floats]
 
-    def rows(self, chosen: slice) -> Readings:
+    def rows(self, chosen: slice | Flags) -> Readings:
         """Return the readings of the chosen series."""
         return Readings(
             value=self.value[chosen],

@@ -47,7 +47,7 @@ class Scores(NamedTuple):
     is_sigma: Flags
     matters: Flags
 
-    def rows(self, chosen: slice) -> Scores:
+    def rows(self, chosen: Flags) -> Scores:
         """Return the scores of the chosen series."""
         return Scores(
             warn=self.warn[chosen],
@@ -110,7 +110,7 @@ class Rarity(NamedTuple):
     found: Floats
     allowed: Floats
 
-    def rows(self, chosen: slice) -> Rarity:
+    def rows(self, chosen: Flags) -> Rarity:
         """Return the rarity of the chosen series."""
         return Rarity(self.found[chosen], self.allowed[chosen])
 
@@ -160,10 +160,11 @@ def breaches(
     if policy.mode == "corrected":
         # Few series get here, so tail probabilities are computed for these only.
         far = np.flatnonzero(found & scores.is_sigma)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = last[far].mean(axis=1) / np.sqrt(1 + 1 / baseline_windows[far])
-        together, _ = normal_scores(t, baseline_windows[far] - 1)
-        found[far] = np.abs(together) >= watch.breach
+        if far.size:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                t = last[far].mean(axis=1) / np.sqrt(1 + 1 / baseline_windows[far])
+            together, _ = normal_scores(t, baseline_windows[far] - 1)
+            found[far] = np.abs(together) >= watch.breach
         if policy.breach_by_mean and watch.sustained > 1:
             on_average = np.abs(trail.breach.mean(axis=1)) >= watch.breach
             by_mean = _all_beyond(trail.warn, watch.warn) & on_average & ~found

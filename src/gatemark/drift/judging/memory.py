@@ -222,8 +222,11 @@ class Memory:
             return
         known = self.episodes.get(row)
         if known is None:
-            rows = slice(row, row + 1)
-            used = self.baseline(cohort.trailing(column, self.since, rows), rows)
+            if self.is_frozen[row]:
+                number, revision, items, parts = self._frozen[row]
+                used = Baseline(number[None], revision[None], items[None], parts[None])
+            else:
+                used = cohort.trailing(column, self.since, slice(row, row + 1))
             ids, content = baseline_account(cohort, row, used)
             names = (signal.asset, signal.metric, signal.detector, signal.window.id)
             identity = digest([*names, policy_digest])
@@ -328,7 +331,7 @@ def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tupl
     """Return ids and revisions of a row's baseline windows, and the digest of their content."""
     windows = [
         (
-            f"{cohort.window(row, int(number)).id}#{revision}",
+            f"{cohort.window_id(row, number)}#{revision}",
             items,
             [None if np.isnan(part) else part for part in parts],
         )

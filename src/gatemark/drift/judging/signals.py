@@ -33,27 +33,18 @@ class CohortSignals(NamedTuple):
     levels: Codes
     by_mean: Flags
 
-    def only(self, at: int) -> CohortSignals:
-        """Return the findings about one row."""
-        cut = slice(at, at + 1)
+    def only(self, chosen: Flags) -> CohortSignals:
+        """Return the findings about the chosen rows."""
         return CohortSignals(
             column=self.column,
-            rows=self.rows[cut],
-            readings=self.readings.rows(cut),
-            scores=self.scores.rows(cut),
-            baseline_windows=self.baseline_windows[cut],
-            rarity=self.rarity.rows(cut),
-            levels=self.levels[cut],
-            by_mean=self.by_mean[cut],
+            rows=self.rows[chosen],
+            readings=self.readings.rows(chosen),
+            scores=self.scores.rows(chosen),
+            baseline_windows=self.baseline_windows[chosen],
+            rarity=self.rarity.rows(chosen),
+            levels=self.levels[chosen],
+            by_mean=self.by_mean[chosen],
         )
-
-
-def signal_of(
-    cohort: Cohort, judgement: CohortSignals, at: int, policy: DriftPolicy
-) -> DriftSignal:
-    """Return the signal of the ``at``-th judged row."""
-    ((_, signal),) = signals_of(cohort, judgement.only(at), policy)
-    return signal
 
 
 def signals_of(

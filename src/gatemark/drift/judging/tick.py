@@ -28,7 +28,6 @@ from gatemark.drift.judging.memory import Memory, followed
 from gatemark.drift.judging.policy import METRICS_IN_FULL, DriftPolicy
 from gatemark.drift.judging.signals import (
     CohortSignals,
-    signal_of,
     signals_of,
     stale_signal,
     unserved_signal,
@@ -41,7 +40,7 @@ Indices = NDArray[np.int64]
 BLOCK_CELLS = 65_536
 """Maximum baseline numbers in a detector call, so that they fit into the CPU cache."""
 SECONDS_PER_YEAR = 365.25 * 86_400
-_ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
+_IS_ALARM = np.asarray([level in ALARMS for level in CODE])
 
 
 class BaselineReset(msgspec.Struct, frozen=True):
@@ -96,7 +95,7 @@ def tick(
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed)
     policy_digest = policy.digest
-    metrics = _metrics(cohorts)
+    shares = _shares(cohorts)
     latest: dict[int, CohortSignals] = {}
     judged = 0
     for back in range(policy.catch_up - 1, -1, -1):
@@ -109,7 +108,7 @@ def tick(
         ]
         if not rounds:
             continue
-        for found, rarity in zip(rounds, _rarities(rounds, policy, metrics), strict=True):
+        for found, rarity in zip(rounds, _rarities(rounds, policy, shares), strict=True):
             judgement = _judge(found, rarity, policy, policy_digest, now)
             judged += found.rows.size
             if on_judged is not None:
@@ -202,14 +201,22 @@ def _read_block(
     return rows, windows, readings
 
 
-def _metrics(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[str, int]:
-    """Return how many metrics each asset has."""
+def _shares(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[int, Floats]:
+    """Return the share of its asset's allowed warnings that each series has, by id of the cohort.
+
+    An asset with more metrics than ``METRICS_IN_FULL`` divides what so many may have.
+    """
     pairs = {(one.asset, one.metric) for cohort, _ in cohorts for one in cohort.series}
-    return Counter(asset for asset, _ in pairs)
+    metrics = Counter(asset for asset, _ in pairs)
+    return {
+        id(cohort): METRICS_IN_FULL
+        / np.maximum([metrics[one.asset] for one in cohort.series], float(METRICS_IN_FULL))
+        for cohort, _ in cohorts
+    }
 
 
 def _rarities(
-    rounds: Sequence[_Round], policy: DriftPolicy, metrics: Mapping[str, int]
+    rounds: Sequence[_Round], policy: DriftPolicy, shares: Mapping[int, Floats]
 ) -> list[Rarity]:
     """Return how rare each reading is, and how rare it must be for a warning.
 
@@ -218,7 +225,7 @@ def _rarities(
     """
     if policy.q is None:
         return [
-            _by_year(found, policy.allowed_a_year(found.cohort.watch), metrics) for found in rounds
+            _by_year(found, policy.allowed_a_year(found.cohort.watch), shares) for found in rounds
         ]
     p_values = [np.where(r.scores.is_judged, r.readings.p_value, np.nan) for r in rounds]
     joined = np.concatenate([*p_values, np.empty(0)])
@@ -230,15 +237,13 @@ def _rarities(
     return [Rarity(part, np.full(part.shape, policy.q)) for part in parts]
 
 
-def _by_year(found: _Round, allowed: float, metrics: Mapping[str, int]) -> Rarity:
+def _by_year(found: _Round, allowed: float, shares: Mapping[int, Floats]) -> Rarity:
     cohort, rows = found.cohort, found.rows
     looks = SECONDS_PER_YEAR / cohort.window_s[rows] / cohort.detector.windows_per_look
     if cohort.watch.harm != "both" and cohort.detector.is_directed:
         # Half of the changes of a healthy metric are in the harmless direction.
         looks /= 2
-    own = np.asarray([metrics[cohort.series[row].asset] for row in rows.tolist()], dtype=np.float64)
-    share = METRICS_IN_FULL / np.maximum(own, METRICS_IN_FULL)
-    return Rarity(found.readings.p_value * looks, allowed * share)
+    return Rarity(found.readings.p_value * looks, allowed * shares[id(cohort)][rows])
 
 
 def _judge(
@@ -266,14 +271,15 @@ def _judge(
         levels=levels,
         by_mean=breached.by_mean,
     )
-    is_alarm = np.isin(levels, _ALARM_CODES)
+    is_alarm = _IS_ALARM[levels]
     if policy.mode == "corrected" and not cohort.detector.is_self_starting:
         suspicious = (np.abs(scores.warn) >= cohort.watch.warn) & scores.harm
         fresh = rows[(is_alarm | suspicious) & ~memory.is_frozen[rows]]
-        memory.freeze(fresh, cohort.trailing(found.column, memory.since, fresh))
-    for at in np.flatnonzero(is_alarm):
-        signal = signal_of(cohort, judgement, int(at), policy)
-        memory.note(cohort, int(rows[at]), signal, policy_digest, found.column)
+        if fresh.size:
+            memory.freeze(fresh, cohort.trailing(found.column, memory.since, fresh))
+    if is_alarm.any():
+        for row, signal in signals_of(cohort, judgement.only(is_alarm), policy):
+            memory.note(cohort, row, signal, policy_digest, found.column)
     _calm_down(found, is_alarm, now)
     return judgement
 
@@ -283,7 +289,9 @@ def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> Non
     memory, rows, watch = found.memory, found.rows, found.cohort.watch
     is_quiet = found.scores.is_judged & (np.abs(found.scores.warn) < watch.clear_below) & ~is_alarm
     memory.calm[rows] = np.where(is_quiet, memory.calm[rows] + 1, 0)
-    has_episode = np.isin(rows, list(memory.episodes))
+    is_open = np.zeros(memory.calm.size, dtype=bool)
+    is_open[np.fromiter(memory.episodes, dtype=np.int64)] = True
+    has_episode = is_open[rows]
     is_below = found.scores.is_judged & (np.abs(found.scores.warn) < watch.warn)
     memory.unfreeze(rows[~has_episode & is_below & ~is_alarm])
     settled = has_episode & (memory.calm[rows] >= watch.clear_windows)

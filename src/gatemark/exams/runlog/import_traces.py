@@ -142,13 +142,25 @@ def _without_private(conversation: Conversation) -> Conversation:
 
 def _notes(conversations: Iterable[Conversation]) -> list[str]:
     found = list(conversations)
-    untimed = sum(any(turn.at_ms is None for turn in one.turns) for one in found)
-    if not untimed:
-        return []
-    return [
-        f"{untimed} of {len(found)} conversations lack times; their turns are {STEP_MS} ms apart, "
-        "so that timers of the token gate mean nothing there"
-    ]
+    untimed = backwards = 0
+    for one in found:
+        times = [turn.at_ms for turn in one.turns if turn.at_ms is not None]
+        if len(times) < len(one.turns):
+            untimed += 1
+        else:
+            backwards += times != sorted(times)
+    notes = []
+    if untimed:
+        notes.append(
+            f"{untimed} of {len(found)} conversations lack times; their turns are {STEP_MS} ms "
+            "apart, so that timers of the token gate mean nothing there"
+        )
+    if backwards:
+        notes.append(
+            f"the times of {backwards} of {len(found)} conversations run backwards; their turns "
+            "are in the order of their times"
+        )
+    return notes
 
 
 def _write(kept: dict[str, Conversation], folder: Path) -> None:
@@ -180,8 +192,8 @@ def script_of(turns: Sequence[SpokenTurn]) -> list[ScriptTurn]:
         ]
     script = []
     for turn in turns:
-        end = max(0, turn.at_ms or 0)
-        start = end if turn.start_ms is None else min(end, max(0, turn.start_ms))
+        end = turn.at_ms or 0
+        start = end if turn.start_ms is None else min(end, turn.start_ms)
         script.append(ScriptTurn(turn.agent, start, ((end, turn.text),), end))
     return script
 

@@ -72,11 +72,13 @@ def examine_metrics_files(
         for source in sources:
             rows = read_rows(source, choices)
             for row in rows:
-                first = seen.setdefault((row.variant_id, row.case_id), source.name)
-                if first != source.name:
+                key = (row.variant_id, row.case_id)
+                if key in seen:
                     raise BadInputError(
-                        f"{source.name}: {row.case_id} under {row.variant_id} is also in {first}"
+                        f"{source.name}: {row.case_id} under {row.variant_id} is also in "
+                        f"{seen[key]}; name each file once"
                     )
+                seen[key] = source.name
             state = exam.step(state, rows)
         files = tuple(digest_source(source) for source in sources)
     variants = {variant for variant, _ in seen}

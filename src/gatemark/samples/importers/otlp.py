@@ -255,12 +255,15 @@ def _evaluation(
 
 
 def _values(attributes: _Attributes) -> dict[str, object]:
-    found = {}
+    found: dict[str, object] = {}
     for attribute in attributes or ():
         try:
-            found[attribute.key] = _value(attribute.value or {})
+            value = _value(attribute.value or {})
         except _OddValueError as odd:
             raise _OddValueError(f"attribute {short_text(attribute.key)} {odd}") from None
+        if found.setdefault(attribute.key, value) != value:
+            named = f"attribute {short_text(attribute.key)}"
+            raise _OddValueError(f"{named} appears more than once, with different values")
     return found
 
 

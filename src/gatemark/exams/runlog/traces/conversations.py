@@ -27,6 +27,8 @@ TOOLS: Final = (*SPANS, LANGGRAPH, AUTOGEN, CREWAI)
 STEP_MS: Final = 1000
 """The time between messages without times, in milliseconds."""
 BASE_MS: Final = 1_700_000_000_000
+_LAST_MS: Final = 253_402_300_800_000
+"""The first millisecond of the year 10000, in UTC."""
 _SILENT: Final = frozenset({"system", "tool", "function", "SystemMessage", "ToolMessage"})
 _SAID: Final = frozenset(
     {"TextMessage", "MultiModalMessage", "StopMessage", "HandoffMessage", "ToolCallSummaryMessage"}
@@ -136,8 +138,8 @@ def _of_spans(trace: str, spans: Sequence[TraceSpan]) -> Conversation:
         SpokenTurn(
             _agent_of(span, by_id),
             text,
-            span.end_ns // NANOS_PER_MS,
-            span.start_ns // NANOS_PER_MS,
+            span.end_ns // NANOS_PER_MS or None,
+            span.start_ns // NANOS_PER_MS or None,
         )
         for span in called
         if (text := text_of(span.output)).strip()
@@ -174,19 +176,24 @@ def _langgraph(document: object, name: str) -> Iterator[Conversation]:
     if isinstance(document, list) and document and all(map(_langchain, document)):
         document = {"messages": document}
     states = [one for one in _list(document) if isinstance(one, dict)]
-    threads: dict[str, dict[str, tuple[Mapping[str, object], int | None]]] = {}
-    for state in reversed(states):
+    times = [moment_of(state.get("created_at", state.get("createdAt"))) for state in states]
+    timed = list(zip(times, states, strict=True))[::-1]
+    if None not in times:
+        timed.sort(key=lambda one: one[0] or 0)
+    threads: dict[str, dict[tuple[str, str], tuple[Mapping[str, object], int | None]]] = {}
+    for at_ms, state in timed:
         values = state.get("values", state)
         messages = values.get("messages") if isinstance(values, dict) else None
         if not isinstance(messages, list) or not any(_langchain(one) for one in messages):
             continue
-        at_ms = moment_of(state.get("created_at", state.get("createdAt")))
         known = threads.setdefault(_thread_of(state) or name, {})
         for place, message in enumerate(messages):
             told = _langchain(message)
             if told is not None:
-                # A message stays in later states; its first state has its time.
-                known.setdefault(str(told.get("id") or place), (told, at_ms))
+                # A message stays in later states; its first state has its time. Another text
+                # under its id was said too.
+                key = (str(told.get("id") or place), text_of(told.get("content")))
+                known.setdefault(key, (told, at_ms))
     for thread, found in threads.items():
         turns = [_message(message, at_ms) for message, at_ms in found.values()]
         yield Conversation(thread, tuple(turn for turn in turns if turn is not None))
@@ -293,11 +300,16 @@ def _list(document: object) -> list[object]:
 
 
 def moment_of(value: object) -> int | None:
-    """Return a time as milliseconds since 1970; one without a zone is taken as UTC."""
+    """Return a time as milliseconds since 1970; one without a zone is taken as UTC.
+
+    None for what is not a time after 1970 and before the year 10000.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return round(value * 1000) if value < BASE_MS / 10 else round(value)
-    try:
-        moment = datetime.fromisoformat(str(value))
-    except ValueError:
-        return None
-    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+        found = round(value * 1000) if value < BASE_MS / 10 else round(value)
+    else:
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            return None
+        found = round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+    return found if 0 < found < _LAST_MS else None
