@@ -296,3 +296,14 @@ def test_own_labels_short_limits_and_earlier_rules(both: Both) -> None:
     by_column, by_record, counted = both(written(rows), labels=labels, reading=short)
     assert counted == 0
     assert by_column == by_record
+
+
+def test_a_label_with_quotation_marks_is_not_taken_for_a_shorter_one(both: Both) -> None:
+    rows = [
+        {"qid": f"Q{n}", "scholar": {"label": "yes", "reason": "x"}, "auditor": {"label": "yes"}}
+        for n in range(90)
+    ]
+    labels = {"yes": "accept", "no": "reject", 'yes", "reason': "reject"}
+    by_column, by_record, counted = both(written(rows), labels=labels)
+    assert counted == 90
+    assert by_column == by_record

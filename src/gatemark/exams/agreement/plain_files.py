@@ -35,6 +35,8 @@ _DIGIT_RUN, _WORD_RUN, _DASH_RUN = 9, 18, 5
 """As in ``evidence.hygiene``: shorter runs are neither a number nor a key."""
 _KEYS: Final = frozenset(("qid", "label", "reason"))
 
+_PAIR: Final = 0x0101
+"""Two true flags as one number."""
 _WORD: Final = 8
 MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
 """The first bytes of a word, by their number."""
@@ -262,7 +264,7 @@ class _SideReader:
         sizes = columns["qid"][1] - columns["qid"][0]
         if int(sizes.min()) < 1 or int(sizes.max()) > MAX_ID_BYTES:
             return False
-        codes = coded(block.words, columns["label"], self._labels)
+        codes = coded(block.words, columns["label"][0], self._labels)
         if bool((codes == len(self._labels)).any()):
             return False
         if "reason" in columns:
@@ -379,18 +381,32 @@ class LineBytes:
 
         What follows a text is looked at as well: its quotation mark ends every run.
         """
+        width += width % 2
         signs = self.stretches(starts, width).view(np.uint8)
+        # Pairs of signs first, which are half as many: few texts are left to be looked at closely.
+        near = self._rows_with_runs(signs, width, 2)
+        if not near.size:
+            return near
+        signs = signs.reshape(starts.size, width)[near].ravel()
+        return near[self._rows_with_runs(signs, width, 1)]
+
+    def _rows_with_runs(self, signs: Bytes, width: int, group: int) -> Places:
+        """Return the rows with a run of whole groups, of which every run of signs has as many."""
         in_number = signs - np.uint8(40) < 18
         in_number &= signs != _COMMA
         in_number |= signs == _SPACE
-        runs = _runs(in_number, _DIGIT_RUN)
-        runs &= (signs - np.uint8(48) < 10)[: runs.size]
         in_key = signs - np.uint8(45) < 83
-        found = [
-            np.flatnonzero(runs),
-            np.flatnonzero(_runs(in_key, _WORD_RUN)),
-            np.flatnonzero(_runs(signs == _DASH, _DASH_RUN)),
-        ]
+        found = []
+        for flags, size in (
+            (in_number, _DIGIT_RUN),
+            (in_key, _WORD_RUN),
+            (signs == _DASH, _DASH_RUN),
+        ):
+            whole = flags if group == 1 else flags.view(np.uint16) == _PAIR
+            runs = _runs(whole, (size - group + 1) // group)
+            if flags is in_number and group == 1:
+                runs &= (signs - np.uint8(48) < 10)[: runs.size]
+            found.append(np.flatnonzero(runs) * group)
         if b"@" in self.data:
             found.append(np.flatnonzero(signs == _AT))
         return np.unique(np.concatenate(found) // width)
@@ -421,19 +437,21 @@ def same(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
     return same
 
 
-def coded(words: Words, span: Span, labels: Sequence[bytes]) -> npt.NDArray[np.uint16]:
+def coded(words: Words, starts: Places, labels: Sequence[bytes]) -> npt.NDArray[np.uint16]:
     """Return the place of each text among the labels, or their number if it is none of them."""
-    starts, sizes = span[0], span[1] - span[0]
     codes = np.full(starts.size, len(labels), dtype=np.uint16)
     heads = words[starts]
     for code, label in enumerate(labels):
-        head = label[:_WORD]
+        if b'"' in label:
+            continue  # Only escaped could it be a text.
+        # With the quotation mark that ends it, no other text begins like it.
+        whole = label + b'"'
+        head = whole[:_WORD]
         alike = (heads & MASKS[len(head)]) == np.uint64(int.from_bytes(head, "little"))
-        alike &= sizes == len(label)
-        if len(label) > _WORD:
+        if len(whole) > _WORD:
             rows = np.flatnonzero(alike)
-            alike[rows] = same(words, starts[rows] + _WORD, label[_WORD:])
-        codes[alike] = code
+            alike[rows] = same(words, starts[rows] + _WORD, whole[_WORD:])
+        np.putmask(codes, alike, np.uint16(code))
     return codes
 
 

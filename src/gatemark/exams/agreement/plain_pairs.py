@@ -11,6 +11,7 @@ block. Reading records takes about three times as long (``bench agreement``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -73,31 +74,47 @@ class _Block(LineBytes):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
+        self.highest = int(self.signs.max())
         self.quotes = np.flatnonzero(self.signs == _QUOTE)
-        controls = np.flatnonzero(self.signs < _SPACE)
-        is_end = self.signs[controls] == _NEWLINE
-        self._controls, self.ends = controls[~is_end], controls[is_end]
-        self.starts = np.concatenate((np.zeros(1, dtype=np.int64), self.ends[:-1] + 1))
-        self.marks: Places | None = None
-        count, per_line = self.ends.size, self.quotes.size // self.ends.size
-        if per_line and self.quotes.size == count * per_line:
-            marks = self.quotes.reshape(count, per_line)
-            if bool(((marks[:, 0] >= self.starts) & (marks[:, -1] < self.ends)).all()):
-                self.marks = marks
+        is_control = self.signs < _SPACE
+        self.marks = self._even_marks(int(np.count_nonzero(is_control)))
         if self.marks is not None:
-            self.quote_counts = np.full(count, per_line)
-            self.first_quotes = np.arange(count) * per_line
+            self.ends = self.marks[:, -1] + (data.find(b"\n") - self.marks[0, -1])
+            self._controls = self.ends[:0]
+        else:
+            controls = np.flatnonzero(is_control)
+            is_end = self.signs[controls] == _NEWLINE
+            self._controls, self.ends = controls[~is_end], controls[is_end]
+        self.starts = np.concatenate((np.zeros(1, dtype=np.int64), self.ends[:-1] + 1))
+        if self.marks is not None:
+            self.quote_counts = np.full(self.ends.size, self.marks.shape[1])
+            self.first_quotes = np.arange(self.ends.size) * self.marks.shape[1]
         else:
             until = np.searchsorted(self.quotes, self.ends)
             self.quote_counts = np.diff(until, prepend=0)
             self.first_quotes = until - self.quote_counts
+
+    def _even_marks(self, count: int) -> Places | None:
+        """Return the quotation marks by line, if lines have equally many and end alike.
+
+        There are ``count`` control characters. If so many line breaks are found where they should
+        be, there is no other.
+        """
+        per_line, rest = divmod(self.quotes.size, count)
+        if rest or not per_line:
+            return None
+        marks = self.quotes.reshape(count, per_line)
+        ends = marks[:, -1] + (self.data.find(b"\n") - marks[0, -1])
+        if int(ends[-1]) != self.signs.size - 1 or bool((ends[:-1] >= marks[1:, 0]).any()):
+            return None
+        return marks if bool((self.signs[ends] == _NEWLINE).all()) else None
 
     def unusual(self) -> npt.NDArray[np.bool_]:
         """Tell which lines have an escape or a control character."""
         found = np.zeros(self.ends.size, dtype=np.bool_)
         found[np.searchsorted(self.ends, self._controls)] = True
         for sign in (_ESCAPE, _DELETE):
-            if sign in self.data:
+            if sign <= self.highest and sign in self.data:
                 places = np.flatnonzero(self.signs == sign)
                 found[np.searchsorted(self.ends, places)] = True
         return found
@@ -129,12 +146,12 @@ class PairColumns:
     def _counted(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
         if not data.endswith(b"\n"):
             return None
-        if not data.isascii():
+        block = _Block(data)
+        if block.highest > _DELETE:
             try:
                 data.decode()
             except UnicodeDecodeError:
                 return None
-        block = _Block(data)
         rows = _Rows(block)
         for form in self._forms:
             self._take(block, form, rows)
@@ -187,24 +204,23 @@ class PairColumns:
         chosen = np.flatnonzero(rows.left & (block.quote_counts == 2 * form.string_count))
         if not chosen.size:
             return
-        spans, starts, ends = [], block.starts, block.ends
-        if block.marks is not None and chosen.size == ends.size:
-            for place in form.texts:
-                marks = block.marks[:, 2 * place : 2 * place + 2]
-                spans.append((marks[:, 0] + 1, marks[:, 1].copy()))
+        closing = [2 * place + 1 for place in form.texts]
+        if block.marks is not None and chosen.size == block.ends.size:
+            ends = np.ascontiguousarray(np.take(block.marks, closing, axis=1).T)
         else:
-            first, starts, ends = block.first_quotes[chosen], starts[chosen], ends[chosen]
-            for place in form.texts:
-                mark = first + 2 * place
-                spans.append((block.quotes[mark] + 1, block.quotes[mark + 1]))
+            ends = block.quotes[block.first_quotes[chosen] + np.array(closing)[:, np.newaxis]]
         # A gap has as many quotation marks as the form has there, and one line break at the end. So
         # where its bytes are the wanted ones, the next text begins right behind them.
+        before = (block.starts[chosen], *ends)
         alike = np.ones(chosen.size, dtype=np.bool_)
-        for start, gap in zip((starts, *(span[1] for span in spans)), form.gaps, strict=True):
+        for start, gap in zip(before, form.gaps, strict=True):
             alike &= block.follow(start, gap)
         if not alike.all():
-            chosen = chosen[alike]
-            spans = [(starts[alike], ends[alike]) for starts, ends in spans]
+            chosen, before = chosen[alike], tuple(places[alike] for places in before)
+        spans = [
+            (start + len(gap), end)
+            for (start, end), gap in zip(pairwise(before), form.gaps, strict=False)
+        ]
         if chosen.size:
             rows.left[chosen] = False
             self._fill(block, form, rows, chosen, spans)
@@ -220,13 +236,19 @@ class PairColumns:
         starts, sizes = spans[form.qid][0], spans[form.qid][1] - spans[form.qid][0]
         is_odd = (sizes < 1) | (sizes > MAX_ID_BYTES)
         names = block.texts((starts, starts + np.clip(sizes, 1, MAX_ID_BYTES)))
-        first, second = (coded(block.words, spans[place], self._labels) for place in form.labels)
+        both = np.concatenate([spans[place][0] for place in form.labels])
+        first, second = coded(block.words, both, self._labels).reshape(2, chosen.size)
         unknown = len(self._labels)
         is_odd |= (first == unknown) | (second == unknown)
         codes = self._codes[np.minimum(first, unknown - 1), np.minimum(second, unknown - 1)]
         reasons = [spans[place] for place in form.reasons if place is not None]
-        for reason in reasons:
-            is_odd |= block.doubtful(reason, self._exam.options.reason_max)
+        if reasons:
+            told = (
+                np.concatenate([span[0] for span in reasons]),
+                np.concatenate([span[1] for span in reasons]),
+            )
+            found = block.doubtful(told, self._exam.options.reason_max)
+            is_odd |= found.reshape(len(reasons), chosen.size).any(axis=0)
         if form.claim is not None:
             is_odd |= self._odd_claims(block, spans[form.claim], codes)
         for place in form.cited:
@@ -260,7 +282,7 @@ class PairColumns:
             ~is_token & self._refused[codes] & (sizes > 0)
         )
         longest = 4 * self._exam.longest_refusal
-        if block.data.isascii():
+        if block.highest <= _DELETE:
             longest = self._exam.longest_refusal
         for row in np.flatnonzero(~is_token & ~is_odd & (sizes > 0) & (sizes <= longest)).tolist():
             is_odd[row] = self._exam.is_refusal(block.text(span, row).decode())
