@@ -12,8 +12,9 @@ import signal
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from tests.docs.transcript import command_server, environment
 
@@ -29,7 +30,14 @@ class Done(NamedTuple):
 
 
 class Forked:
-    """A running ``gatemark WORDS``, or with ``script`` a running ``python SCRIPT WORDS``."""
+    """A running ``gatemark WORDS``, or with ``script`` a running ``python SCRIPT WORDS``.
+
+    With ``code`` it is a running ``python -c CODE WORDS``. It finds first what lies in ``source``,
+    such as another copy of the package, and with ``only`` has these variables and no others.
+    ``finish`` tells what it printed; with ``is_heard``, ``next_line`` tells each line as it comes.
+    """
+
+    heard: IO[bytes] | None = None
 
     def __init__(
         self,
@@ -37,21 +45,36 @@ class Forked:
         *,
         folder: Path | None = None,
         script: Path | None = None,
+        code: str | None = None,
+        source: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        only: Mapping[str, str] | None = None,
+        is_heard: bool = False,
     ) -> None:
         self._printed = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 - see finish
         self._code: int | None = None
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.connect(command_server())
+        self._server.connect(command_server(None if source is None else _libraries()))
+        usual = dict(environment() if only is None else only)
+        if source is not None:
+            paths = (str(source), usual.get("PYTHONPATH", ""))
+            usual["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         request = {
             "words": [str(word) for word in words],
             "script": None if script is None else str(script),
+            "code": code,
+            "source": None if source is None else str(source),
             "folder": str(folder or Path.cwd()),
-            "environment": {**environment(), **(variables or {})},
+            "environment": {**usual, **(variables or {})},
         }
         with Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno(), *(file.fileno() for file in self._printed)]
+            if is_heard:
+                reading, streams[1] = os.pipe()
+                self.heard = os.fdopen(reading, "rb")
             socket.send_fds(self._server, [json.dumps(request).encode()], streams)
+            if is_heard:
+                os.close(streams[1])
         self.pid = int(self._line())
 
     def poll(self) -> int | None:
@@ -85,12 +108,19 @@ class Forked:
     def finish(self) -> Done:
         """Wait for its end and read what it printed."""
         code = self.wait()
+        if self.heard is not None:
+            self.heard.close()
         printed = []
         for file in self._printed:
             with file:
                 file.seek(0)
                 printed.append(file.read())
         return Done(code, *printed)
+
+    def next_line(self) -> str:
+        """The next line that it prints; empty at its end."""
+        assert self.heard is not None
+        return self.heard.readline().decode()
 
     def _line(self) -> bytes:
         # Byte by byte: what is left tells that the process has ended.
@@ -103,3 +133,14 @@ class Forked:
 def run_forked(*words: object, folder: Path | None = None) -> Done:
     """Run a command of Gatemark to its end."""
     return Forked(words, folder=folder).finish()
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """The modules that the whole package loads, without its own."""
+    done = Forked((), code="import sys; print(*sys.modules)").finish()
+    # OpenVINO as a whole starts threads, which do not survive a fork; its versions are read only.
+    own = ("gatemark", "__main__", "__mp_main__", "openvino")
+    names = done.stdout.decode().split()
+    assert "numpy" in names
+    return tuple(name for name in names if name.partition(".")[0] not in own)

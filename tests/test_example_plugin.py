@@ -11,6 +11,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.forked import Forked
 
 import gatemark
 
@@ -49,14 +50,10 @@ class Scratch:
         environment = folder / "environment"
         venv.create(environment)
         self.python = environment / "bin" / "python"
-        packages = subprocess.run(
-            [self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
+        base = {"base": str(environment), "platbase": str(environment)}
+        self.packages = Path(sysconfig.get_path("purelib", "venv", base))
         ours = [Path(gatemark.__file__).parents[1], sysconfig.get_path("purelib")]
-        (Path(packages) / "ours.pth").write_text("".join(f"{place}\n" for place in ours))
+        (self.packages / "ours.pth").write_text("".join(f"{place}\n" for place in ours))
         words = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
         self.run("-m", "pip", *words, str(EXAMPLE))
 
@@ -75,8 +72,10 @@ class Scratch:
         return done.stdout
 
     def gatemark(self, *words: object, code: int = 0) -> str:
-        """Run a command of Gatemark."""
-        return self.run("-m", "gatemark", *words, code=code)
+        """Run a command of Gatemark that finds what is installed in the environment."""
+        done = Forked(words, source=self.packages, folder=self.folder).finish()
+        assert done.returncode == code, (words, done)
+        return done.stdout.decode()
 
     def write(self, name: str, *rows: object) -> str:
         """Write records, one per line."""
@@ -96,7 +95,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
 
 
 def test_the_exam_has_a_command_made_from_its_declaration(scratch: Scratch) -> None:
-    text = scratch.gatemark("score", "deliveries", "--help")
+    # One command of the environment itself; the others are forked, with its packages.
+    text = scratch.run("-m", "gatemark", "score", "deliveries", "--help")
     assert "--min-share" in text
     assert "Minimum share of trips on time." in text
     assert "deliveries" in scratch.gatemark("score", "--help")

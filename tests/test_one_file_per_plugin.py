@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.forked import Forked
 from tests.package_copy import SOURCE, copy_package
 
 EXAMS = sorted(path.parent for path in (SOURCE / "exams").glob("*/exam.py"))
@@ -46,15 +47,10 @@ for registry in (measures(), schemas(), suites()):
 
 
 def survivors(package_parent: Path, *more: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SURVIVORS, *more],
-        env={"PYTHONPATH": str(package_parent), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return set(done.stderr.split())
+    code = f'import warnings; warnings.simplefilter("error")\n{SURVIVORS}'
+    done = Forked(more, code=code, source=package_parent, only={"PATH": ""}).finish()
+    assert done.returncode == 0, done.stderr.decode()
+    return set(done.stderr.decode().split())
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +62,16 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def everyone(copied: Path) -> set[str]:
-    return survivors(copied, "laws")
+    # One process that has loaded nothing before: libraries may warn, too.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SURVIVORS, "laws"],
+        env={"PYTHONPATH": str(copied), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=str)
@@ -98,15 +103,12 @@ def test_without_its_measure_the_agreement_exam_is_inconclusive(
     pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
     victim = copied / "gatemark" / "exams" / "agreement" / "measure.py"
     source = victim.read_bytes()
-    command = [sys.executable, "-m", "gatemark", "score", "agreement", "--pairs", str(pairs)]
-    environment = {"PYTHONPATH": str(copied), "PATH": ""}
-    assert (
-        subprocess.run(command, env=environment, check=False, capture_output=True).returncode == 0
-    )
+    command = ("score", "agreement", "--pairs", pairs)
+    assert Forked(command, source=copied).finish().returncode == 0
     victim.unlink()
     try:
-        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+        done = Forked(command, source=copied).finish()
     finally:
         victim.write_bytes(source)
-    assert done.returncode == 3, done.stderr
-    assert "was not measured" in done.stdout
+    assert done.returncode == 3, done.stderr.decode()
+    assert b"was not measured" in done.stdout

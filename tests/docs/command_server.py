@@ -4,10 +4,12 @@ A server loads everything once. For each command it forks a child, which gets th
 folder, environment and standard streams, and behaves as a process that was started by hand. The
 client is what a shell calls in place of ``gatemark``; it imports the standard library only.
 
-    python command_server.py SOCKET             serve
-    python command_server.py SOCKET run WORDS   run one command
+    python command_server.py SOCKET                    serve
+    python command_server.py SOCKET run WORDS          run one command
+    python command_server.py SOCKET load MODULES.json  serve with these modules loaded only
 
-``tests/forked.py`` asks it for processes without a client, which tests may kill.
+``tests/forked.py`` asks it for processes without a client, which tests may kill, and for processes
+of changed copies of the package, which find its libraries loaded.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import signal
 import socket
 import sys
 import threading
+import types
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -36,14 +39,22 @@ OWN_START = ("gatemark.ledger.migrations.", "gatemark.exams.overhead.targets.")
 
 def main() -> None:
     place, *rest = sys.argv[1:]
-    if rest:
+    if rest and rest[0] == "run":
         run_command(place, rest[1:])
-    serve(place)
+    serve(place, json.loads(Path(rest[1]).read_bytes()) if rest else None)
 
 
-def serve(place: str) -> NoReturn:
-    """Answer callers until the process is ended."""
-    _load()
+def serve(place: str, modules: list[str] | None) -> NoReturn:
+    """Answer callers until the process is ended, with everything or some modules loaded."""
+    if modules is None:
+        _load_everything()
+    else:
+        _load(modules)
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    assert threads == 1, "threads do not survive a fork"
+    # Collections in children leave alone what they share with this process.
+    gc.collect()
+    gc.freeze()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(place)
     listener.listen(16)
@@ -57,7 +68,7 @@ def serve(place: str) -> NoReturn:
         caller.close()
 
 
-def _load() -> None:
+def _load_everything() -> None:
     import numpy  # noqa: F401, ICN001
     import scipy.stats  # noqa: F401
     import sqlalchemy  # noqa: F401
@@ -68,11 +79,14 @@ def _load() -> None:
     for found in pkgutil.walk_packages(gatemark.__path__, "gatemark."):
         if not found.name.startswith(OWN_START) and not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    threads = len(list(Path("/proc/self/task").iterdir()))
-    assert threads == 1, "threads do not survive a fork"
-    # Collections in children leave alone what they share with this process.
-    gc.collect()
-    gc.freeze()
+
+
+def _load(modules: list[str]) -> None:
+    for name in modules:
+        # Some names stand for parts of other modules; what needs them loads them.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    assert "gatemark" not in sys.modules, "children load a copy of their own"
 
 
 def _attend(caller: socket.socket) -> NoReturn:
@@ -100,6 +114,10 @@ def _become(request: dict[str, Any], streams: list[int]) -> NoReturn:
     for number, mode in enumerate("rww"):
         file = os.fdopen(number, mode, encoding="utf-8", closefd=False)
         setattr(sys, ("stdin", "stdout", "stderr")[number], file)
+    if source := request.get("source"):
+        sys.path.insert(1, source)
+    if code := request.get("code"):
+        _leave(_run_code(code, request["words"]))
     if script := request.get("script"):
         sys.argv = [script, *request["words"]]
         runpy.run_path(script, run_name="__main__")
@@ -108,6 +126,18 @@ def _become(request: dict[str, Any], streams: list[int]) -> NoReturn:
     from gatemark.cli.main import main as gatemark
 
     _leave(gatemark(request["words"]))
+
+
+def _run_code(code: str, words: list[str]) -> int:
+    """Run ``python -c CODE WORDS``; gives its exit code."""
+    sys.path[0] = str(Path.cwd())
+    sys.argv = ["-c", *words]
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        exec(compile(code, "<string>", "exec"), main.__dict__)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else ended.code is not None
+    return 0
 
 
 def _leave(code: int) -> NoReturn:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +26,8 @@ SHIM = ".venv/bin/gatemark"
 SERVER = Path(__file__).with_name("command_server.py")
 DEMO = f"{SHIM} demo"
 DEMO_OF_PAGES = "demo-of-pages"
+SERVER_PLACE = "GATEMARK_TEST_SERVER"
+"""The variable that tells a forked process of tests which server there is already."""
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -63,7 +67,7 @@ def make_targets_of(steps: list[Step]) -> list[str]:
 
 
 def run_demo(folder: Path) -> None:
-    """Run the demo in a folder and keep what it printed: pages that begin with it get a copy."""
+    """Run the demo in a folder and keep what it printed: pages that show it get a copy."""
     (folder / "examples").symlink_to(ROOT / "examples")
     with (folder / PRINTED).open("wb") as printed:
         subprocess.run(
@@ -78,12 +82,21 @@ def run_demo(folder: Path) -> None:
 
 
 @cache
-def command_server() -> str:
-    """The socket of a server that lives as long as this process."""
+def command_server(modules: tuple[str, ...] | None = None) -> str:
+    """The socket of a server that lives as long as this process, and loads everything or these."""
+    if modules is None and SERVER_PLACE in os.environ:
+        return os.environ[SERVER_PLACE]
     folder = Path(tempfile.mkdtemp(prefix="gatemark-docs-"))
     place = folder / "socket"
+    loaded: list[str | Path] = []
+    if modules is not None:
+        loaded = ["load", folder / "modules.json"]
+        (folder / "modules.json").write_text(json.dumps(modules))
     server = subprocess.Popen(
-        [sys.executable, SERVER, place], stdout=subprocess.PIPE, env=environment(), text=True
+        [sys.executable, SERVER, place, *loaded],
+        stdout=subprocess.PIPE,
+        env=environment(),
+        text=True,
     )
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(server.kill)
@@ -113,18 +126,12 @@ def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list
         tool.chmod(0o755)
     ran = []
     commands: list[Step] = []
-    first, _, place = next(step.text for step in steps if step.file is None).partition(" > ")
-    is_after_demo = first == DEMO
-    if is_after_demo:
-        shutil.copytree(demo(), folder, dirs_exist_ok=True)
     for step in steps:
         if step.file is not None:
             (folder / step.file).write_text(step.text, encoding="utf-8")
         elif step.text.split()[0] != "make":
             commands.append(step)
-    texts = [step.text for step in commands]
-    if is_after_demo:
-        texts[0] = f"cat {PRINTED} > {place or '/dev/stdout'}"
+    texts = [_without_demo(step.text, demo) for step in commands]
     script = "\n".join(
         f"{text}\n__status=$?; printf '\\n{_MARK}%s\\n' $__status; (exit $__status)"
         for text in texts
@@ -144,6 +151,14 @@ def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list
     for step, output, status in zip(commands, answers[::2], answers[1::2], strict=False):
         ran.append((step, Ran(tuple(output.rstrip("\n").split("\n")), int(status))))
     return ran
+
+
+def _without_demo(text: str, demo: Callable[[], Path]) -> str:
+    """The command, or one that leaves and prints what the demo left and printed elsewhere."""
+    command, _, place = text.partition(" > ")
+    if command != DEMO:
+        return text
+    return f"cp -R {shlex.quote(str(demo()))}/. . && cat {PRINTED} > {place or '/dev/stdout'}"
 
 
 def fits(shown: tuple[str, ...], printed: tuple[str, ...]) -> bool:

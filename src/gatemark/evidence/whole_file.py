@@ -42,10 +42,11 @@ class OpenedFile(NamedTuple):
     why_empty: str | None = None
 
 
-def open_records(source: Source, choices: ReadingChoices, folder: Path) -> OpenedFile:
+def open_records(source: Source, choices: ReadingChoices, folder: Path | None) -> OpenedFile:
     """Return the file, or its single document as one line if it spans several.
 
-    In JSON, a line break can only be between tokens, so a space can replace it.
+    In JSON, a line break can only be between tokens, so a space can replace it. Without a folder
+    for that line, only the first record of what is returned is of use.
     """
     depth = choices.limits.depth
     data = bytearray()
@@ -74,6 +75,8 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opene
     value, _ = parse_strictly(line, max_depth=depth)
     if not isinstance(value, dict):
         return OpenedFile(source, {}, f"{number}: {refused}")
+    if folder is None:
+        return OpenedFile(source, value)
     target = folder / f"document-{len(list(folder.iterdir()))}"
     target.write_bytes(line + b"\n")
     return OpenedFile(inspect_source(str(target), name=source.name), value)

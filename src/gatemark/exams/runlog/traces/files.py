@@ -249,11 +249,10 @@ def _run_reading(
 
 def first_record(path: Path) -> dict[str, object]:
     """Return the first record of a file; empty if it cannot be read."""
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        try:
-            return open_records(inspect_source(str(path)), ReadingChoices(), Path(folder)).first
-        except BadInputError:
-            return {}
+    try:
+        return open_records(inspect_source(str(path)), ReadingChoices(), None).first
+    except BadInputError:
+        return {}
 
 
 TRACE_KINDS: Final = frozenset({"trace_meta", "stream_delta", "turn_boundary"})
