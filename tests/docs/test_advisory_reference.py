@@ -11,11 +11,10 @@ import pytest
 from gatemark.evidence.hygiene import PrivateTextRules
 from gatemark.exams.advisory.decision import CASE_NOTES, SCHEMA_NAME
 from gatemark.exams.advisory.exam import SUITE
+from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.policy import (
     AdvisoryPolicy,
-    LaneBounds,
     LanePolicy,
-    OverallBounds,
     Promotion,
     Stability,
     Taxonomy,

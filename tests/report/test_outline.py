@@ -5,7 +5,7 @@ import pytest
 
 from gatemark.core.measurement import measured
 from gatemark.core.policy import Policy, Rule, Waiver
-from gatemark.report import outline
+from gatemark.report import outline, words
 
 from .sample_results import (
     EVIDENCE,
@@ -56,7 +56,7 @@ def test_a_finding_of_an_unknown_rule_is_matched_by_metric_alone() -> None:
 def test_every_caveat_is_told_once_and_with_its_number() -> None:
     twice = msgspec.structs.replace(NO_KAPPA, caveats=("small", "small"))
     judged = result(caveats=("late", "late"), measurements=(twice,))
-    assert outline.caveats(judged) == ("late", "agreement.kappa: small")
+    assert words.caveats(judged) == ("late", "agreement.kappa: small")
 
 
 @pytest.mark.parametrize(("days_over", "words_added"), [(False, ""), (True, " (already over)")])

@@ -13,7 +13,7 @@ from typing import Final
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Finding
 from gatemark.core.result import Result
-from gatemark.report import outline, words
+from gatemark.report import words
 from gatemark.report.markdown import code, listed, prose, table
 
 MAX_BYTES: Final = 60_000
@@ -50,7 +50,7 @@ def render_comment(result: Result, key: str) -> str:
 def _comment(result: Result, key: str, shown: int) -> str:
     held = [finding for finding in result.findings if finding.verdict == _HOLDS]
     open_count = len(result.findings) - len(held)
-    caveats = outline.caveats(result)
+    caveats = words.caveats(result)
     told = listed("Caveats", caveats)
     if len(caveats) > _FEW:
         told = _folded(f"{len(caveats)} caveats", told)
@@ -82,7 +82,7 @@ def _folded(summary: str, body: str) -> str:
 def _table(result: Result, shown: int, *, holds: bool) -> str:
     """Return the rules as a table: the worst first, otherwise in the policy's order."""
     lines = sorted(
-        (one for one in outline.finding_lines(result) if (one.source.verdict == _HOLDS) == holds),
+        (one for one in words.finding_lines(result) if (one.source.verdict == _HOLDS) == holds),
         key=lambda line: _ORDER.index(line.source.verdict),
     )
     rows = [

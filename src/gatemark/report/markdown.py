@@ -34,7 +34,7 @@ def render(result: Result) -> bytes:
         _findings(result),
         _numbers(result),
         *(_figures(result)),
-        listed("Caveats", outline.caveats(result)),
+        listed("Caveats", words.caveats(result)),
         _waivers(result),
         _evidence(result),
         _seal(result),
@@ -79,7 +79,7 @@ def _blockers(result: Result) -> str:
 
 
 def _findings(result: Result) -> str:
-    lines = outline.finding_lines(result)
+    lines = words.finding_lines(result)
     rows = [
         (
             f"**{line.word}**" if line.source.verdict != "pass" else line.word,

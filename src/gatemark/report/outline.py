@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.measurement import Direction, Evidence, Measurement
+from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Finding, Rule
 from gatemark.core.result import Figure, Matrix, Reliability, ReliabilityBin, Result, Shifts, Table
 from gatemark.report import words
@@ -41,17 +41,6 @@ class MeasurementLine(msgspec.Struct, frozen=True):
     interval: str | None
     interval_source: str | None
     notes: tuple[str, ...]
-
-
-class FindingLine(msgspec.Struct, frozen=True):
-    """One rule and its outcome, as text."""
-
-    source: Finding
-    word: str
-    observed: str
-    against: str | None
-    slack: str
-    direction: str | None
 
 
 class BenchLine(msgspec.Struct, frozen=True):
@@ -94,26 +83,6 @@ def _notes(item: Measurement) -> tuple[str, ...]:
     return (*others, *(["excluded: " + ", ".join(excluded)] if excluded else []))
 
 
-def finding_lines(result: Result) -> tuple[FindingLine, ...]:
-    """Return every rule of the result as text."""
-    directions: dict[str, Direction] = {item.name: item.direction for item in result.measurements}
-    return tuple(
-        FindingLine(
-            source=finding,
-            word=words.VERDICT_WORDS[finding.verdict],
-            observed=words.observed(finding),
-            against=words.against(finding),
-            slack=words.slack(finding),
-            direction=(
-                words.DIRECTION_WORDS[directions[finding.metric]]
-                if finding.metric in directions
-                else None
-            ),
-        )
-        for finding in result.findings
-    )
-
-
 def findings_about(result: Result, item: Measurement) -> tuple[Finding, ...]:
     """Return the findings about this measurement; those of another lane are left out."""
     lanes = {rule.id: rule.lane for rule in _all_rules(result.policy.rules)}
@@ -147,16 +116,6 @@ def bench_lines(result: Result) -> tuple[BenchLine, ...]:
         )
         if bench is not None
     )
-
-
-def caveats(result: Result) -> tuple[str, ...]:
-    """Return each caveat once: those of the result, then those of single measurements."""
-    of_numbers = (
-        f"{item.name}{f' ({item.lane})' if item.lane else ''}: {words.caveat(caveat)}"
-        for item in result.measurements
-        for caveat in item.caveats
-    )
-    return tuple(dict.fromkeys((*result.caveats, *of_numbers)))
 
 
 def waiver_lines(result: Result) -> tuple[tuple[str, str, str, str], ...]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from gatemark.core.policy import FindingVerdict
 from gatemark.core.result import Result
 from gatemark.core.result import Table as TableExhibit
-from gatemark.report import outline, words
+from gatemark.report import words
 
 _STYLES: Final[dict[FindingVerdict, str]] = {
     "pass": "bold green",
@@ -47,7 +47,7 @@ def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
     table.collapse_padding = wanted > width
     console.print(table)
     console.print()
-    for title, items in (("Blockers", result.blockers), ("Caveats", outline.caveats(result))):
+    for title, items in (("Blockers", result.blockers), ("Caveats", words.caveats(result))):
         if items:
             console.print(Text(title, style="bold"))
             for item in items:
@@ -68,7 +68,7 @@ def _opening(result: Result) -> Text:
 
 def _table(result: Result) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    lines = outline.finding_lines(result)
+    lines = words.finding_lines(result)
     # A name of usual length stays on one line; the numbers beside it wrap between words.
     longest = max((len(words.one_line(line.source.rule)) for line in lines), default=0)
     table.add_column("rule", overflow="fold", min_width=min(longest, _RULE_WIDTH))
@@ -88,7 +88,7 @@ def _table(result: Result) -> Table:
     return table
 
 
-def _word(line: outline.FindingLine) -> str:
+def _word(line: words.FindingLine) -> str:
     finding = line.source
     plain = finding.severity == "block" or finding.verdict not in ("fail", "inconclusive")
     return line.word if plain else f"{line.word} ({words.one_line(finding.severity)})"

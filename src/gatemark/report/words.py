@@ -1,10 +1,13 @@
-"""The wording that all reports share: numbers, verdicts, directions, times, and clean text."""
+"""The wording that all reports share: numbers, rules, verdicts, caveats, times, clean text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from gatemark.core.measurement import Direction, Interval
 from gatemark.core.policy import Finding, FindingVerdict
@@ -61,6 +64,16 @@ def caveat(mark: str) -> str:
     return _CAVEAT_WORDS.get(mark, mark)
 
 
+def caveats(result: Result) -> tuple[str, ...]:
+    """Return each caveat once: those of the result, then those of single measurements."""
+    of_numbers = (
+        f"{item.name}{f' ({item.lane})' if item.lane else ''}: {caveat(mark)}"
+        for item in result.measurements
+        for mark in item.caveats
+    )
+    return tuple(dict.fromkeys((*result.caveats, *of_numbers)))
+
+
 def one_line(text: str) -> str:
     """Clean a text and put it on one line."""
     return _BLANKS.sub(" ", clean(text)).strip()
@@ -69,6 +82,12 @@ def one_line(text: str) -> str:
 def shortened(text: str, limit: int) -> str:
     """Cut a text to ``limit`` characters; an ellipsis marks the cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def first_few(texts: Sequence[str], most: int, joint: str = ", ") -> str:
+    """Join the first texts; the others are only counted."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return joint.join(texts[:most]) + more
 
 
 def number(value: float, unit: str = "ratio") -> str:
@@ -132,6 +151,37 @@ def _with_tolerance(value: float) -> str:
 def against(finding: Finding) -> str | None:
     """Return which number was compared, or None if it was the value itself."""
     return _AGAINST_WORDS.get(finding.against)
+
+
+class FindingLine(msgspec.Struct, frozen=True):
+    """One rule and its outcome, as text."""
+
+    source: Finding
+    word: str
+    observed: str
+    against: str | None
+    slack: str
+    direction: str | None
+
+
+def finding_lines(result: Result) -> tuple[FindingLine, ...]:
+    """Return every rule of the result as text."""
+    directions: dict[str, Direction] = {item.name: item.direction for item in result.measurements}
+    return tuple(
+        FindingLine(
+            source=finding,
+            word=VERDICT_WORDS[finding.verdict],
+            observed=observed(finding),
+            against=against(finding),
+            slack=slack(finding),
+            direction=(
+                DIRECTION_WORDS[directions[finding.metric]]
+                if finding.metric in directions
+                else None
+            ),
+        )
+        for finding in result.findings
+    )
 
 
 def interval(value: Interval, unit: str = "ratio") -> str:

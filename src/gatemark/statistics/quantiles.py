@@ -8,7 +8,7 @@ percentile by less than a tenth of a percent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,3 +82,47 @@ def sketch_percentile(sketch: Mapping[int, int], percent: int) -> float:
 
 def _edge(key: int) -> float:
     return float(np.int64(key << _DROPPED_BITS).view(np.float64))
+
+
+class Times(NamedTuple):
+    """Times, one by one in order or as a sketch."""
+
+    exact: Floats | None
+    sketch: Mapping[int, int]
+
+    @property
+    def n(self) -> int:
+        """Number of times."""
+        return sum(self.sketch.values()) if self.exact is None else int(self.exact.size)
+
+    @property
+    def method(self) -> str:
+        """How a percentile of these times is computed."""
+        return "percentile_disc" if self.exact is not None else "percentile_disc of a sketch"
+
+    def percentile(self, percent: int) -> float | None:
+        """Return the percentile, or None without times."""
+        if self.n == 0:
+            return None
+        if self.exact is None:
+            return sketch_percentile(self.sketch, percent)
+        return percentile_disc(self.exact, percent)
+
+    def bounds(self, percent: int, unknown: int) -> tuple[float, float | None]:
+        """Return the range of the percentile with ``unknown`` more times; None is unbounded."""
+        wanted = rank(percent, self.n + unknown)
+        if self.n == 0:
+            return 0.0, None
+        low = self._nth(wanted - unknown) if wanted > unknown else 0.0
+        return low, self._nth(wanted) if wanted <= self.n else None
+
+    def _nth(self, place: int) -> float:
+        if self.exact is not None:
+            return float(self.exact[place - 1])
+        first: dict[int, int] = {}
+        for key in sorted(self.sketch):
+            first[key] = min(self.sketch[key], place)
+            place -= first[key]
+            if place == 0:
+                break
+        return sketch_percentile(first, 100)

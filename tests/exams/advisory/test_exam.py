@@ -13,7 +13,7 @@ from gatemark.core.result import Stacks, Table
 from gatemark.exams.advisory import measure, metrics
 from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
-from gatemark.exams.advisory.findings import PastRun
+from gatemark.exams.advisory.history import PastRun
 from gatemark.exams.advisory.policy import CATEGORIES, COMPARABLE, SEVERITIES
 from gatemark.exams.advisory.record_rules import bucket_of
 from gatemark.testing.exams import check_exam

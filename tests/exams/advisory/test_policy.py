@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.exams.advisory.policy import AdvisoryPolicy, LaneBounds, OverallBounds
+from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
+from gatemark.exams.advisory.policy import AdvisoryPolicy
 
 from .decisions import LANE, PROMOTION, named, policy_of
 

@@ -438,7 +438,9 @@ def test_exit_2_with_file_and_line_and_nothing_written(
     assert ran.code == 2
     assert ran.out == ""
     assert message in ran.err
-    assert ran.err.count("\n") == 1
+    has_hint = "--labels FILE" in ran.err
+    assert has_hint == ("allowed:" in message)
+    assert ran.err.count("\n") == 1 + has_hint
     assert ran.err.startswith("gatemark: ")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["p.jsonl"]
 

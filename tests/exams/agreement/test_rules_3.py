@@ -399,3 +399,40 @@ def test_an_unknown_label_is_refused_with_the_allowed_ones(
     assert "p.jsonl:6: " in ran.err
     assert "out of scope" in ran.err
     assert json.dumps("VALID") in ran.err
+
+
+@pytest.mark.parametrize("kind", ["label", "votes"])
+def test_labels_of_ones_own_without_a_file_of_them_are_told_what_to_do(
+    kind: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    hint = "gatemark: for labels of your own, pass --labels FILE (in a pack: labels) with the role"
+    rows = own_pairs() if kind == "label" else pairs()
+    if kind == "votes":
+        rows[3]["auditor"]["votes"] = ["supported"]
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows))
+    assert (ran.code, ran.err.count(hint)) == (2, 1)
+    sides = [
+        write_jsonl(f"{side}.jsonl", [{"qid": row["qid"], **row[side]} for row in rows])
+        for side in ("scholar", "auditor")
+    ]
+    ran = gatemark("score", "agreement", "--scholar", sides[0], "--auditor", sides[1])
+    assert (ran.code, ran.err.count(hint)) == (2, 1)
+    spec = tmp_path / "labels.yaml"
+    spec.write_text("labels: {fine: accept, bad: reject}")
+    ran = gatemark("score", "agreement", "--pairs", tmp_path / "p.jsonl", "--labels", spec)
+    assert "add the label with its role to the file that --labels names" in ran.err
+    other = gatemark("score", "agreement", "--pairs", write_jsonl("q.jsonl", [{"qid": 1}]))
+    assert (other.code, "--labels" in other.err) == (2, False)
+
+
+@pytest.mark.parametrize("option", ["--pairs", "--scholar"])
+def test_a_table_in_place_of_records_is_told_its_option(
+    option: str, gatemark: Run, tmp_path: Path
+) -> None:
+    path, other = tmp_path / "labels.csv", tmp_path / "more.csv"
+    for one in (path, other):
+        one.write_text("item,ann,bob\n1,fine,fine\n")
+    more = ("--auditor", other) if option == "--scholar" else ()
+    ran = gatemark("score", "agreement", option, path, *more)
+    assert ran.code == 2
+    assert ran.err.count("pass one file with all raters as --table") == 1

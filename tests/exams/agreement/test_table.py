@@ -218,7 +218,7 @@ def test_options_that_a_form_would_ignore_are_refused(
         ("item,a,b\n,x,y\n", "table.csv:2: an item is 1 to 512 characters"),
         ("item,a,a\n1,x,y\n", "a column appears twice"),
         ("item,a,\n1,x,y\n", "a column has no name"),
-        ("item,a\n1,x\n", "agreement needs 2 to 256 raters, got 1"),
+        ("item,a\n1,x\n", 'got 1: "a"; put the labels of all raters into one file'),
         ("justonecolumn\n1\n", "expected a header"),
         ("item,a,b\n", "contains no items"),
         ("", "expected a header"),

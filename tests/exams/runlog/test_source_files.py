@@ -228,6 +228,17 @@ def test_provenance_stands_in_one_place_at_every_depth(
     assert f":{place + 1}: belongs to run_meta, in one place only at {path}" in ran.err
 
 
+def test_a_letter_of_a_hash_key_may_be_an_escape(gatemark: Run, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl.gz", changed(5, llm_usage={"trace_file_hash": "x"}))
+    text = gzip.decompress(file.read_bytes()).replace(
+        b'"trace_file_hash":"x"', rb'"tr\u0061ce_file_hash":"x"'
+    )
+    assert rb"\u0061" in text
+    file.write_bytes(gzip.compress(text, mtime=0))
+    ran = gatemark("runlog", "validate", file)
+    assert "belongs to run_meta, in one place only at $.llm_usage.trace_file_hash" in ran.err
+
+
 def test_a_key_that_nearly_is_a_known_one_is_a_warning(gatemark: Run, tmp_path: Path) -> None:
     event = {key: value for key, value in RECORDS[5].items() if key != "latency_ms"}
     records = [*RECORDS[:5], event | {"latencies_ms": 92}, *RECORDS[6:]]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import GenericAlias
-from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -49,33 +48,25 @@ from gatemark.evidence.run_exam import (
     examine_files,
     fold_each,
 )
-from gatemark.exams.advisory.findings import (
-    EarlierRun,
-    Findings,
-    PastRun,
-    Terms,
-    broken_rules,
-    find,
-)
+from gatemark.exams.advisory.findings import Findings, broken_rules, find
 from gatemark.exams.advisory.fixtures.fixture import Fixture, FixtureManifest
 from gatemark.exams.advisory.fixtures.references import FixtureLabel, ShadowInput
+from gatemark.exams.advisory.history import EarlierRun, PastRun, Terms
 from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.measure import Collector, lanes_of, merged, needs_strict_pass
-from gatemark.exams.advisory.metrics import COUNTS
+from gatemark.exams.advisory.measure import Collector, lanes_of, merged
 from gatemark.exams.advisory.policy import (
     FIRST_RULES,
     LANES_MAX,
     RULES,
     AdvisoryPolicy,
-    LaneBounds,
     RulesVersion,
     all_rules,
     lane_name,
 )
 from gatemark.exams.advisory.record_rules import bucket_of
 from gatemark.exams.advisory.state import AdvisoryExamState
+from gatemark.exams.advisory.summary import SUMMARY_SCHEMA, AdvisorySummary
 from gatemark.exams.advisory.views import (
-    SUMMARY_SCHEMA,
     facts_document,
     figures,
     promotion_closing,
@@ -186,7 +177,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
     def needs_strict_pass(self, state: AdvisoryExamState) -> bool:
         fixed = frozenset(AdvisoryPolicy().bucket_rules)
-        return needs_strict_pass(self.finalize_shard(state), self.options.policy, fixed)
+        return _has_undefined(self.finalize_shard(state), self.options.policy, fixed)
 
     def refuse_future(self, state: AdvisoryExamState) -> None:
         """Refuse a time in the future.
@@ -277,7 +268,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         terms = Terms(version=self.options.rules)
         found = self._find(state, terms, lost=lost, digests=frozenset())
         broken = broken_rules(found, self.options.policy)
-        began = {name or evidence: moment for name, moment in found.began.items()}
+        began = {name or evidence: moment for name, moment in found.runs.began.items()}
         return tuple(
             EarlierRun(
                 run=run or evidence,
@@ -298,7 +289,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                     if place == 0
                 },
             )
-            for place, (run, lanes) in enumerate(found.runs.items())
+            for place, (run, lanes) in enumerate(found.runs.buckets.items())
         )
 
     def finish(self, state: AdvisoryExamState) -> ExamReport:
@@ -332,7 +323,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
             attachments={},
             facts=facts_document(found),
             score=_score(found),
-            answered_at=_oldest(found.began.values()),
+            answered_at=_oldest(found.runs.began.values()),
         )
 
     def _terms(self, digests: frozenset[str]) -> Terms:
@@ -359,7 +350,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         policy = self.options.policy
         self.finalize_shard(state)
         self.refuse_future(state)
-        if needs_strict_pass(state, policy, frozenset(policy.bucket_rules)):
+        if _has_undefined(state, policy, frozenset(policy.bucket_rules)):
             raise BadInputError("some records use a label or bucket rule that is not in the policy")
         lane_count = len(lanes_of(state))
         if lane_count > LANES_MAX:
@@ -371,6 +362,21 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         for rule in self._rules():
             by_key.setdefault((rule.metric, rule.lane), []).append(rule)
         return by_key
+
+
+def _has_undefined(
+    state: AdvisoryExamState, policy: AdvisoryPolicy, known_rules: frozenset[str]
+) -> bool:
+    """Whether some records use a label or bucket rule that is not among those that are known."""
+    taxonomies = {lane: policy.taxonomy(lane) for lane in lanes_of(state)}
+    explained = {
+        lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()
+    }
+    return any(
+        kind.bucket_rule not in known_rules
+        or not {kind.label, kind.reference_label} <= explained[kind.lane]
+        for kind in state.kinds
+    )
 
 
 def _score(found: Findings) -> Measurement:
@@ -446,109 +452,6 @@ def shared_count(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) ->
 
 def _build(options: AdvisoryOptions, _measures: Registry[Measure[Any]]) -> AdvisoryExam:
     return AdvisoryExam(options)
-
-
-class LatencySummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Percentiles of the total time, in milliseconds; null without a timed record."""
-
-    n: int
-    p50: float | None
-    p95: float | None
-    method: str
-    untimed: int | msgspec.UnsetType = msgspec.UNSET
-
-
-class LanePromotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether a lane is a candidate for discussion, and its blockers."""
-
-    status: str
-    blockers: list[str]
-    waivers: list[str] | msgspec.UnsetType = msgspec.UNSET
-    scope: str | msgspec.UnsetType = msgspec.UNSET
-    approved_by: str | msgspec.UnsetType = msgspec.UNSET
-    rollback_plan: str | msgspec.UnsetType = msgspec.UNSET
-    reviewer: str | msgspec.UnsetType = msgspec.UNSET
-    smaller_scope: str | msgspec.UnsetType | None = msgspec.UNSET
-
-
-class PromotionSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Candidates for discussion; no authority is granted."""
-
-    statement: str
-    blockers: list[str]
-    caveats: list[str]
-    candidate_lanes: list[str]
-    lanes: dict[str, LanePromotion]
-
-
-_GROUP_FIELDS: Final[list[tuple[str, Any]]] = [
-    *((metric.name, int) for metric in COUNTS),
-    ("confidence_bucket_counts", dict[str, int]),
-    ("fallback_counts_by_kind", dict[str, int]),
-    ("categories", dict[str, int]),
-    ("rates", dict[str, float | None]),
-    ("reasons", dict[str, str]),
-    ("intervals", dict[str, tuple[float, float]]),
-    ("recommendation_counts", dict[str, int]),
-    ("atlas_shadow", dict[str, Any]),
-]
-LaneSummary = msgspec.defstruct(
-    "LaneSummary",
-    [
-        *_GROUP_FIELDS,
-        ("latency", LatencySummary),
-        ("buckets", dict[str, dict[str, int]]),
-        ("cases", dict[str, int]),
-        ("missing_cases", list[str]),
-        ("comparable_inputs", int | None),
-        ("bucket_shift", float | None),
-        ("bucket_shift_reason", str | None),
-        ("bounds", LaneBounds),
-        ("named_in_policy", bool),
-        ("held_by", dict[str, list[str]]),
-    ],
-    frozen=True,
-    forbid_unknown_fields=True,
-)
-AdvisorySummary = msgspec.defstruct(
-    "AdvisorySummary",
-    [
-        ("schema", Literal["gatemark.advisory_summary/1"]),
-        ("fixture_sets", list[str]),
-        ("run_ids", list[str]),
-        *_GROUP_FIELDS,
-        ("records_by_input_class", dict[str, int]),
-        ("records_by_service", dict[str, int]),
-        ("records_by_lane", dict[str, int]),
-        ("unexplained_blockers", dict[str, int]),
-        ("latency", dict[str, Any]),
-        ("lanes", GenericAlias(dict, (str, LaneSummary))),
-        ("buckets", dict[str, dict[str, float | None]]),
-        ("violations", list[dict[str, Any]]),
-        ("violation_fields", list[dict[str, Any]]),
-        ("wrong_records", dict[str, Any]),
-        ("runs", dict[str, dict[str, dict[str, int]]]),
-        ("past_runs", list[Any]),
-        ("past_runs_left_out", int),
-        ("other_lanes", dict[str, dict[str, list[str]]]),
-        ("lost_records", int),
-        ("promotion", PromotionSummary),
-        ("verdict", Literal["pass", "fail", "inconclusive"]),
-        ("pass", bool),
-        ("advisory_policy", str),
-        ("advisory_policy_digest", str),
-        ("resolved_policy", AdvisoryPolicy),
-        ("received", int),
-        ("rejected", int),
-        ("missing", int),
-        ("duplicates", int),
-        ("expected", int | None),
-        ("checks", dict[str, str]),
-        ("evidence_digests", list[str]),
-        ("evidence", list[dict[str, Any]]),
-    ],
-)
-"""The type of the summary, for ``gatemark schema``; commands may add keys."""
 
 
 SUITE = ExamSuite(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import xxhash
 
 from gatemark.exams.advisory.decision import HASH_PATTERN, ContentHash, InputSource
+from gatemark.exams.advisory.metrics import Kind
 from gatemark.exams.advisory.policy import (
     COMPARABLE,
     RULES,
@@ -49,6 +50,22 @@ class InputGroup(
     compared: CategoryKey
     is_shadow: bool = False
     is_disguised: bool = False
+
+
+def input_group(kind: Kind, fixture_set: str | None, model: str | None) -> InputGroup:
+    """Return the group of the records of one kind."""
+    is_shadow = kind.source_kind in ("atlas_shadow", "human_review")
+    return InputGroup(
+        lane=kind.lane,
+        fixture_set=fixture_set,
+        model=model,
+        compared=kind.compared,
+        is_shadow=is_shadow,
+        # A fixture that only Atlas decided is of the kind atlas_shadow too, and has a case.
+        is_disguised=is_shadow
+        and kind.reference_source != "atlas_shadow"
+        and (kind.noted or kind.reference_source == "fixture_expected"),
+    )
 
 
 class InputTable(msgspec.Struct):

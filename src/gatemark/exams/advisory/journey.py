@@ -233,10 +233,7 @@ def _shortened(lines: Sequence[str], most: int, noun: str) -> Iterator[str]:
 
 
 def _listed(names: Sequence[str], most: int) -> str:
-    if not names:
-        return "none"
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(code(name) for name in names[:most]) + more
+    return words.first_few([code(name) for name in names], most) or "none"
 
 
 def _rate(value: float | None) -> str:

@@ -34,14 +34,17 @@ from gatemark.exams.advisory.decision import (
 from gatemark.exams.advisory.inputs import (
     InputGroup,
     InputTable,
+    input_group,
     input_pairs,
     input_rows,
     joined_tables,
 )
 from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
-from gatemark.exams.advisory.policy import UNCERTAIN_BUCKETS, AdvisoryPolicy
+from gatemark.exams.advisory.policy import UNCERTAIN_BUCKETS
 from gatemark.exams.advisory.record_rules import (
     KINDS_OF_BREACH,
+    BatchTexts,
+    batch_texts,
     breaches_of,
     bucket_fits,
     free_texts,
@@ -109,50 +112,6 @@ class Profile(NamedTuple):
 
     sound: bool
     parts: list[SharedPart]
-
-
-class BatchTexts(NamedTuple):
-    """The free texts of a batch outside its shared parts, and the run of each record.
-
-    ``too_long`` means that a list of some record has too many items.
-    """
-
-    runs: list[str]
-    codes: list[str]
-    notes: list[str]
-    too_long: bool
-
-
-def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
-    """Return the texts and the runs of a batch."""
-    runs: list[str] = []
-    codes: list[str] = []
-    notes: list[str] = []
-    too_long = False
-    for record in batch:
-        source, advice = record.source, record.recommendation
-        run, refs = source.artifact_ref, advice.evidence_refs or ()
-        if run:
-            codes.append(run)
-            if len(run) not in (26, 36) and not run.startswith("run:"):
-                run = ""
-        runs.append(run or "")
-        codes += advice.reasons
-        codes += refs
-        codes += record.actual_action.side_effects
-        if text := source.fixture_id:
-            codes.append(text)
-        if text := record.human_or_atlas_decision.decision_ref:
-            codes.append(text)
-        if text := advice.raw_output_ref:
-            codes.append(text)
-        if text := record.fallback.reason:
-            codes.append(text)
-        if record.notes:
-            notes += record.notes
-        if len(advice.reasons) > CODES_MAX or len(refs) > CODES_MAX:
-            too_long = True
-    return BatchTexts(runs, codes, notes, too_long)
 
 
 class _Numbers(dict[tuple[object, ...], int]):
@@ -445,7 +404,11 @@ class Collector:
             kind = meaning.kind
             bucket = (kind.lane, kind.bucket, kind.mode == "offline_fixture")
             bucket_of.append(buckets.setdefault(bucket, len(buckets)))
-            group_of.append(groups.setdefault(_group_of(meaning), len(groups)))
+            group_of.append(
+                groups.setdefault(
+                    input_group(kind, meaning.fixture_set, meaning.model), len(groups)
+                )
+            )
         cells, counts = np.unique(
             runs * len(buckets) + np.array(bucket_of)[places], return_counts=True
         )
@@ -542,22 +505,6 @@ def _first_named(left: list[NamedRecord], right: list[NamedRecord]) -> list[Name
     return ordered[:NAMED_PER_KIND]
 
 
-def _group_of(meaning: Meaning) -> InputGroup:
-    kind = meaning.kind
-    is_shadow = kind.source_kind in ("atlas_shadow", "human_review")
-    return InputGroup(
-        lane=kind.lane,
-        fixture_set=meaning.fixture_set,
-        model=meaning.model,
-        compared=kind.compared,
-        is_shadow=is_shadow,
-        # A fixture that only Atlas decided is of the kind atlas_shadow too, and has a case.
-        is_disguised=is_shadow
-        and kind.reference_source != "atlas_shadow"
-        and (kind.noted or kind.reference_source == "fixture_expected"),
-    )
-
-
 def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
     """Return one state for two disjoint sets of counted records."""
     lanes = {*left.times_by_lane, *right.times_by_lane}
@@ -627,21 +574,6 @@ def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tup
             # Lower-case letters and fractions sort later, so nothing is skipped.
             if moment and moment >= after:
                 yield moment[:19].upper(), record.decision_id
-
-
-def needs_strict_pass(
-    state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
-) -> bool:
-    """Whether a label or bucket rule must be defined before its records count."""
-    taxonomies = {lane: policy.taxonomy(lane) for lane in lanes_of(state)}
-    explained = {
-        lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()
-    }
-    return any(
-        kind.bucket_rule not in checked_rules
-        or not {kind.label, kind.reference_label} <= explained[kind.lane]
-        for kind in state.kinds
-    )
 
 
 def _add(counts: dict[K, int], key: K, count: int) -> None:

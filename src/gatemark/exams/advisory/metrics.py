@@ -8,13 +8,15 @@ the small table of kinds, so that a policy is cheap to change. A new metric is o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cache
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
 from gatemark.exams.advisory.decision import CASE_KINDS, AdvisoryDecision, ProofGrade
+from gatemark.exams.advisory.limits import LaneBounds
 from gatemark.exams.advisory.policy import (
     CATEGORIES,
     COMPARABLE,
@@ -24,7 +26,6 @@ from gatemark.exams.advisory.policy import (
     AdvisoryPolicy,
     Category,
     CategoryKey,
-    LaneBounds,
     Taxonomy,
     category_of,
     is_applicable,
@@ -236,17 +237,15 @@ def _outcome_holds(kind: Kind, category: Category, taxonomy: Taxonomy) -> bool:
     if category == "not_applicable" and taxonomy.kind(kind.label) != "deferred":
         # A probe recommends nothing; a recommendation outside every rate must be looked at.
         return False
-    if is_stated(category, kind.comparison, kind.error_type):
-        return True
-    if is_stated(category_of(kind.compared, taxonomy, 1), kind.comparison, kind.error_type):
+
+    def meant() -> Iterator[Category]:
+        yield category
         # A record may call a missed action a disagreement, as version 1 did.
-        return True
-    if kind.reference_source != "atlas_shadow":
-        return False
-    return any(
-        is_stated(signal_of(kind.compared, taxonomy, rules), kind.comparison, kind.error_type)
-        for rules in (1, 2)
-    )
+        yield category_of(kind.compared, taxonomy, 1)
+        if kind.reference_source == "atlas_shadow":
+            yield from (signal_of(kind.compared, taxonomy, rules) for rules in (1, 2))
+
+    return any(is_stated(one, kind.comparison, kind.error_type) for one in meant())
 
 
 def _is_judged(kind: Kind, bounds: LaneBounds) -> bool:
@@ -308,41 +307,54 @@ def _case_kinds(kind: Kind, taxonomy: Taxonomy) -> frozenset[str]:
 
 
 Predicate = Callable[[ScoredKind], bool]
-Scope = Literal["everywhere", "lane", "overall"]
 WORSE: Final[Direction] = "lower_is_better"
 BETTER: Final[Direction] = "higher_is_better"
 NEUTRAL: Final[Direction] = "neutral"
+NumberKey = tuple[str, str | None]
+"""The name of a metric, and the lane; None means all lanes."""
+
+
+class Number(NamedTuple):
+    """A measurement and its possible range; ``high`` None means unbounded.
+
+    A record that was refused, lost or set aside could have been anything. So every number has a
+    range: as if all lost records were in favour of the lane, and as if all were against it.
+    """
+
+    measurement: Measurement
+    low: float
+    high: float | None
 
 
 class Metric(msgspec.Struct, frozen=True):
     """One row of the table: numerator, denominator, and how the number is read.
 
-    A count has no denominator. A rate over nothing has the reason ``empty`` instead of a value;
-    ``or_of`` names the rate whose denominator it takes then. A metric without a numerator is
+    A count has no denominator; a rate is over one. A metric without a numerator is
     computed elsewhere. ``title`` is the head of its column in reports.
     """
 
     name: str
     counts: Predicate | None = None
     of: Predicate | None = None
-    direction: Direction = WORSE
-    unit: Literal["ratio", "count", "ms"] = "count"
-    scope: Scope = "everywhere"
     empty: str = ""
     or_of: str | None = None
+    direction: Direction = WORSE
+    unit: Literal["ratio", "count", "ms"] = "count"
     title: str | None = None
 
     def measured(
         self,
         value: float,
+        low: float,
+        high: float | None,
         *,
         n: int,
         lane: str | None,
         caveats: tuple[str, ...] = (),
         excluded: dict[str, int] | None = None,
-    ) -> Measurement:
-        """Return the metric with a value."""
-        return measured(
+    ) -> Number:
+        """Return the metric with a value and its possible range."""
+        found = measured(
             self.name,
             value,
             n=n,
@@ -352,64 +364,72 @@ class Metric(msgspec.Struct, frozen=True):
             excluded=excluded,
             lane=lane,
         )
+        return Number(found, low, high)
 
-    def unmeasured(self, reason: str, *, n: int = 0, lane: str | None) -> Measurement:
-        """Return the metric with the reason why it has no value."""
-        return unmeasured(
+    def unmeasured(self, reason: str, *, n: int = 0, lane: str | None) -> Number:
+        """Return the metric with the reason why it has no value: it could be anything."""
+        found = unmeasured(
             self.name, reason, n=n, direction=self.direction, unit=self.unit, lane=lane
         )
+        return Number(found, 0, 1 if self.unit == "ratio" else None)
+
+
+class Over(NamedTuple):
+    """The denominator of a rate. Over nothing: that of ``or_of``, or else the reason ``empty``."""
+
+    of: Predicate
+    empty: str
+    or_of: str | None = None
+
+
+_RECORDS: Final = Over(lambda _: True, "no records")
+_INPUTS: Final = Over(lambda r: r.is_input, "no inputs")
+_COMPARED: Final = Over(lambda r: r.comparable, "no comparable records")
+
+
+def _is(category: Category) -> Predicate:
+    return lambda r: r.category == category
+
+
+def _count(
+    name: str, part: Predicate, title: str | None = None, direction: Direction = WORSE
+) -> Metric:
+    return Metric(name, part, direction=direction, title=title)
 
 
 def _rate(
-    name: str,
-    counts: Predicate,
-    of: Predicate,
-    empty: str,
-    *,
-    direction: Direction = WORSE,
-    or_of: str | None = None,
-    title: str | None = None,
+    name: str, part: Predicate, over: Over, title: str | None = None, direction: Direction = WORSE
 ) -> Metric:
-    return Metric(
-        name, counts, of, unit="ratio", direction=direction, empty=empty, or_of=or_of, title=title
-    )
-
-
-def _category(name: Category, direction: Direction = WORSE) -> Metric:
-    return Metric(f"{name}_count", lambda r: r.category == name, direction=direction)
+    return Metric(name, part, *over, direction, "ratio", title)
 
 
 METRICS: Final[tuple[Metric, ...]] = (
-    Metric("total_records", lambda _: True, direction=NEUTRAL, title="records"),
-    Metric("comparable_records", lambda r: r.comparable, direction=BETTER, title="comparable"),
-    Metric(
-        "authority_flag_violation_count", lambda r: r.kind.authority, title="authority violations"
-    ),
-    Metric("privacy_violation_count", lambda r: r.kind.privacy, title="privacy violations"),
-    Metric("actual_side_effect_count", lambda r: r.kind.side_effect, title="side effects"),
-    _category("agree", NEUTRAL),
-    *map(_category, CATEGORIES[1:8]),
-    _category("not_applicable", NEUTRAL),
-    Metric(
+    _count("total_records", lambda _: True, "records", NEUTRAL),
+    _count("comparable_records", lambda r: r.comparable, "comparable", BETTER),
+    _count("authority_flag_violation_count", lambda r: r.kind.authority, "authority violations"),
+    _count("privacy_violation_count", lambda r: r.kind.privacy, "privacy violations"),
+    _count("actual_side_effect_count", lambda r: r.kind.side_effect, "side effects"),
+    _count("agree_count", _is("agree"), direction=NEUTRAL),
+    *(_count(f"{name}_count", _is(name)) for name in CATEGORIES[1:8]),
+    _count("not_applicable_count", _is("not_applicable"), direction=NEUTRAL),
+    _count(
         "high_severity_false_positive_count",
         lambda r: r.category == "false_positive" and r.kind.severity in HIGH_SEVERITIES,
     ),
-    Metric(
-        "fallback_count", lambda r: r.fallback is not None, direction=NEUTRAL, title="fallbacks"
-    ),
-    Metric("expected_fallback_count", lambda r: r.fallback == "expected", direction=NEUTRAL),
-    Metric("unexpected_fallback_count", lambda r: r.fallback == "unexpected", title="unexpected"),
-    Metric("fallback_without_reason_count", lambda r: r.kind.no_reason),
-    Metric("npu_proof_ok_count", lambda r: r.proof == "ok", direction=NEUTRAL, title="proof ok"),
-    Metric("npu_proof_missing_count", lambda r: r.proof == "missing", title="proof missing"),
-    Metric(
+    _count("fallback_count", lambda r: r.fallback is not None, "fallbacks", NEUTRAL),
+    _count("expected_fallback_count", lambda r: r.fallback == "expected", direction=NEUTRAL),
+    _count("unexpected_fallback_count", lambda r: r.fallback == "unexpected", "unexpected"),
+    _count("fallback_without_reason_count", lambda r: r.kind.no_reason),
+    _count("npu_proof_ok_count", lambda r: r.proof == "ok", "proof ok", NEUTRAL),
+    _count("npu_proof_missing_count", lambda r: r.proof == "missing", "proof missing"),
+    _count(
         "npu_proof_not_applicable_count",
         lambda r: r.proof == "not_applicable",
-        direction=NEUTRAL,
-        title="proof not applicable",
+        "proof not applicable",
+        NEUTRAL,
     ),
-    Metric("contradicted_proof_count", lambda r: r.proof == "ok" and r.fallback is not None),
-    Metric(
+    _count("contradicted_proof_count", lambda r: r.proof == "ok" and r.fallback is not None),
+    _count(
         "self_reported_proof_count",
         lambda r: (
             r.kind.proof_mode == "service_reported_delta"
@@ -417,97 +437,59 @@ METRICS: Final[tuple[Metric, ...]] = (
         ),
         direction=NEUTRAL,
     ),
-    Metric("proof_required_records", lambda r: r.proof_required, direction=NEUTRAL),
-    Metric("timeout_count", lambda r: r.kind.timeout, title="timeouts"),
-    Metric("outcome_mismatch_count", lambda r: not r.outcome_holds),
-    Metric("stated_blocker_count", lambda r: r.kind.promotion_blocker),
-    Metric("unexplained_blocker_count", lambda r: r.unexplained is not None),
-    _rate(
-        "agreement_rate",
-        lambda r: r.category == "agree",
-        lambda r: r.comparable,
-        "no comparable records",
-        direction=BETTER,
-        title="agreement",
-    ),
-    _rate(
-        "uncertain_rate",
-        lambda r: r.category == "uncertain",
-        lambda _: True,
-        "no records",
-        title="uncertain",
-    ),
-    _rate(
-        "uncertain_rate_of_inputs",
-        lambda r: r.category == "uncertain",
-        lambda r: r.is_input,
-        "no inputs",
-    ),
+    _count("proof_required_records", lambda r: r.proof_required, direction=NEUTRAL),
+    _count("timeout_count", lambda r: r.kind.timeout, "timeouts"),
+    _count("outcome_mismatch_count", lambda r: not r.outcome_holds),
+    _count("stated_blocker_count", lambda r: r.kind.promotion_blocker),
+    _count("unexplained_blocker_count", lambda r: r.unexplained is not None),
+    _rate("agreement_rate", _is("agree"), _COMPARED, "agreement", BETTER),
+    _rate("uncertain_rate", _is("uncertain"), _RECORDS, "uncertain"),
+    _rate("uncertain_rate_of_inputs", _is("uncertain"), _INPUTS),
     _rate(
         # If every lane may be uncertain, no number of inputs is too many.
         "uncertain_rate_outside_conservative_lanes",
         lambda r: r.category == "uncertain" and not r.conservative,
-        lambda r: r.is_input and not r.conservative,
-        "no inputs",
-        or_of="uncertain_rate_of_inputs",
+        Over(lambda r: r.is_input and not r.conservative, "no inputs", "uncertain_rate_of_inputs"),
     ),
-    _rate(
-        "false_positive_rate",
-        lambda r: r.category == "false_positive",
-        lambda r: r.comparable,
-        "no comparable records",
-        title="false positive",
-    ),
-    _rate(
-        "false_negative_rate",
-        lambda r: r.category == "false_negative",
-        lambda r: r.comparable,
-        "no comparable records",
-        title="false negative",
-    ),
+    _rate("false_positive_rate", _is("false_positive"), _COMPARED, "false positive"),
+    _rate("false_negative_rate", _is("false_negative"), _COMPARED, "false negative"),
     _rate(
         "missed_action_rate",
-        lambda r: r.category == "false_negative",
-        lambda r: r.comparable and r.needs_action,
-        "no comparable record needs action",
-        title="missed action",
+        _is("false_negative"),
+        Over(lambda r: r.comparable and r.needs_action, "no comparable record needs action"),
+        "missed action",
     ),
-    _rate("unsafe_authority_rate", lambda r: r.kind.authority, lambda _: True, "no records"),
-    _rate("privacy_violation_rate", lambda r: r.kind.privacy, lambda _: True, "no records"),
+    _rate("unsafe_authority_rate", lambda r: r.kind.authority, _RECORDS),
+    _rate("privacy_violation_rate", lambda r: r.kind.privacy, _RECORDS),
     _rate(
         "unexpected_fallback_rate",
         lambda r: r.fallback == "unexpected",
-        lambda _: True,
-        "no records",
-        title="unexpected fallback",
+        _RECORDS,
+        "unexpected fallback",
     ),
     _rate(
         "unexpected_fallback_rate_of_inputs",
         lambda r: r.fallback == "unexpected",
-        lambda r: r.is_input or r.fallback == "unexpected",
-        "no inputs",
+        Over(lambda r: r.is_input or r.fallback == "unexpected", "no inputs"),
     ),
-    _rate(
-        "expected_fallback_rate", lambda r: r.fallback == "expected", lambda _: True, "no records"
-    ),
+    _rate("expected_fallback_rate", lambda r: r.fallback == "expected", _RECORDS),
     _rate(
         # If a fallback answered, no NPU did: such a proof does not count for its lane.
         "proof_ok_rate",
         lambda r: r.proof_required and r.proof == "ok" and r.fallback is None,
-        lambda r: r.proof_required,
-        "no record requires proof",
-        direction=BETTER,
-        title="proof",
+        Over(lambda r: r.proof_required, "no record requires proof"),
+        "proof",
+        BETTER,
     ),
-    Metric("missing_case_kind_count", scope="lane"),
+    Metric("missing_case_kind_count"),
     Metric("p50_total_ms", unit="ms", empty="no time was measured"),
     Metric("p95_total_ms", unit="ms", empty="no time was measured"),
-    Metric("bucket_shift", unit="ratio", scope="lane", title="bucket shift"),
-    Metric("comparable_inputs", direction=BETTER, scope="lane", title="comparable inputs"),
-    Metric("input_conflict_count", scope="lane"),
-    Metric("failed_run_count", scope="lane"),
-    Metric("fixture_difference_count", scope="lane"),
-    Metric("other_lanes_below_count", scope="overall"),
+    Metric("bucket_shift", unit="ratio", title="bucket shift"),
+    Metric("comparable_inputs", direction=BETTER, title="comparable inputs"),
+    Metric("input_conflict_count"),
+    Metric("failed_run_count"),
+    Metric("fixture_difference_count"),
+    Metric("other_lanes_below_count"),
 )
 METRIC: Final = {metric.name: metric for metric in METRICS}
 RATES: Final = tuple(metric for metric in METRICS if metric.of is not None)
@@ -585,7 +567,7 @@ class Counts:
 class CountedGroups:
     """The counts of everything, of lanes, of buckets, and of the buckets of each lane.
 
-    Lanes have the names that may be shown.
+    Lanes have the names that may be shown. ``scored`` has the kinds themselves and their counts.
     """
 
     def __init__(
@@ -595,15 +577,12 @@ class CountedGroups:
         self.lanes: dict[str, Counts] = {}
         self.buckets: dict[str, Counts] = {}
         self.lane_buckets: dict[tuple[str, str], Counts] = {}
-        policies: dict[str, tuple[Taxonomy, LaneBounds]] = {}
+        self.scored: list[tuple[ScoredKind, int]] = []
+        own = cache(lambda lane: (policy.taxonomy(lane), policy.bounds(lane)))
         for shown_lane, kind, count in kinds:
-            own = policies.get(kind.lane)
-            if own is None:
-                own = policies[kind.lane] = policy.taxonomy(kind.lane), policy.bounds(kind.lane)
-            key = (shown_lane, kind.bucket)
-            self.lane_buckets.setdefault(key, Counts()).count(
-                score_kind(kind, *own, version), count
-            )
+            scored = score_kind(kind, *own(kind.lane), version)
+            self.lane_buckets.setdefault((shown_lane, kind.bucket), Counts()).count(scored, count)
+            self.scored.append((scored, count))
         for (lane, bucket), counts in self.lane_buckets.items():
             self.lanes.setdefault(lane, Counts()).add(counts)
             self.buckets.setdefault(bucket, Counts()).add(counts)

@@ -20,7 +20,8 @@ from gatemark.exams.advisory.exam import AdvisoryOptions
 from gatemark.exams.advisory.journey import KIND
 from gatemark.exams.advisory.metrics import RATES
 from gatemark.exams.advisory.policy import FIRST_RULES, OTHER_LANES, lane_name
-from gatemark.exams.advisory.views import BLOCKED, CANDIDATE, STATEMENT, wrong_records_note
+from gatemark.exams.advisory.summary import BLOCKED, CANDIDATE, STATEMENT
+from gatemark.exams.advisory.views import wrong_records_note
 from gatemark.packs.pack_file import BASELINE
 from gatemark.packs.rescore import DerivedExam, derived_exams, evidence_lines
 from gatemark.report.markdown import code, prose

@@ -30,6 +30,14 @@ from gatemark.exams.advisory.decision import (
     ReferenceSource,
     Severity,
 )
+from gatemark.exams.advisory.limits import (
+    COMPARABLE_MIN,
+    LIMITS,
+    OVERALL_METRICS,
+    LaneBounds,
+    OverallBounds,
+    Share,
+)
 
 Category = Literal[
     "agree",
@@ -201,7 +209,6 @@ def lane_name(input_class: str, service: str) -> str:
     return f"{input_class}/{service}"
 
 
-COMPARABLE_MIN: Final = 30
 PLACEHOLDERS: Final = frozenset(
     ("", "tbd", "tba", "todo", "n/a", "na", "none", "null", "nobody", "unknown", "pending", "xxx")
 )
@@ -209,44 +216,7 @@ LANES_MAX: Final = 1_000
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
 
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(pattern=r"\S", max_length=2_000)]
-
-
-class OverallBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The limits for all records together."""
-
-    agreement_rate_min: Share = 0.95
-    false_positive_rate_max: Share = 0.03
-    high_severity_false_positives_max: Count = 1
-    false_negative_rate_max: Share = 0.01
-    missed_action_rate_max: Share = 0.01
-    uncertain_rate_max: Share = 0.15
-    unexpected_fallback_rate_max: Share = 0.02
-
-
-class LaneBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The limits for one lane.
-
-    ``conservative`` lanes may be uncertain as often as they like. ``proof_required`` lanes must
-    show that an NPU ran. ``p95_total_ms_max`` is the lane's own latency objective, if it has one.
-    ``expected_fallback_rate_max`` limits expected fallbacks.
-    """
-
-    agreement_rate_min: Share = 0.90
-    false_positive_rate_max: Share = 0.03
-    high_severity_false_positives_max: Count = 1
-    false_negative_rate_max: Share = 0.01
-    missed_action_rate_max: Share = 0.01
-    uncertain_rate_max: Share = 0.15
-    unexpected_fallback_rate_max: Share = 0.02
-    expected_fallback_rate_max: Share | None = None
-    comparable_records_min: Annotated[int, msgspec.Meta(ge=1)] = COMPARABLE_MIN
-    proof_required: bool = False
-    proof_ok_rate_min: Share = 0.98
-    conservative: bool = False
-    p95_total_ms_max: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -559,79 +529,39 @@ def global_rules() -> tuple[Rule, ...]:
     )
 
 
+def _limits(
+    bounds: OverallBounds | LaneBounds,
+) -> Iterator[tuple[str, str, Literal["<=", ">="], float]]:
+    """Yield name, metric, operator and bound of every limit that is set."""
+    for name, metric, limit in LIMITS:
+        bound = getattr(bounds, limit, None)
+        if bound is not None:
+            yield name, metric, ">=" if limit.endswith("_min") else "<=", bound
+
+
 def overall_rules(bounds: OverallBounds) -> tuple[Rule, ...]:
     """Return the limits for all records together as rules."""
-    return (
-        Rule("advisory.agreement", "agreement_rate", ">=", bounds.agreement_rate_min),
-        Rule(
-            "advisory.false_positives", "false_positive_rate", "<=", bounds.false_positive_rate_max
-        ),
-        Rule(
-            "advisory.repeated_false_positives",
-            "high_severity_false_positive_count",
-            "<=",
-            bounds.high_severity_false_positives_max,
-        ),
-        Rule(
-            "advisory.false_negatives", "false_negative_rate", "<=", bounds.false_negative_rate_max
-        ),
-        Rule("advisory.missed_actions", "missed_action_rate", "<=", bounds.missed_action_rate_max),
-        Rule(
-            "advisory.uncertain",
-            "uncertain_rate_outside_conservative_lanes",
-            "<=",
-            bounds.uncertain_rate_max,
-        ),
-        Rule(
-            "advisory.unexpected_fallbacks",
-            "unexpected_fallback_rate_of_inputs",
-            "<=",
-            bounds.unexpected_fallback_rate_max,
-        ),
+    return tuple(
+        Rule(f"advisory.{name}", OVERALL_METRICS.get(name, metric), op, bound)
+        for name, metric, op, bound in _limits(bounds)
     )
 
 
 def lane_rules(policy: AdvisoryPolicy, lane: str, version: int) -> tuple[Rule, ...]:
     """Return the limits of one lane as rules; those that do not apply are left out."""
-    bounds, left_out = policy.bounds(lane), asked_overall(policy, lane, version)
-
-    def spelled() -> Iterator[tuple[str, str, str, float]]:
-        yield "agreement", "agreement_rate", ">=", bounds.agreement_rate_min
-        yield "false_positives", "false_positive_rate", "<=", bounds.false_positive_rate_max
-        yield (
-            "repeated_false_positives",
-            "high_severity_false_positive_count",
-            "<=",
-            bounds.high_severity_false_positives_max,
-        )
-        yield "false_negatives", "false_negative_rate", "<=", bounds.false_negative_rate_max
-        yield "missed_actions", "missed_action_rate", "<=", bounds.missed_action_rate_max
-        if not bounds.conservative:
-            yield "uncertain", "uncertain_rate_of_inputs", "<=", bounds.uncertain_rate_max
-        yield (
-            "unexpected_fallbacks",
-            "unexpected_fallback_rate_of_inputs",
-            "<=",
-            bounds.unexpected_fallback_rate_max,
-        )
-        if bounds.expected_fallback_rate_max is not None:
-            yield (
-                "expected_fallbacks",
-                "expected_fallback_rate",
-                "<=",
-                bounds.expected_fallback_rate_max,
-            )
-        if bounds.proof_required:
-            yield "proof", "proof_ok_rate", ">=", bounds.proof_ok_rate_min
-        if bounds.p95_total_ms_max is not None:
-            yield "latency", "p95_total_ms", "<=", bounds.p95_total_ms_max
-        yield "comparable", "comparable_inputs", ">=", bounds.comparable_records_min
-        yield "cases", "missing_case_kind_count", "<=", 0
-        yield "references", "missing_reference_count", "<=", 0
-        yield "stability", "bucket_shift", "<=", policy.stability.shift_max
-
+    bounds, left_out = policy.bounds(lane), set(asked_overall(policy, lane, version))
+    if bounds.conservative:
+        left_out.add("uncertain")
+    if not bounds.proof_required:
+        left_out.add("proof")
+    limits = (
+        *_limits(bounds),
+        ("cases", "missing_case_kind_count", "<=", 0),
+        ("references", "missing_reference_count", "<=", 0),
+        ("stability", "bucket_shift", "<=", policy.stability.shift_max),
+    )
     return tuple(
-        Rule(f"{lane}.{name}", metric, op, bound, lane=lane)  # type: ignore[arg-type]
-        for name, metric, op, bound in spelled()
+        Rule(f"{lane}.{name}", metric, op, bound, lane=lane)
+        for name, metric, op, bound in limits
         if name not in left_out
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -431,6 +432,50 @@ def free_texts(record: AdvisoryDecision) -> list[tuple[str, str, bool]]:
         for place, text in enumerate(texts)
     )
     return found
+
+
+class BatchTexts(NamedTuple):
+    """The free texts of a batch outside its shared parts, and the run of each record.
+
+    ``too_long`` means that a list of some record has too many items.
+    """
+
+    runs: list[str]
+    codes: list[str]
+    notes: list[str]
+    too_long: bool
+
+
+def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
+    """Return the texts and the runs of a batch."""
+    runs: list[str] = []
+    codes: list[str] = []
+    notes: list[str] = []
+    too_long = False
+    for record in batch:
+        source, advice = record.source, record.recommendation
+        run, refs = source.artifact_ref, advice.evidence_refs or ()
+        if run:
+            codes.append(run)
+            if len(run) not in (26, 36) and not run.startswith("run:"):
+                run = ""
+        runs.append(run or "")
+        codes += advice.reasons
+        codes += refs
+        codes += record.actual_action.side_effects
+        if text := source.fixture_id:
+            codes.append(text)
+        if text := record.human_or_atlas_decision.decision_ref:
+            codes.append(text)
+        if text := advice.raw_output_ref:
+            codes.append(text)
+        if text := record.fallback.reason:
+            codes.append(text)
+        if record.notes:
+            notes += record.notes
+        if len(advice.reasons) > CODES_MAX or len(refs) > CODES_MAX:
+            too_long = True
+    return BatchTexts(runs, codes, notes, too_long)
 
 
 def bucket_fits(confidence: StatedConfidence) -> bool:

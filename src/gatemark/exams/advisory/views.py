@@ -16,7 +16,7 @@ from gatemark.core.policy import Finding, Policy, Verdict
 from gatemark.core.result import Cell, Figure, Stack, Stacks, Table
 from gatemark.evidence.exam import ExamReport, VerdictNotes
 from gatemark.exams.advisory.decision import BUCKETS, CASE_KINDS
-from gatemark.exams.advisory.findings import AllTimes, Findings, Times, WrongRecords
+from gatemark.exams.advisory.findings import AllTimes, Findings, WrongRecords
 from gatemark.exams.advisory.measure import EXACT_MAX
 from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
 from gatemark.exams.advisory.policy import (
@@ -30,19 +30,21 @@ from gatemark.exams.advisory.policy import (
     never_excused,
     untouchable,
 )
+from gatemark.exams.advisory.summary import (
+    BLOCKED,
+    CANDIDATE,
+    NOT_SCOPED,
+    STATEMENT,
+    SUMMARY_SCHEMA,
+)
+from gatemark.report.words import first_few
 from gatemark.statistics.proportion import wilson
+from gatemark.statistics.quantiles import Times
 
-CANDIDATE: Final = "candidate for discussion"
-BLOCKED: Final = "blocked"
-NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
 UNBOUND: Final = "the policy names no latency bound (p95_total_ms_max)"
 TABLE_TITLE: Final = "Promotion: candidates for discussion, no authority is granted"
 SHOWN_LANES: Final = 200
 NAMED_WRONG: Final = 3
-STATEMENT: Final = (
-    "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
-    "lane needs its own decision by people."
-)
 
 
 def promotion_section(
@@ -105,8 +107,8 @@ def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNo
         total_rows=len(rows),
     )
     candidates = section["candidate_lanes"]
-    named = ", ".join(candidates[:5]) + (f" and {len(candidates) - 5} more" * (len(candidates) > 5))
-    said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
+    named = first_few(candidates, 5) or "none"
+    said = f"candidates for discussion: {named}; no authority is granted by this run"
     caveats = (text for text in section["caveats"] if text not in verdict.caveats)
     return VerdictNotes((said, *caveats), (table,) if rows else ())
 
@@ -155,14 +157,10 @@ def _lane_promotion(
         return {"status": NOT_SCOPED, "blockers": blockers}
     if policy.bounds(lane).p95_total_ms_max is None:
         blockers.append(f"{lane}: {UNBOUND}")
-    settled = named.promotion
     return {
         "status": BLOCKED if blockers else CANDIDATE,
         "blockers": blockers,
-        "scope": settled.scope,
-        "approved_by": settled.approved_by,
-        "rollback_plan": settled.rollback_plan,
-        "reviewer": settled.reviewer,
+        **msgspec.structs.asdict(named.promotion),
         "smaller_scope": named.smaller_scope,
     }
 
@@ -187,8 +185,7 @@ def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
             yield f"{lane}: whoever approved its scope reviews it as well"
     less = loosened(policy)
     if less:
-        more = f" and {len(less) - 5} more" if len(less) > 5 else ""
-        yield f"the policy asks for less than the defaults: {', '.join(less[:5])}{more}"
+        yield f"the policy asks for less than the defaults: {first_few(less, 5)}"
 
 
 def _overall_caveats(
@@ -229,8 +226,7 @@ def _spelled(reason: str, details: Mapping[str, str], facts: Mapping[str, Any]) 
     ]
     if not reason.startswith("other_lanes_below_count must be") or not broken:
         return reason
-    more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
-    return f"{reason}: {'; '.join(broken[:5])}{more}"
+    return f"{reason}: {first_few(broken, 5, '; ')}"
 
 
 def _evidence_caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
@@ -259,16 +255,13 @@ def _evidence_caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[
         yield "percentiles come from a sketch and may be up to 0.1 % too high"
 
 
-SUMMARY_SCHEMA: Final = "gatemark.advisory_summary/1"
-
-
 def facts_document(found: Findings) -> dict[str, Any]:
     """Return everything of the summary that does not need a verdict."""
     everything = found.counts.all
     return {
         "schema": SUMMARY_SCHEMA,
-        "fixture_sets": list(found.fixture_sets),
-        "run_ids": [run for run in found.runs if run],
+        "fixture_sets": list(found.runs.fixture_sets),
+        "run_ids": [run for run in found.runs.buckets if run],
         **_group(found, None, everything),
         "records_by_input_class": _records_by(found, lambda lane: lane.split("/")[0]),
         "records_by_service": _records_by(found, lambda lane: lane.split("/")[1]),
@@ -292,9 +285,9 @@ def facts_document(found: Findings) -> dict[str, Any]:
             "by_problem": found.wrong.by_problem,
             "worst": [wrong._asdict() for wrong in found.wrong.worst],
         },
-        "runs": found.runs,
-        "past_runs": list(found.past_runs),
-        "past_runs_left_out": found.other_fixture_runs,
+        "runs": found.runs.buckets,
+        "past_runs": list(found.history.past_runs),
+        "past_runs_left_out": found.history.left_out,
         "other_lanes": {
             lane: {"broken": list(fared.broken), "open": list(fared.open)}
             for lane, fared in found.other_lanes.items()
@@ -371,7 +364,7 @@ def _lane_summary(found: Findings, lane: str) -> dict[str, Any]:
         "bucket_shift_reason": shift.reason,
         "bounds": msgspec.to_builtins(found.policy.bounds(lane)),
         "named_in_policy": lane in found.policy.lanes,
-        "held_by": found.held_by.get(lane, {}),
+        "held_by": found.history.held_by.get(lane, {}),
     }
 
 
@@ -546,29 +539,20 @@ def _latency(found: Findings) -> Table:
         *(("input class", name, own) for name, own in times.classes.items()),
         *(("lane", name, own) for name, own in times.lanes.items()),
     ]
-    rows = [_latency_row(kind, name, own) for kind, name, own in parts[:SHOWN_LANES]]
     return Table(
         "Total time in milliseconds (percentile_disc)",
         ("of", "name", "timed records", "p50", "p95", "bound"),
-        tuple((*row, _slo(found, row)) for row in rows),
+        tuple(_latency_row(found, *part) for part in parts[:SHOWN_LANES]),
         total_rows=len(parts),
     )
 
 
-def _latency_row(kind: str, name: str, times: Times) -> tuple[str, str, int, Cell, Cell]:
-    median, tail = times.percentile(50), times.percentile(95)
-    return (
-        kind,
-        name or "all records",
-        times.n,
-        NOT_MEASURED if median is None else median,
-        NOT_MEASURED if tail is None else tail,
-    )
-
-
-def _slo(found: Findings, row: tuple[str, str, int, Cell, Cell]) -> Cell:
-    bound = found.policy.bounds(row[1]).p95_total_ms_max if row[0] == "lane" else None
-    return "none stated" if bound is None else f"p95 <= {bound:g}"
+def _latency_row(found: Findings, kind: str, name: str, times: Times) -> tuple[Cell, ...]:
+    percentiles = (times.percentile(50), times.percentile(95))
+    shown = (NOT_MEASURED if value is None else value for value in percentiles)
+    bound = found.policy.bounds(name).p95_total_ms_max if kind == "lane" else None
+    stated = "none stated" if bound is None else f"p95 <= {bound:g}"
+    return (kind, name or "all records", times.n, *shown, stated)
 
 
 def _other_lanes(found: Findings) -> Table:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured, rate
 from gatemark.core.policy import Policy, Verdict
@@ -51,6 +51,7 @@ from gatemark.exams.agreement.rules import (
     label_count,
     red_flag,
     refuse_unused,
+    with_next_step,
 )
 from gatemark.exams.agreement.views import (
     FINALS_COLUMNS,
@@ -551,13 +552,15 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
 
         return examine_table(run, exam.options)
     refuse_unused(exam.options, TABLE_OPTIONS, "pairs and judgements")
-    if run.roles == (PAIRS,):
-        return examine_files(run)
-    # Imported late: a file of pairs needs no join.
-    from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
+    try:
+        if run.roles == (PAIRS,):
+            return examine_files(run)
+        # Imported late: a file of pairs needs no join.
+        from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
 
-    report, evidence = examine_joined(run, job, exam)
-    return ExamOutcome(exam, report, evidence)
+        return ExamOutcome(exam, *examine_joined(run, job, exam))
+    except BadInputError as error:
+        raise with_next_step(error, exam.options) from error
 
 
 def _is_known_form(roles: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, get_arg
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule
 from gatemark.evidence.exam import Exam, option
@@ -318,6 +318,25 @@ RECORD_KEYS: Final = frozenset(
         *("label", "reason", "votes", "seed"),
     )
 )
+
+
+def with_next_step(error: BadInputError, options: AgreementOptions) -> BadInputError:
+    """Return the error with what to do about labels of one's own, or about tables."""
+    hint = ""
+    for problem in error.problems:
+        if "allowed: " in problem and (problem.endswith(".label") or ".votes[" in problem):
+            hint = (
+                "for labels of your own, pass --labels FILE (in a pack: labels) with the role of "
+                "each"
+                if options.labels is None
+                else "add the label with its role to the file that --labels names, or correct the "
+                "record"
+            )
+        elif ": not JSON" in problem and problem.split(":")[0].endswith((".csv", ".tsv")):
+            hint = "for labels in a CSV or TSV file, pass one file with all raters as --table"
+    if not hint:
+        return error
+    return BadInputError((*error.problems, hint), unlisted_count=error.unlisted_count)
 
 
 def _check_labels(roles: Mapping[str, Role]) -> None:

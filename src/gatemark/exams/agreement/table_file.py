@@ -330,7 +330,8 @@ def _check_raters(raters: Sequence[str], where: str) -> None:
     if not 2 <= len(raters) <= MAX_RATERS:
         raise BadInputError(
             f"{where}: agreement needs 2 to {MAX_RATERS} raters, "
-            f"got {len(raters)}: {quoted(', '.join(raters))}"
+            f"got {len(raters)}: {quoted(', '.join(raters))}; put the labels of all raters into "
+            "one file, with a column for each or with the columns item, rater and label"
         )
 
 

@@ -38,6 +38,8 @@ _PLACES: Final = frozenset(
     }
 )
 _PINNED: Final = frozenset({*PROVENANCE_KEYS, *_STOPLIST_HASHES})
+_MAYBE_PINNED: Final = re.compile(rb"\\u|" + "|".join(sorted(_PINNED)).encode())
+"""What a line with one of these keys has; a letter of a key may be written as an escape."""
 _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _SEPARATORS: Final = (re.compile(rb"\s*,\s*"), re.compile(rb"\s*:\s*"))
 _ALIKE: Final = 0.8
@@ -98,7 +100,10 @@ class RawRunRules:
             return dict(pairs)
 
         try:
-            record = json.loads(line, object_pairs_hook=ordered)
+            if self._check_bytes:
+                record = json.loads(line, object_pairs_hook=ordered)
+            else:
+                record = msgspec.json.decode(line)
         except (ValueError, RecursionError):
             return  # The reader reports it.
         if not isinstance(record, dict):
@@ -110,7 +115,8 @@ class RawRunRules:
         self._check_separators(line)
         # A whole run in one object nests its provenance and its events.
         if "record_type" in record:
-            self._remarks += self._misplaced(record, record["record_type"] == "run_meta")
+            if _MAYBE_PINNED.search(line):
+                self._remarks += self._misplaced(record, record["record_type"] == "run_meta")
             self._near_misses(record)
 
     def _note_determinism(self, meta: Mapping[str, object]) -> None:
@@ -157,9 +163,10 @@ class RawRunRules:
     def _compare(
         self, kind: str, record: Mapping[str, object], known: tuple[str, ...], path: str
     ) -> None:
-        lacking = [key for key in known if key not in record]
-        for key in record:
-            if key in known or key == "record_type" or (kind, f"{path}.{key}") in self._seen:
+        unknown = record.keys() - known - {"record_type"}
+        lacking = [key for key in known if key not in record] if unknown else []
+        for key in sorted(unknown):
+            if (kind, f"{path}.{key}") in self._seen:
                 continue
             found = get_close_matches(key, lacking, n=1, cutoff=_ALIKE) if lacking else []
             if found:

@@ -98,11 +98,22 @@ class Trace(Struct, frozen=True, dict=True):
         ends = sorted(windows)
         starts = [start for start, _ in ends]
         furthest = list(accumulate((end for _, end in ends), max))
-        found = []
-        for _, text, _, seq in self.said():
+
+        def reach(seq: int) -> int:
+            """Return the last ``seq`` up to which windows have everything from this one on."""
             place = bisect_right(starts, seq)
-            if (not place or furthest[place - 1] < seq) and text.strip():
-                found.append(seq)
+            end = furthest[place - 1] if place else -1
+            while place < len(starts) and starts[place] <= end + 1:
+                place += 1
+                end = furthest[place - 1]
+            return end
+
+        content = self.content_turns
+        found = []
+        for part in self.parts:
+            if isinstance(part, TextSpan) and reach(part.first_seq) < part.last_seq:
+                said = _said_in(part, content)
+                found += [seq for _, text, _, seq in said if text.strip() and reach(seq) < seq]
         return found
 
 
