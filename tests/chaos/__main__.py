@@ -18,7 +18,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from tests.chaos.bombs import BOMBS, HOLE, NO_CONTENT
-from tests.chaos.file_options import Reading, copied, prepare, readings, run_in
+from tests.chaos.file_options import copied, make_scene, run_in, seen_in
 from tests.chaos.guarded import Ended, guarded, guarded_each
 from tests.chaos.hand_attacks import Outcome, cut_journal, on_files, on_rows, rolled_back
 from tests.chaos.killed_runs import command_of, finish, furnish_run, record, shoot_run
@@ -246,15 +246,12 @@ def bombed(folder: Path, bombs: Iterable[str], commands: Sequence[Seed], seconds
 
 
 def bombed_files(
-    folder: Path, seen: Iterable[Reading], bombs: Iterable[str], seconds: int, some: int = 0
+    scene: Path, folder: Path, bombs: Iterable[str], seconds: int, some: int = 0
 ) -> Count:
-    """Put each bomb in the place of each file that a command was seen to read (or of some).
-
-    The scene of the readings is in ``kept`` in the folder.
-    """
+    """Put each bomb in the place of each file that a command was seen to read (or of some)."""
     count = Count("bombs, read files")
-    kept, place, made = folder / "kept", folder / "one", folder / "bomb"
-    found = [(one.words, file) for one in seen for file in one.files]
+    kept, place, made = scene / "kept", folder / "one", folder / "bomb"
+    found = [(one.words, file) for one in seen_in(scene) for file in one.files]
     for bomb in bombs:
         BOMBS[bomb](made)
         for words, file in random.Random(bomb).sample(found, some or len(found)):
@@ -318,6 +315,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7, help="another seed is another run (7)")
     parser.add_argument("--seconds", type=int, default=60, help="longer is a hang (60)")
     parser.add_argument("--short", action="store_true", help="a few of each, in half a minute")
+    parser.add_argument("--scene", type=Path, help="folder with a scene that was made before")
     chosen = parser.parse_args(arguments)
     if chosen.short:
         chosen.kills, chosen.inputs = 16, 60
@@ -340,9 +338,9 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     names = list(BOMBS)[:2] if chosen.short else list(BOMBS)
     yield bombed(folder, names, list(seeds()), chosen.seconds)
     some = 20 if chosen.short else 0
-    (folder / "kept").mkdir()
-    seen = list(readings(folder / "kept", prepare(folder / "kept")))
-    yield bombed_files(folder, seen, (*OF_FILES, HOLE), chosen.seconds, some)
+    if chosen.scene is None:
+        make_scene(folder)
+    yield bombed_files(chosen.scene or folder, folder, (*OF_FILES, HOLE), chosen.seconds, some)
     os.chdir(folder)
     # A tenth of the files again, as values in stores.
     yield fuzzed_stores(folder, max(20, chosen.inputs // 10), chosen.seed, chosen.seconds)

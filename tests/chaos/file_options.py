@@ -7,20 +7,25 @@ is ``unread``, which a test refuses.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import click
 from tests.attribution.test_attribute_command import decision, plan
-from tests.chaos.guarded import Ended, guarded
+from tests.chaos.guarded import guarded
 from tests.chaos.seeds import ADVISORY, CASES, DRIFT, POINTS, RELEASE, SCHEDULES, WAIVERS, furnish
 from tests.ledger.listed import write_everything
 from tests.samples.importers import peer_shapes
@@ -197,6 +202,9 @@ READINGS: tuple[str, ...] = (
     "serve --port 0 --tls-cert cert.pem --tls-key cert.key",
 )
 SERVERS = ("serve", "view")
+SEEN = "readings.json"
+SCENE = "chaos-scene"
+"""The scene that the tests share."""
 OUTPUTS = frozenset(
     {"-o", "--output", "--out", "--record", "--manifests", "--compat", "--backup", "--sarif"}
 )
@@ -228,7 +236,6 @@ class Reading(NamedTuple):
 
     words: tuple[str, ...]
     files: tuple[str, ...]
-    ended: Ended
 
 
 def commands(group: click.Group = root, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -390,9 +397,16 @@ def _kept(line: str, output: Path) -> int:
 
 def copied(kept: Path, place: Path) -> None:
     """A scene to spoil. What commands write in place is copied, the rest is linked."""
-    shutil.copytree(kept, place, copy_function=os.link)
+    shutil.copytree(kept, place, copy_function=_linked)
     shutil.rmtree(place / ".gatemark")
     shutil.copytree(kept / ".gatemark", place / ".gatemark")
+
+
+def _linked(file: str, place: str) -> None:
+    try:
+        os.link(file, place)
+    except OSError:  # The scene lies in another file system.
+        shutil.copy2(file, place)
 
 
 def run_in(place: Path, words: Sequence[str]) -> int:
@@ -416,7 +430,20 @@ def watched(place: Path, words: Sequence[str], seen: Path) -> int:
     os.chdir(place)
     noted = os.open(seen, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     sys.addaudithook(watch)
+    if words[0] in SERVERS:
+        Thread(target=_end_once_it_serves, daemon=True).start()
     return int(gatemark(list(words)))
+
+
+def _end_once_it_serves() -> None:
+    """End a server of this process as Ctrl-C does, once it has printed its address and answers."""
+    while (told := re.search(rb"http://127\.0\.0\.1:(\d+)", os.pread(1, 1 << 16, 0))) is None:
+        time.sleep(0.01)
+    asked = HTTPConnection("127.0.0.1", int(told[1]))
+    asked.request("GET", "/no-such-page")
+    asked.getresponse().read()
+    asked.close()
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def readings(kept: Path, names: dict[str, str], seconds: int = 30) -> Iterator[Reading]:
@@ -425,11 +452,25 @@ def readings(kept: Path, names: dict[str, str], seconds: int = 30) -> Iterator[R
         words = tuple(names.get(word, word) for word in line.split())
         place, seen = kept.parent / "one", kept.parent / "seen"
         copied(kept, place)
-        # A server is ended by the clock; what it has read until then is written down.
-        ended = guarded(partial(watched, place, words, seen), 2 if words[0] in SERVERS else seconds)
+        guarded(partial(watched, place, words, seen), seconds)
         opened = [one for one in seen.read_text().split("\n") if (kept / one).is_file()]
         seen.unlink()
         shutil.rmtree(place)
         kinds = {(str(Path(one).parent), Path(one).suffix): one for one in opened}
         named = {one for one in opened if "/" not in one or one in words}
-        yield Reading(words, tuple(sorted({*kinds.values(), *named})), ended)
+        yield Reading(words, tuple(sorted({*kinds.values(), *named})))
+
+
+def make_scene(folder: Path) -> None:
+    """Make a scene in ``kept`` and write down what was read there; both can be used again."""
+    kept = folder / "kept"
+    kept.mkdir()
+    with contextlib.chdir(kept):
+        seen = list(readings(kept, prepare(kept)))
+    (folder / SEEN).write_text(json.dumps(seen))
+
+
+def seen_in(folder: Path) -> list[Reading]:
+    """What was read in a scene."""
+    read = json.loads((folder / SEEN).read_text())
+    return [Reading(tuple(words), tuple(files)) for words, files in read]

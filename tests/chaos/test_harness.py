@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.chaos.__main__ import COLUMNS, Count, table
+from tests.chaos.file_options import SCENE, make_scene
 from tests.chaos.guarded import GIGABYTE, guarded
 from tests.chaos.kills import remains
+from tests.docs.transcript import SERVER_PLACE, command_server
+from tests.forked import Forked
 from tests.ledger.samples import MOMENT
+from tests.made_once import made_once
 
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores.folder import open_sqlite
@@ -19,17 +21,21 @@ from gatemark.ledger.stores.folder import open_sqlite
 ROOT = Path(__file__).resolve().parents[2]
 
 
+SHORT = """
+import sys
+from tests.chaos.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.slow
-def test_the_short_form_prints_zeros() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.chaos", "--short"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    head, *rows = ran.stdout.splitlines()
-    assert (ran.returncode, ran.stderr) == (0, "")
+def test_the_short_form_prints_zeros(tmp_path_factory: pytest.TempPathFactory) -> None:
+    scene = made_once(tmp_path_factory, SCENE, make_scene)
+    words = ("--short", "--scene", scene)
+    shared = {SERVER_PLACE: command_server()}
+    ran = Forked(words, code=SHORT, folder=ROOT, variables=shared).finish()
+    head, *rows = ran.stdout.decode().splitlines()
+    assert (ran.returncode, ran.stderr) == (0, b"")
     assert head.split() == " ".join(COLUMNS).split()
     kinds = ["kills, SQLite", "kills, PostgreSQL", "hand attacks, PostgreSQL"]
     kinds += ["hand attacks, SQLite", "kills of a run", "fuzzed files", "bombs"]
