@@ -22,6 +22,8 @@ MAX_NODES: Final = 1_000_000
 """Values that a file may hold once every alias is written out; a few lines can ask for billions."""
 MAX_WRITTEN: Final = 100_000
 """Values that a file may write down; each costs a kilobyte or more before it is understood."""
+MAX_DEPTH: Final = 400
+"""Levels of brackets that are scanned; the scanner is slow with many."""
 _KINDS: Final = {"int": "a number", "float": "a number", "timestamp": "a date", "bool": "a boolean"}
 
 
@@ -29,6 +31,12 @@ class _StrictLoader(yaml.SafeLoader):
     """Safe YAML whose mappings do not repeat a key, bounded while it is read."""
 
     _written = 0
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= MAX_DEPTH:
+            # Python would stop at fewer levels, but the scanner looks far ahead of the composer.
+            raise RecursionError
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._written += 1
