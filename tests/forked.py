@@ -14,11 +14,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from tests.docs.transcript import command_server, environment
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0  # it hangs; a busy machine needs minutes
 
 
 class Done(NamedTuple):
@@ -34,7 +34,10 @@ class Forked:
 
     With ``code`` it is a running ``python -c CODE WORDS``. It finds first what lies in ``source``,
     such as another copy of the package, and with ``only`` has these variables and no others.
+    ``finish`` tells what it printed; with ``is_heard``, ``next_line`` tells each line as it comes.
     """
+
+    heard: IO[bytes] | None = None
 
     def __init__(
         self,
@@ -46,11 +49,12 @@ class Forked:
         source: Path | None = None,
         variables: Mapping[str, str] | None = None,
         only: Mapping[str, str] | None = None,
+        is_heard: bool = False,
     ) -> None:
         self._printed = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 - see finish
         self._code: int | None = None
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.connect(command_server(None if source is None else _libraries()))
+        self._server.connect(command_server(*(() if source is None else _libraries())))
         usual = dict(environment() if only is None else only)
         if source is not None:
             paths = (str(source), usual.get("PYTHONPATH", ""))
@@ -65,7 +69,12 @@ class Forked:
         }
         with Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno(), *(file.fileno() for file in self._printed)]
+            if is_heard:
+                reading, streams[1] = os.pipe()
+                self.heard = os.fdopen(reading, "rb")
             socket.send_fds(self._server, [json.dumps(request).encode()], streams)
+            if is_heard:
+                os.close(streams[1])
         self.pid = int(self._line())
 
     def poll(self) -> int | None:
@@ -99,12 +108,19 @@ class Forked:
     def finish(self) -> Done:
         """Wait for its end and read what it printed."""
         code = self.wait()
+        if self.heard is not None:
+            self.heard.close()
         printed = []
         for file in self._printed:
             with file:
                 file.seek(0)
                 printed.append(file.read())
         return Done(code, *printed)
+
+    def next_line(self) -> str:
+        """The next line that it prints; empty at its end."""
+        assert self.heard is not None
+        return self.heard.readline().decode()
 
     def _line(self) -> bytes:
         # Byte by byte: what is left tells that the process has ended.

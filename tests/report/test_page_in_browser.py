@@ -1,31 +1,13 @@
 from __future__ import annotations
 
-import runpy
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
+from tests.browser import browser, needs_browser
 
-INSTALLER = Path(__file__).parent.parent / "install_browser.py"
-CHROMIUM = runpy.run_path(str(INSTALLER))["find_browser"]()
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield opened
-        opened.close()
+__all__ = ["browser"]
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")

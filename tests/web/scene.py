@@ -87,7 +87,9 @@ class Scene:
 
     port = 0
 
-    def __init__(self, store: str, clock: Any = None, **settings: Any) -> None:
+    def __init__(
+        self, store: str, clock: Any = None, *, has_people: bool = False, **settings: Any
+    ) -> None:
         self.clock = clock or Clock()
         self.store = store
         self.settings = ServerSettings(**{**ROOMY, **settings})
@@ -97,7 +99,8 @@ class Scene:
             self.workspace = Workspace(store=store, clock=self.clock)
         else:
             self.workspace = Workspace(store=store, clock=self.clock)
-            _grant_roles(self.workspace, PEOPLE.items())
+            if not has_people:
+                _grant_roles(self.workspace, PEOPLE.items())
 
     def app(self) -> Any:
         return create_app(

@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.lifecycle.sealed import result
+from tests.made_once import made_once
 from tests.web.failures import add_failure
 from tests.web.review_set import add_reviews
 from tests.web.scene import ASSET, Clock, Scene
@@ -54,6 +56,21 @@ def build(folder: Path, **settings: Any) -> Scene:
     add_reviews(scene, folder)
     add_failure(scene, folder)
     return scene
+
+
+def built_once(factory: pytest.TempPathFactory) -> Scene:
+    """A copy of the world, which is built for the first test process that asks for it."""
+
+    def make(folder: Path) -> None:
+        build(folder).workspace.store.close()
+        (folder / "now").write_text(NOW.isoformat())
+
+    folder = factory.mktemp("world")
+    shutil.copytree(made_once(factory, "stage-set", make), folder, dirs_exist_ok=True)
+    clock = Clock()
+    clock.now = datetime.fromisoformat((folder / "now").read_text())
+    packs = (str(folder / "packs"),)
+    return Scene(str(folder / "store"), clock, has_people=True, packs=packs)
 
 
 def second(scene: Scene, asset: str) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-import runpy
 import signal
-import subprocess
-import sys
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
+from tests.browser import Look, Size, barriers, browser, look, looks, needs_browser, resize
+from tests.forked import Forked
 from tests.web.scene import ASSET, PASSWORD, Scene, free_port, serving
-from tests.web.stage_set import build
+from tests.web.stage_set import built_once
 from tests.web.take_pictures import sign_in
 from tests.web.test_oidc import settings_file
 
@@ -24,27 +24,14 @@ from gatemark.accounts.nouns import PageRun
 from gatemark.accounts.open_stores import page_runs_of, people_of
 from gatemark.web.areas.attributions import attribution_list
 
-CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))[
-    "find_browser"
-]()
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-    pytest.mark.slow,
-]
-QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield opened
-        opened.close()
+__all__ = ["browser"]
+pytestmark = [needs_browser, pytest.mark.slow]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, str]]:
-    scene = build(tmp_path_factory.mktemp("world"))
+    scene = built_once(tmp_path_factory)
     with serving(scene.app(), scene.settings) as address:
         yield scene, address
     scene.workspace.store.close()
@@ -67,13 +54,9 @@ def watched(browser: Browser, width: int = 1000, scheme: str = "light") -> Itera
 
 
 def test_first_start_sign_out_and_sign_in(browser: Browser, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gatemark", "serve", "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--store", str(tmp_path / "store")], stdout=subprocess.PIPE, text=True
-    )
+    server = Forked(("serve", "--port", "0", "--store", tmp_path / "store"), is_heard=True)
     try:
-        assert process.stdout is not None
-        printed = [process.stdout.readline() for _ in range(2)]
+        printed = [server.next_line() for _ in range(2)]
         link = re.search(r"http://127\.0\.0\.1:\d+/join/\S+", printed[1])
         assert link is not None, printed
         with watched(browser) as page:
@@ -100,24 +83,37 @@ def test_first_start_sign_out_and_sign_in(browser: Browser, tmp_path: Path) -> N
             page.get_by_role("button", name="Sign in").click()
             expect(page.get_by_role("link", name="root")).to_be_visible()
     finally:
-        process.send_signal(signal.SIGINT)
-        ended = process.wait(timeout=20)
-        if process.stdout is not None:
-            process.stdout.close()
-    assert ended == 0
+        server.send_signal(signal.SIGINT)
+        ended = server.finish()
+    assert ended.returncode == 0, ended.stderr
 
 
 @contextmanager
-def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def ending(process: Forked) -> Iterator[Forked]:
     """A process of its own, ended by its number."""
-    started = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
     try:
-        yield started
+        yield process
     finally:
-        started.send_signal(signal.SIGINT)
-        started.wait(timeout=20)
-        if started.stdout is not None:
-            started.stdout.close()
+        process.send_signal(signal.SIGINT)
+        process.finish()
+
+
+def provider(folder: Path, port: int) -> Forked:
+    """The small provider as a process that listens."""
+    script = folder / "provide.py"
+    script.write_text(
+        f"import runpy, sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        "runpy.run_module('tests.web.provider', run_name='__main__')\n"
+    )
+    started = Forked((port,), script=script)
+    while started.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+        else:
+            return started
+    raise AssertionError(started.finish())
 
 
 def test_people_sign_in_by_a_provider_that_is_another_process(
@@ -125,15 +121,14 @@ def test_people_sign_in_by_a_provider_that_is_another_process(
 ) -> None:
     port = free_port()
     path = settings_file(tmp_path, f"http://127.0.0.1:{port}")
-    serve = ("-m", "gatemark", "serve", "--port", "0", "--store", str(tmp_path / "store"))
+    serve = ("serve", "--port", "0", "--store", tmp_path / "store", "--oidc", path)
     with (
-        process("-m", "tests.web.provider", str(port)),
-        process(*serve, "--oidc", path) as server,
+        ending(provider(tmp_path, port)),
+        ending(Forked(serve, is_heard=True)) as server,
         watched(browser) as page,
     ):
-        assert server.stdout is not None
-        server.stdout.readline()
-        page.goto(server.stdout.readline().split()[-1])
+        server.next_line()
+        page.goto(server.next_line().split()[-1])
         page.get_by_label("Name").fill("root")
         page.get_by_role("textbox", name="Password at least 12").fill(PASSWORD)
         page.get_by_label("Repeat the password").fill(PASSWORD)
@@ -245,11 +240,14 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1000, "light"), (390, "dark")])
-def test_every_page_fits_and_has_no_serious_barrier(
-    browser: Browser, world: tuple[Scene, str], width: int, scheme: str
-) -> None:
+SIZES: list[Size] = [(1000, "light"), (390, "dark")]
+
+
+@pytest.fixture(scope="module")
+def every_look(browser: Browser, world: tuple[Scene, str]) -> dict[Size, list[Look]]:
+    """Every page in every size; a page is opened once."""
     scene, address = world
+    found: dict[Size, list[Look]] = {size: [] for size in SIZES}
     results = scene.workspace.results.lines(2)
     failure = attribution_list(scene.workspace).items[0].attribution
     pages = [
@@ -262,30 +260,32 @@ def test_every_page_fits_and_has_no_serious_barrier(
         (None, f"/join/{people_of(scene.workspace).new_link('tim', scene.clock())}"),
         (None, f"/join/{people_of(scene.workspace).new_link(None, scene.clock())}"),
     ]
-    with watched(browser, width, scheme) as page:
+    with watched(browser) as page:
         for person, path in pages:
             sign_in(page, scene, address, person)
             page.goto(address + path)
             page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-            assert barriers(page) == [], path
+            for size, one in looks(page, path, SIZES).items():
+                found[size].append(one)
         sign_in(page, scene, address, "root")
-        page.goto(f"{address}/people")
-        page.get_by_label("Name").fill(f"new-{scheme}")
-        page.get_by_role("button", name="Add and create a link").click()
-        assert barriers(page) == [], "people with a link"
-        page.goto(f"{address}/ledger")
-        page.get_by_role("button", name="Verify the whole ledger").click()
-        assert barriers(page) == [], "ledger with a check"
+        for size in SIZES:
+            resize(page, size)
+            page.goto(f"{address}/people")
+            page.get_by_label("Name").fill(f"new-{size[1]}")
+            page.get_by_role("button", name="Add and create a link").click()
+            found[size].append(look(page, "people with a link"))
+            page.goto(f"{address}/ledger")
+            page.get_by_role("button", name="Verify the whole ledger").click()
+            found[size].append(look(page, "ledger with a check"))
+    return found
 
 
-def barriers(page: Page) -> list[tuple[str, list[str]]]:
-    """What keeps somebody from using the page."""
-    return [
-        (one["id"], [node["html"][:120] for node in one["nodes"]])
-        for one in Axe().run(page).response["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_every_page_fits_and_has_no_serious_barrier(
+    every_look: dict[Size, list[Look]], size: Size
+) -> None:
+    assert len(every_look[size]) == len(PAGES) + 9
+    assert [one for one in every_look[size] if one.width > size[0] or one.barriers] == []
 
 
 def run_to_its_end(scene: Scene) -> str:

@@ -13,7 +13,7 @@ from httpx2 import Client
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import booleans
 from schemathesis.checks import not_a_server_error
-from tests.web.scene import ASSET, Scene, new_scene, serving
+from tests.web.scene import ASSET, Scene, new_scene
 
 import gatemark.packs.starter
 from gatemark.accounts.open_stores import answers_of, page_runs_of, people_of
@@ -315,13 +315,13 @@ def test_whatever_the_document_allows_no_answer_is_an_error_of_the_server(tmp_pa
     scene = new_scene(tmp_path)
     scene.enable("1.0.0")
     act(scene.workspace, GrantRoles(actor="root", person="max", roles=EVERYTHING))
-    with serving(scene.app(), scene.settings) as address, Client(base_url=address) as client:
+    with scene.running() as client:
         scene.session(client, "max")
         document = client.get("/api/v1/openapi.json").json()
         # Else every other request would come with a token that somebody made up.
         del document["security"]
         schema = schemathesis.openapi.from_dict(document)
-        schema.config.update(base_url=address)
+        schema.config.update(base_url=str(client.base_url))
         answered: Counter[int] = Counter()
         known = {"asset": ASSET, "version": "1.0.0", "name": "max"}
         signed: dict[str, str] = {}

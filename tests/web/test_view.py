@@ -6,17 +6,17 @@ import http.client
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
-from tests.web.test_browser import CHROMIUM, browser, watched
+from tests.browser import Size, browser, needs_browser, resize, violations
+from tests.forked import Forked
+from tests.web.test_browser import watched
 
 import gatemark.demo
 from gatemark.cli.main import main
@@ -29,7 +29,6 @@ from gatemark.workspace import Workspace
 __all__ = ["browser"]
 PAIRS = Path(gatemark.demo.__file__).with_name("pairs_candidate.jsonl")
 FERRY = Path(__file__).parents[2] / "examples" / "ferry"
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 
 def sealed(folder: Path) -> dict[str, str]:
@@ -47,24 +46,19 @@ def sealed(folder: Path) -> dict[str, str]:
 @contextmanager
 def viewing(*arguments: str) -> Iterator[str]:
     """The link of a running ``gatemark view``, which must end well by Ctrl-C."""
-    command = [sys.executable, "-m", "gatemark", "view", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = Forked(("view", *arguments), is_heard=True)
     try:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        line = process.stdout.readline()
+        line = process.next_line()
         link = re.search(r"http://127\.0\.0\.1:\d+/open/\S+$", line.strip())
-        assert link is not None, line + process.stderr.read()
+        assert link is not None, line
         yield link[0]
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
-        assert "Traceback" not in process.stderr.read()
+        process.wait()
     finally:
         process.kill()
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+        done = process.finish()
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
 
 
 def asked(
@@ -147,12 +141,17 @@ def test_what_cannot_be_shown_is_refused_before_a_server_starts(
     assert "has no arms; leave out --arm" in capsys.readouterr().err
 
 
-@needs_browser
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_a_result_a_comparison_and_a_log_in_a_browser(
-    browser: Browser, tmp_path: Path, width: int, scheme: str
-) -> None:
+SIZES: list[Size] = [(390, "dark"), (1280, "light")]
+Found = tuple[str, int, list[dict[str, Any]]]
+"""A subject, the width of its page, and what is wrong with it."""
+
+
+@pytest.fixture(scope="module")
+def every_look(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> dict[Size, list[Found]]:
+    """Every page in every size; a page is opened once."""
+    tmp_path = tmp_path_factory.mktemp("view")
     store = str(tmp_path / "store")
     made = sealed(tmp_path)
     base, cand = str(FERRY / "base.json"), str(FERRY / "cand.json")
@@ -164,17 +163,31 @@ def test_a_result_a_comparison_and_a_log_in_a_browser(
         str(tmp_path / "compare.json"): "cand.json",
         cand: "cand.json",
     }
+    found: dict[Size, list[Found]] = {size: [] for size in SIZES}
     for subject, heading in subjects.items():
-        with viewing(subject, "--store", store) as link, watched(browser, width, scheme) as page:
+        with viewing(subject, "--store", store) as link, watched(browser) as page:
             page.goto(link)
-            expect(page.get_by_role("heading", level=1)).to_contain_text(heading)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            if subject == cand:
-                page.get_by_label("Find an id").fill("ferry-02")
-                page.keyboard.press("Enter")
-                expect(page.locator(".samples li")).to_have_count(1)
-                page.locator(".samples summary").click()
-                expect(page.get_by_role("heading", name="Output")).to_be_visible()
-            found = Axe().run(page)
-            assert found.violations_count == 0, found.generate_report()
-            page.screenshot(path=tmp_path / f"{Path(subject).name}-{width}.png", full_page=True)
+            for size in SIZES:
+                resize(page, size)
+                if subject == cand:
+                    page.goto(urljoin(link, "/"))
+                expect(page.get_by_role("heading", level=1)).to_contain_text(heading)
+                width = page.evaluate("document.documentElement.scrollWidth")
+                if subject == cand:
+                    page.get_by_label("Find an id").fill("ferry-02")
+                    page.keyboard.press("Enter")
+                    expect(page.locator(".samples li")).to_have_count(1)
+                    page.locator(".samples summary").click()
+                    expect(page.get_by_role("heading", name="Output")).to_be_visible()
+                found[size].append((subject, width, violations(page)))
+    return found
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_result_a_comparison_and_a_log_in_a_browser(
+    every_look: dict[Size, list[Found]], size: Size
+) -> None:
+    assert len(every_look[size]) == 4
+    assert [one for one in every_look[size] if one[1] > size[0] or one[2]] == []
