@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.forked import Forked
 
 from gatemark.packs.init import write_starter
 
@@ -41,8 +42,25 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
+RUN_PYTEST = """
+import os, sys, pytest
+code = pytest.main(sys.argv[1:])
+sys.stdout.flush()
+os._exit(code)
+"""
+
+
+def run_pytest(project: pytest.Pytester, *words: str) -> pytest.RunResult:
+    """What ``runpytest_subprocess`` does, in a process that does not load Gatemark again."""
+    script = project.path.parent / "run_pytest.py"
+    script.write_text(RUN_PYTEST)
+    done = Forked((*PLUGIN, *words), script=script, folder=project.path).finish()
+    printed = (said.decode().splitlines() for said in (done.stdout, done.stderr))
+    return pytest.RunResult(done.returncode, *printed, duration=0.0)
+
+
 def test_pass_fail_and_inconclusive_are_told_apart(project: pytest.Pytester) -> None:
-    done = project.runpytest_subprocess(*PLUGIN, "-rA", "--gatemark-reports", "reports")
+    done = run_pytest(project, "-rA", "--gatemark-reports", "reports")
     done.assert_outcomes(passed=1, failed=3, skipped=1)
     done.stdout.fnmatch_lines(
         [
@@ -57,7 +75,7 @@ def test_pass_fail_and_inconclusive_are_told_apart(project: pytest.Pytester) -> 
 
 
 def test_inconclusive_may_skip_but_a_failure_never_does(project: pytest.Pytester) -> None:
-    done = project.runpytest_subprocess(*PLUGIN, "--gatemark-inconclusive=skip")
+    done = run_pytest(project, "--gatemark-inconclusive=skip")
     done.assert_outcomes(passed=1, failed=1, skipped=3)
 
 
@@ -70,7 +88,7 @@ def test_a_pack_is_gated_and_sealed_in_a_named_store(project: pytest.Pytester) -
             assert len(result.samples("golden")) == 240
         """
     )
-    done = project.runpytest_subprocess(*PLUGIN, "test_pack.py", "--gatemark-store", "sealed")
+    done = run_pytest(project, "test_pack.py", "--gatemark-store", "sealed")
     done.assert_outcomes(passed=1)
     assert (project.path / "sealed" / "gatemark.sqlite3").is_file()
 
@@ -85,7 +103,7 @@ def test_a_wrong_mark_is_refused(project: pytest.Pytester) -> None:
             raise AssertionError
         """
     )
-    done = project.runpytest_subprocess(*PLUGIN, "test_mark.py")
+    done = run_pytest(project, "test_mark.py")
     done.assert_outcomes(errors=1)
     done.stdout.fnmatch_lines(["*must be 'fail' or 'skip'*"])
 

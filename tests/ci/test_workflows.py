@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from tests.docs.transcript import SERVER, command_server
 
 from gatemark.ci.workflows import CI_SERVICES, CiService, workflow_text, write_workflow
 from gatemark.core.errors import RefusedError
@@ -112,9 +113,10 @@ def action_run(folder: Path, minimum: str, api: str, pack: str = "pack.yaml") ->
     (folder / "event.json").write_text('{"pull_request": {"number": 7}}')
     shell = folder / "bin"
     shell.mkdir(exist_ok=True)
-    for name, words in (("gatemark", "-m gatemark"), ("python", "")):
+    client = f'-I -S "{SERVER}" "{command_server()}" run'
+    for name, words in (("gatemark", client), ("python", "")):
         script = shell / name
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
         script.chmod(0o755)
     (folder / "output").write_text("")
     environ = {

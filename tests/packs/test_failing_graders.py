@@ -11,7 +11,7 @@ import pytest
 from tests.targets.rigs import Answer, Request, serving
 
 Run = Callable[..., Any]
-ITEMS = 600
+ITEMS = 300
 
 PACK = """
 gatemark: 1

@@ -13,7 +13,7 @@ from tests.chaos.killed_runs import command_of, finish, furnish_run, record, sho
 
 Run = Callable[..., Any]
 
-ITEMS = 1_500
+ITEMS = 600
 OCCASION = {"id", "stamp", "started_at", "finished_at"}
 
 

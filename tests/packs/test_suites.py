@@ -307,6 +307,21 @@ def test_losing_what_is_known_of_either_arm_never_flatters_the_candidate(
         assert number(less, "newly_broken_count").value != 0
 
 
+@pytest.mark.parametrize("score", [None, 0.0, 0.4, 1.0])
+@pytest.mark.parametrize("confidence", [None, 0.7])
+@pytest.mark.parametrize("unscored_as", [0.0, 1.0])
+def test_an_item_asked_once_counts_as_one_that_got_the_same_answer_twice(
+    score: float | None, confidence: float | None, unscored_as: float
+) -> None:
+    (told,) = answers([score], confidence=confidence, cluster="c", tags={"lang": "en"})
+    (once,) = per_item([told], unscored_as=unscored_as).values()
+    again = msgspec.structs.replace(told, epoch=2)
+    (twice,) = per_item([told, again], unscored_as=unscored_as).values()
+    assert (twice.repeats, twice.scored, twice.right) == (2, 2 * once.scored, 2 * once.right)
+    halved = {"repeats": 1, "scored": once.scored, "right": once.right}
+    assert once == twice._replace(**halved)
+
+
 def test_a_baseline_that_crashed_throughout_leaves_no_drop_to_judge() -> None:
     for kind in ("golden", "replay", "adversarial"):
         report = examined(kind, answers([1.0] * 60), answers([None] * 60))

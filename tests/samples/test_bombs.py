@@ -25,12 +25,18 @@ def bounded(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def packed_bomb() -> bytes:
+    """Packing takes longer than refusing."""
+    return gzip.compress(b"[" + b"[]," * (80 << 20) + b"[]]", compresslevel=1)
+
+
 @pytest.mark.parametrize("tool", ["auto", "mlflow"])
 def test_a_small_file_that_unpacks_to_millions_of_arrays_is_refused(
-    tmp_path: Path, tool: str
+    tmp_path: Path, packed_bomb: bytes, tool: str
 ) -> None:
     bomb = tmp_path / "log.json.gz"
-    bomb.write_bytes(gzip.compress(b"[" + b"[]," * (80 << 20) + b"[]]", compresslevel=1))
+    bomb.write_bytes(packed_bomb)
     ran = bounded("import", bomb, "--from", tool, "-o", tmp_path / "out.jsonl")
     assert (ran.returncode, "unpacks to more than" in ran.stderr) == (2, True)
 

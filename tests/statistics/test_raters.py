@@ -188,13 +188,9 @@ def test_the_standard_error_is_close_to_the_jackknife(seed: int) -> None:
     codes[:, :2][rng.random((n, 2)) < 0.2] = MISSING
     table = RatingTable(codes, 3)
     assert table.paired_count == n
+    others = [RatingTable(np.delete(codes, place, axis=0), 3) for place in range(n)]
     for one in COEFFICIENTS.values():
-        left_out = np.array(
-            [
-                RatingTable(np.delete(codes, place, axis=0), 3).estimate(one, 0.95).estimate.value
-                for place in range(n)
-            ]
-        )
+        left_out = np.array([other.estimate(one, 0.95).estimate.value for other in others])
         jackknife = float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
         assert table.estimate(one, 0.95).standard_error == pytest.approx(jackknife, rel=0.05)
 

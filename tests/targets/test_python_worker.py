@@ -166,6 +166,21 @@ def test_death_is_an_error_of_its_call_alone(
     assert said in outcomes[5].error.message
 
 
+def test_a_call_that_ended_a_process_is_tried_again_beside_the_others(tmp_path: Path) -> None:
+    """Its retries start one process each, and no other call is made twice for them."""
+    started = tmp_path / "started"
+    source = (
+        f"import os\nopen({str(started)!r}, 'a').write('+')\ndef answer(q):\n"
+        "    if q.endswith(' 5'):\n        os._exit(0)\n    return q\n"
+    )
+    options = RunOptions(ahead=9, retries=3, backoff_base_s=0.0)
+    outcomes = run(_target(tmp_path, source), questions(9), options)
+    assert _kinds(outcomes) == ["ok"] * 5 + ["crash"] + ["ok"] * 3
+    assert outcomes[5].attempts == 4
+    # The shared process, and one for each attempt; one more may answer the calls after the last.
+    assert started.read_text() in ("+" * 5, "+" * 6)
+
+
 def test_a_target_that_always_dies_is_not_started_for_ever(tmp_path: Path) -> None:
     source = "import os\ndef answer(q):\n    os._exit(0)\n"
     outcomes = run(_target(tmp_path, source), questions(40), RunOptions(ahead=8))

@@ -142,10 +142,12 @@ _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | r
 
 def read_waivers(path: str | None) -> tuple[Waiver, ...]:
     """Return the waivers of ``--waivers``; none if no file is named."""
-    # Imported late: other commands do not need YAML.
+    if not path:
+        return ()
+    # Imported late: without this option, nothing needs YAML.
     from gatemark.evidence.settings_file import read_settings, waivers_from  # noqa: PLC0415
 
-    return waivers_from(read_settings(path, MAX_WAIVER_BYTES), path) if path else ()
+    return waivers_from(read_settings(path, MAX_WAIVER_BYTES), path)
 
 
 class FiniteRange(click.FloatRange):

@@ -17,11 +17,13 @@ from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_NO_TEXT: Final = re.compile("[\ud800-\udfff\0]")
 MAX_NODES: Final = 1_000_000
 """Values that a file may hold once every alias is written out; a few lines can ask for billions."""
 MAX_WRITTEN: Final = 100_000
 """Values that a file may write down; each costs a kilobyte or more before it is understood."""
+MAX_DEPTH: Final = 400
+"""Levels of brackets that are scanned; the scanner is slow with many."""
 _KINDS: Final = {"int": "a number", "float": "a number", "timestamp": "a date", "bool": "a boolean"}
 
 
@@ -29,6 +31,12 @@ class _StrictLoader(yaml.SafeLoader):
     """Safe YAML whose mappings do not repeat a key, bounded while it is read."""
 
     _written = 0
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= MAX_DEPTH:
+            # Python would stop at fewer levels, but the scanner looks far ahead of the composer.
+            raise RecursionError
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._written += 1
@@ -43,8 +51,10 @@ class _StrictLoader(yaml.SafeLoader):
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # What the library raises for 2026-02-30, !!int x and their like.
             raise _unreadable(node) from error
-        if isinstance(value, str) and _SURROGATE.search(value):
-            problem = "half of a surrogate pair stands alone"
+        if isinstance(value, str) and (odd := _NO_TEXT.search(value)):
+            # No file name, no argument of a program and no database takes either.
+            is_null = odd.group() == "\0"
+            problem = "a text has a null" if is_null else "half of a surrogate pair stands alone"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return value
 

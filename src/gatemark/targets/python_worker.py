@@ -429,6 +429,7 @@ class PythonWorkerTarget:
             }
         self._max_line_bytes = max_reply_bytes + 2**16
         self._deaths = 0
+        self._killers: set[tuple[str, int]] = set()
         self._window = _Window(concurrency, ahead=AHEAD if timeout_s is None else 1)
         self._alone = asyncio.Lock()
         self._starting = asyncio.Lock()
@@ -453,7 +454,7 @@ class PythonWorkerTarget:
         await self._window.enter()
         latency_ms = None
         try:
-            answered = await self._ask(sent)
+            answered = await self._ask(sent, call.key)
             latency_ms = None if answered.reply is None else answered.reply.latency_ms
         finally:
             self._window.leave(latency_ms)
@@ -486,20 +487,22 @@ class PythonWorkerTarget:
         file = module_file(split_reference(self._reference)[0], self._folder)
         return {} if file is None else source_digests(file, self._folder)
 
-    async def _ask(self, call: Call) -> Answered:
-        worker = await self._shared_worker()
-        try:
-            return await self._from(worker, call)
-        except WorkerDiedError as death:
-            if death.was_alone:
-                raise self._crash(death) from death
+    async def _ask(self, call: Call, key: tuple[str, int]) -> Answered:
+        # A call that has ended a process is tried again where it cannot end that of other calls.
+        if key not in self._killers:
+            worker = await self._shared_worker()
+            try:
+                return await self._from(worker, call)
+            except WorkerDiedError as death:
+                if death.was_alone:
+                    raise self._crash(death, key) from death
         async with self._alone:
             if self._lone_worker is None or not self._lone_worker.is_usable:
                 self._lone_worker = await self._new_worker("lone")
             try:
                 return await self._from(self._lone_worker, call)
             except WorkerDiedError as death:
-                raise self._crash(death) from death
+                raise self._crash(death, key) from death
 
     async def _from(self, worker: WorkerProcess, call: Call) -> Answered:
         try:
@@ -583,5 +586,6 @@ class PythonWorkerTarget:
             raise BadInputError(f"{self._reference}: its source changed during the run")
         return self._start()
 
-    def _crash(self, death: WorkerDiedError) -> TargetError:
+    def _crash(self, death: WorkerDiedError, key: tuple[str, int]) -> TargetError:
+        self._killers.add(key)
         return TargetError("crash", f"{self._reference}: {death}", retryable=True)

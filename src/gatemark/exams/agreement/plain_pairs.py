@@ -11,6 +11,7 @@ block. Reading records takes about three times as long (``bench agreement``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -41,7 +42,8 @@ _MAX_FORMS: Final = 64
 _MAX_ODD: Final = 4
 """One in this many lines, at most, is read as a record before all are."""
 _MAX_FAILURES: Final = 4
-_NEWLINE, _SPACE, _QUOTE, _ESCAPE, _DELETE = b'\n "\\\x7f'
+_NEWLINE, _SPACE, _QUOTE, _COMMA, _ESCAPE, _BRACE, _DELETE = b'\n ",\\}\x7f'
+_CASE: Final = np.uint8(ord("}") ^ ord("]"))
 _KEYS: Final = frozenset(
     ("qid", "scholar", "auditor", "answer_json", "retrieved_ids", "flags", "schema")
 )
@@ -69,45 +71,57 @@ class _LineForm(NamedTuple):
 class _Block(LineBytes):
     """Some whole lines: where lines, strings and odd signs are.
 
-    ``marks`` has the quotation marks of each line, where all lines have equally many.
+    ``closing`` has the quotation marks of each line that seem to end a text, where all lines have
+    equally many and end alike. It is looked for if ``is_even`` says that this is likely.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, is_even: bool) -> None:
         super().__init__(data)
         self.highest = int(self.signs.max())
-        self.quotes = np.flatnonzero(self.signs == _QUOTE)
+        self._is_quote = self.signs == _QUOTE
         is_control = self.signs < _SPACE
-        self.marks = self._even_marks(int(np.count_nonzero(is_control)))
-        if self.marks is not None:
-            self.ends = self.marks[:, -1] + (data.find(b"\n") - self.marks[0, -1])
+        self.closing = self._even_closing(int(np.count_nonzero(is_control))) if is_even else None
+        if self.closing is not None:
+            self.ends = self.closing[:, -1] + (data.find(b"\n") - self.closing[0, -1])
             self._controls = self.ends[:0]
         else:
             controls = np.flatnonzero(is_control)
             is_end = self.signs[controls] == _NEWLINE
             self._controls, self.ends = controls[~is_end], controls[is_end]
         self.starts = np.concatenate((np.zeros(1, dtype=np.int64), self.ends[:-1] + 1))
-        if self.marks is not None:
-            self.quote_counts = np.full(self.ends.size, self.marks.shape[1])
-            self.first_quotes = np.arange(self.ends.size) * self.marks.shape[1]
-        else:
-            until = np.searchsorted(self.quotes, self.ends)
-            self.quote_counts = np.diff(until, prepend=0)
-            self.first_quotes = until - self.quote_counts
 
-    def _even_marks(self, count: int) -> Places | None:
-        """Return the quotation marks by line, if lines have equally many and end alike.
+    def _even_closing(self, count: int) -> Places | None:
+        """Return what ``closing`` holds.
 
         There are ``count`` control characters. If so many line breaks are found where they should
         be, there is no other.
         """
-        per_line, rest = divmod(self.quotes.size, count)
+        following = self.signs[1:]
+        is_closing = (following | _CASE) == _BRACE
+        is_closing |= following == _COMMA
+        is_closing &= self._is_quote[:-1]
+        found = np.flatnonzero(is_closing)
+        per_line, rest = divmod(found.size, count)
         if rest or not per_line:
             return None
-        marks = self.quotes.reshape(count, per_line)
-        ends = marks[:, -1] + (self.data.find(b"\n") - marks[0, -1])
-        if int(ends[-1]) != self.signs.size - 1 or bool((ends[:-1] >= marks[1:, 0]).any()):
+        closing = found.reshape(count, per_line)
+        ends = closing[:, -1] + (self.data.find(b"\n") - closing[0, -1])
+        if int(ends[-1]) != self.signs.size - 1 or bool((ends[:-1] >= closing[1:, 0]).any()):
             return None
-        return marks if bool((self.signs[ends] == _NEWLINE).all()) else None
+        return closing if bool((self.signs[ends] == _NEWLINE).all()) else None
+
+    @cached_property
+    def quote_count(self) -> int:
+        return int(np.count_nonzero(self._is_quote))
+
+    @cached_property
+    def quotes(self) -> Places:
+        return np.flatnonzero(self._is_quote)
+
+    @cached_property
+    def quote_counts(self) -> Places:
+        counts: Places = np.diff(np.searchsorted(self.quotes, self.ends), prepend=0)
+        return counts
 
     def unusual(self) -> npt.NDArray[np.bool_]:
         """Tell which lines have an escape or a control character."""
@@ -133,7 +147,7 @@ class PairColumns:
         self._token = exam.options.refusal_token.encode()
         self._forms: list[_LineForm] = []
         keep_freed_memory()
-        self._failures = 0
+        self._failures = self._uneven = 0
 
     def count(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
         """Count some lines into ``state`` and return their ids; None if nothing was counted."""
@@ -146,7 +160,8 @@ class PairColumns:
     def _counted(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
         if not data.endswith(b"\n"):
             return None
-        block = _Block(data)
+        block = _Block(data, is_even=self._uneven < _MAX_FAILURES)
+        self._uneven += block.closing is None
         if block.highest > _DELETE:
             try:
                 data.decode()
@@ -201,29 +216,52 @@ class PairColumns:
 
     def _take(self, block: _Block, form: _LineForm, rows: _Rows) -> None:
         """Fill the columns of the lines that have this form."""
+        if self._take_all(block, form, rows):
+            return
         chosen = np.flatnonzero(rows.left & (block.quote_counts == 2 * form.string_count))
         if not chosen.size:
             return
-        closing = [2 * place + 1 for place in form.texts]
-        if block.marks is not None and chosen.size == block.ends.size:
-            ends = np.ascontiguousarray(np.take(block.marks, closing, axis=1).T)
-        else:
-            ends = block.quotes[block.first_quotes[chosen] + np.array(closing)[:, np.newaxis]]
+        first = np.cumsum(block.quote_counts)[chosen] - 2 * form.string_count
         # A gap has as many quotation marks as the form has there, and one line break at the end. So
         # where its bytes are the wanted ones, the next text begins right behind them.
-        before = (block.starts[chosen], *ends)
+        before = [block.starts[chosen]]
+        before += [block.quotes[first + 2 * place + 1] for place in form.texts]
         alike = np.ones(chosen.size, dtype=np.bool_)
         for start, gap in zip(before, form.gaps, strict=True):
             alike &= block.follow(start, gap)
-        if not alike.all():
-            chosen, before = chosen[alike], tuple(places[alike] for places in before)
-        spans = [
-            (start + len(gap), end)
-            for (start, end), gap in zip(pairwise(before), form.gaps, strict=False)
-        ]
+        chosen = chosen[alike]
         if chosen.size:
+            before = [places[alike] for places in before]
+            spans = [
+                (start + len(gap), end)
+                for (start, end), gap in zip(pairwise(before), form.gaps, strict=False)
+            ]
             rows.left[chosen] = False
             self._fill(block, form, rows, chosen, spans)
+
+    def _take_all(self, block: _Block, form: _LineForm, rows: _Rows) -> bool:
+        """Fill the columns if all lines have this form; return whether they do.
+
+        Then the gaps, which do not overlap, have all quotation marks there are: no text has any.
+        """
+        closing, count = block.closing, block.ends.size
+        if (
+            closing is None
+            or closing.shape[1] != len(form.texts)
+            or block.quote_count != 2 * form.string_count * count
+            or not rows.left.all()
+        ):
+            return False
+        before = np.vstack((block.starts, closing.T))
+        if not all(block.follow(*one).all() for one in zip(before, form.gaps, strict=True)):
+            return False
+        starts = before[:-1] + np.array([len(gap) for gap in form.gaps[:-1]])[:, np.newaxis]
+        if bool((starts > before[1:]).any()):
+            return False
+        rows.left[:] = False
+        spans = list(zip(starts, before[1:], strict=True))
+        self._fill(block, form, rows, np.arange(count), spans)
+        return True
 
     def _fill(
         self,

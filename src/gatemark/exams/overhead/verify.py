@@ -332,7 +332,7 @@ def _differences(stored: object, found: object, path: str) -> Iterator[tuple[str
     elif isinstance(stored, list) and isinstance(found, list) and len(stored) == len(found):
         for place, (left, right) in enumerate(zip(stored, found, strict=True)):
             yield from _differences(left, right, f"{path}[{place}]")
-    elif not _same(stored, found, is_exact=_is_exact(path)):
+    elif not _same(stored, found, path):
         yield path, stored, found
 
 
@@ -340,12 +340,14 @@ def _is_exact(path: str) -> bool:
     return _check_of(path).startswith("policy.") or path.endswith(EXACT)
 
 
-def _same(left: object, right: object, *, is_exact: bool) -> bool:
+def _same(left: object, right: object, path: str) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
+    if left == right:
+        return True
     are_whole = isinstance(left, int) and isinstance(right, int)
-    if is_exact or are_whole or not isinstance(left, int | float):
-        return left == right
+    if are_whole or not isinstance(left, int | float) or _is_exact(path):
+        return False
     return isinstance(right, int | float) and math.isclose(
         left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE
     )
