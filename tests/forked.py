@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 
 from tests.docs.transcript import command_server, environment
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0  # it hangs; a busy machine needs minutes
 
 
 class Done(NamedTuple):
@@ -54,7 +54,7 @@ class Forked:
         self._printed = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 - see finish
         self._code: int | None = None
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.connect(command_server(None if source is None else _libraries()))
+        self._server.connect(command_server(*(() if source is None else _libraries())))
         usual = dict(environment() if only is None else only)
         if source is not None:
             paths = (str(source), usual.get("PYTHONPATH", ""))

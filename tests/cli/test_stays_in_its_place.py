@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import click
 import pytest
+from tests.chaos.file_options import GRID
 from tests.chaos.mutation import spelled
 from tests.chaos.seeds import furnish, seeds
 
@@ -82,6 +83,7 @@ LONG_LIVED = {"serve", "view", "advisory gateway", "schedule run"}
 NAMED = ("postgresql://", "--post github", "all=gateway", "--device")
 """Examples that name a place to connect to; the gateway is watched beside its own tests."""
 DEMO = "my-demo"
+SETTINGS = "settings.yaml"
 KINDS_MIN = 60
 """How many of the commands must get beyond their arguments."""
 
@@ -112,8 +114,10 @@ def examples(command: click.Command) -> Iterator[list[str]]:
     for line in re.findall(r"^\s*gatemark (.*)$", text, re.M):
         if not any(word in line for word in NAMED):
             plain = re.split(r" [>|<] ", line)[0].replace("/var/lib/node_exporter/", "")
-            # Few cases go the same ways as many.
-            yield shlex.split(re.sub(r"--(cases|subset) \d+", r"--\1 2", plain))
+            # Few cases and settings go the same ways as many.
+            words = shlex.split(re.sub(r"--(cases|subset) \d+", r"--\1 2", plain))
+            is_search = words[:2] == ["runlog", "calibrate"]
+            yield [*words, "--config", SETTINGS] if is_search else words
 
 
 def prepared(folder: Path) -> list[list[str]]:
@@ -128,6 +132,7 @@ def prepared(folder: Path) -> list[list[str]]:
         given = (text.replace("@", str(place)) for text in seed.arguments)
         lines.append([str(place / seed.file) if text == "{}" else text for text in given])
     furnish(folder)
+    (folder / SETTINGS).write_text(json.dumps({"grid": {**GRID, "min_words": [30, 40]}}))
     for place, command in leaves(gatemark):
         if place not in {*LONG_LIVED, "demo"}:
             lines.extend(examples(command))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "advisory-clauses.md"
 TESTS = ROOT / "tests" / "exams" / "advisory"
 ROW = re.compile(r"^\| .+ \| `([\w/.]+)::(\w+)` \|$")
+
+
+@cache
+def names_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def test_every_clause_names_a_test_that_exists() -> None:
@@ -19,6 +26,4 @@ def test_every_clause_names_a_test_that_exists() -> None:
     for line in rows:
         named = ROW.match(line)
         assert named, line
-        tree = ast.parse((TESTS / named[1]).read_text(encoding="utf-8"))
-        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        assert named[2] in names, line
+        assert named[2] in names_in(TESTS / named[1]), line

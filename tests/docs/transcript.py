@@ -82,14 +82,14 @@ def run_demo(folder: Path) -> None:
 
 
 @cache
-def command_server(modules: tuple[str, ...] | None = None) -> str:
-    """The socket of a server that lives as long as this process, and loads everything or these."""
-    if modules is None and SERVER_PLACE in os.environ:
+def command_server(*modules: str) -> str:
+    """The socket of a server that lives as long as this process, and loads these or everything."""
+    if not modules and SERVER_PLACE in os.environ:
         return os.environ[SERVER_PLACE]
     folder = Path(tempfile.mkdtemp(prefix="gatemark-docs-"))
     place = folder / "socket"
     loaded: list[str | Path] = []
-    if modules is not None:
+    if modules:
         loaded = ["load", folder / "modules.json"]
         (folder / "modules.json").write_text(json.dumps(modules))
     server = subprocess.Popen(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import subprocess
-import sys
 import typing
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.forked import Forked
 from tests.package_copy import SOURCE, copy_package
 
 from gatemark.attribution.decision import PlannedDecision
@@ -110,17 +109,10 @@ def mutated_copy(
 
 
 def run(
-    source: Path, *arguments: str, module: bool = True, cwd: Path | None = None
+    source: Path, *arguments: str, code: str | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command of a changed build, or its Python with these arguments."""
-    command = [sys.executable, *(("-m", "gatemark") if module else ()), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(source)}
-    return subprocess.run(
-        command,
-        env=environment,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    """Run the command of a build, or Python code with its package."""
+    changed = None if source == SOURCE.parent else source
+    done = Forked(arguments, code=code, source=changed, folder=cwd).finish()
+    texts = (done.stdout.decode(), done.stderr.decode())
+    return subprocess.CompletedProcess(arguments, done.returncode, *texts)

@@ -235,6 +235,6 @@ def test_every_struct_can_be_sealed_by_this_list() -> None:
 
 
 def _python(source: Path, script: str, *arguments: str) -> str:
-    ran = run(source, "-c", script, *arguments, module=False)
+    ran = run(source, *arguments, code=script)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -42,6 +43,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@cache
 def base_only() -> str:
     """A program that runs a command as if only the base install were there."""
     base = install_sizes.closure(PROJECT["dependencies"]) | {"gatemark"}
