@@ -12,6 +12,7 @@ nothing of a case says which step is guilty.
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -70,7 +71,12 @@ class World:
 
 
 def _luck(what: str, call: StepCall) -> float:
-    return random.Random(f"{what}/{call.step}/{call.seed}").random()
+    return _drawn(f"{what}/{call.step}/{call.seed}")
+
+
+@cache
+def _drawn(seed: str) -> float:
+    return random.Random(seed).random()
 
 
 def planted(number: int, *, murky: bool = False) -> Case:

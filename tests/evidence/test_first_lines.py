@@ -2,15 +2,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.record import RecordSchema
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import Limits, ReadingChoices, inspect_source, read_blocks, whole_file
+from gatemark.evidence.source import (
+    Limits,
+    ReadingChoices,
+    inspect_source,
+    read_blocks,
+    read_small_file,
+    whole_file,
+)
 from gatemark.exams.overhead.records import SCHEMA
 
 Run = Callable[..., Any]
@@ -91,3 +99,10 @@ def test_validate_accepts_arms_of_both_forms(gatemark: Run, write_jsonl: Write) 
     assert ran.code == 0
     assert "a.jsonl: valid gatemark.arm/1 (window_loss): 3 received, 3 accepted" in ran.out
     assert "b.jsonl: valid gatemark.arm/1 (window_counts): 2 received, 2 accepted" in ran.out
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
+    for look in (inspect_source, partial(read_small_file, max_bytes=10)):
+        with pytest.raises(BadInputError, match="no file can have this name"):
+            look(name)

@@ -19,6 +19,8 @@ from gatemark.evidence.settings_file import parse_settings
         ("!!bool x", "cannot be read as a boolean"),
         ('"\\ud800"', "half of a surrogate pair stands alone"),
         ('{"\\udfff": 1}', "half of a surrogate pair stands alone"),
+        ('"a\\0b"', "a text has a null"),
+        ('{"a\\u0000": 1}', "a text has a null"),
     ],
 )
 def test_a_value_that_no_reader_can_take_is_refused_with_its_line(value: str, problem: str) -> None:

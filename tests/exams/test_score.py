@@ -13,7 +13,7 @@ import pytest
 import gatemark
 from gatemark.core.errors import UsageError
 from gatemark.evidence import run_exam as running
-from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.exam import ExamRun, exam_suite
 from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
 
@@ -58,7 +58,7 @@ def test_an_exam_that_ignores_pinned_ids_is_refused(
         expected_ids=frozenset(f"i{n}" for n in range(50)),
     )
     assert running.run_exam(run).evidence.missing == 10
-    monkeypatch.setattr(running, "exam_suite", _heedless(running.exam_suite("pairwise")))
+    monkeypatch.setattr(running, "exam_suite", _heedless(exam_suite("pairwise")))
     with pytest.raises(UsageError, match="does not check expected ids"):
         running.run_exam(run)
 

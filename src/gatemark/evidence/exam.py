@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gatemark.evidence.source import ReadingChoices
 
 S = TypeVar("S", bound=msgspec.Struct)
+K = TypeVar("K")
 
 
 class ExamReport(msgspec.Struct, frozen=True):
@@ -59,6 +60,14 @@ class VerdictNotes(NamedTuple):
 
     caveats: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
+
+
+def added_counts(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
+    """Return the counts of two states together."""
+    total = dict(left)
+    for key, count in right.items():
+        total[key] = total.get(key, 0) + count
+    return total
 
 
 class NumberedRecord(NamedTuple):
@@ -374,6 +383,14 @@ def suites() -> Registry[Suite]:
         plugin_type=Suite,
         name_of=lambda suite: suite.kind,
     )
+
+
+def exam_suite(kind: str) -> ExamSuite:
+    """Return the declaration of an exam."""
+    suite = suites().get(kind)
+    if not isinstance(suite, ExamSuite):
+        raise UsageError(f"suite {kind} does not read evidence files")
+    return suite
 
 
 class Scored(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
@@ -18,10 +18,10 @@ import msgspec
 import xxhash
 
 from gatemark.core.atomic import write_whole
-from gatemark.core.canonical import DIGEST_PREFIX, same_digest
+from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import EvidenceFile
-from gatemark.evidence.source import Source, digest_source
+from gatemark.evidence.source import ReadingChoices, Source, digest_source
 
 MIN_BYTES: Final = 16 * 1024 * 1024
 """Reading smaller files again is faster than looking up their facts."""
@@ -98,6 +98,49 @@ class CachePolicy(msgspec.Struct, frozen=True):
     keeper: FactsKeeper
     clock: Callable[[], datetime]
     trusted: bool = True
+
+    def known(self, sources: Sequence[Source], key: str) -> dict[str, Kept]:
+        """Return the facts of the files that are cached, by path."""
+        found = {source.path: self.keeper.find(source, key) for source in sources if self.trusted}
+        return {path: kept for path, kept in found.items() if kept is not None}
+
+    def keep(
+        self,
+        source: Source,
+        file: EvidenceFile,
+        before: Stamp | None,
+        *,
+        key: str,
+        line_count: int,
+        ids: bytes,
+        state: bytes,
+    ) -> None:
+        """Write the facts of a file that had the stamp ``before`` when reading began."""
+        kept = Kept(
+            format="gatemark.facts/1",
+            key=key,
+            digest=file.digest,
+            byte_count=file.byte_count,
+            checksum=checksum_of(source),
+            stamp=settled_stamp(before, stamp_of(source), self.clock()),
+            line_count=line_count,
+            accepted=len(ids) // 8,
+            ids=ids,
+            state=state,
+        )
+        self.keeper.keep(kept)
+
+
+def facts_key(kind: str, facts: str, choices: ReadingChoices) -> str:
+    """Return a key of an exam, what its states depend on, and how it reads."""
+    return digest(
+        {
+            "exam": kind,
+            "facts": facts,
+            "limits": msgspec.to_builtins(choices.limits),
+            "duplicate_keys": choices.check_duplicate_keys,
+        }
+    )
 
 
 def stamp_of(source: Source) -> Stamp | None:

@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 import xxhash
 
-from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
@@ -29,19 +28,17 @@ from gatemark.evidence.exam import (
     AnyExam,
     ExamOutcome,
     ExamRun,
-    ExamSuite,
+    exam_suite,
     measures,
     schema_of,
-    suites,
 )
 from gatemark.evidence.fold_cache import (
     MIN_BYTES,
     CachePolicy,
     Kept,
     Stamp,
-    checksum_of,
     evidence_file,
-    settled_stamp,
+    facts_key,
     stamp_of,
 )
 from gatemark.evidence.record_reader import RecordReader, RefusedLine
@@ -99,14 +96,6 @@ class ShardOutcome(msgspec.Struct, frozen=True, tag="shard"):
     refusals: list[RefusedLine]
     ids: bytes
     state: bytes
-
-
-def exam_suite(kind: str) -> ExamSuite:
-    """Return the declaration of an exam."""
-    suite = suites().get(kind)
-    if not isinstance(suite, ExamSuite):
-        raise UsageError(f"suite {kind} does not read evidence files")
-    return suite
 
 
 def build_exam(job: ExamJob) -> AnyExam:
@@ -259,9 +248,11 @@ def fold_files(
     on_progress: Progress | None = None,
 ) -> FoldedFiles:
     """Fold every file that is not cached, and cache the facts of large clean ones."""
-    key = None if keeping is None else facts_key(job, exam)
+    key = None
+    if keeping is not None and exam.facts_key is not None and not job.strict_pass:
+        key = facts_key(job.kind, exam.facts_key, job.choices)
     shards = split_sources(tuple(sources), parts=1 << 16, min_bytes=SHARD_BYTES)
-    known = _known(sources, keeping, key)
+    known = {} if keeping is None or key is None else keeping.known(sources, key)
     unknown = [source for source in sources if source.path not in known]
     # Whether a file changed while it was read matters to the cache alone.
     stamps = {} if key is None else {source.path: stamp_of(source) for source in unknown}
@@ -306,20 +297,6 @@ def fold_files(
     )
 
 
-def facts_key(job: ExamJob, exam: AnyExam) -> str | None:
-    """Return a key of the exam and how it reads; None when states must not be cached."""
-    if exam.facts_key is None or job.strict_pass:
-        return None
-    return digest(
-        {
-            "exam": job.kind,
-            "facts": exam.facts_key,
-            "limits": msgspec.to_builtins(job.choices.limits),
-            "duplicate_keys": job.choices.check_duplicate_keys,
-        }
-    )
-
-
 class _Part:
     """The ids and the state of one file, and its outcomes without both."""
 
@@ -361,29 +338,16 @@ class _Part:
     ) -> None:
         """Write the facts to the cache."""
         first = self.outcomes[0].shard
-        kept = Kept(
-            format="gatemark.facts/1",
+        keeping.keep(
+            self.source,
+            file,
+            before,
             key=key,
-            digest=file.digest,
-            byte_count=file.byte_count,
-            checksum=checksum_of(self.source),
-            stamp=settled_stamp(before, stamp_of(self.source), keeping.clock()),
             line_count=sum(outcome.line_count for outcome in self.outcomes),
-            accepted=len(self.ids) // 8,
             ids=bytes(self.ids),
             state=msgspec.msgpack.encode(self.exam.rebase_shard(self.state, 0)),
         )
         self.state = self.exam.rebase_shard(self.state, first)
-        keeping.keeper.keep(kept)
-
-
-def _known(
-    sources: Sequence[Source], keeping: CachePolicy | None, key: str | None
-) -> dict[str, Kept]:
-    if keeping is None or key is None or not keeping.trusted:
-        return {}
-    found = {source.path: keeping.keeper.find(source, key) for source in sources}
-    return {path: kept for path, kept in found.items() if kept is not None}
 
 
 def _done(

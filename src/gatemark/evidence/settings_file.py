@@ -17,7 +17,7 @@ from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_NO_TEXT: Final = re.compile("[\ud800-\udfff\0]")
 MAX_NODES: Final = 1_000_000
 """Values that a file may hold once every alias is written out; a few lines can ask for billions."""
 MAX_WRITTEN: Final = 100_000
@@ -51,8 +51,10 @@ class _StrictLoader(yaml.SafeLoader):
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # What the library raises for 2026-02-30, !!int x and their like.
             raise _unreadable(node) from error
-        if isinstance(value, str) and _SURROGATE.search(value):
-            problem = "half of a surrogate pair stands alone"
+        if isinstance(value, str) and (odd := _NO_TEXT.search(value)):
+            # No file name, no argument of a program and no database takes either.
+            is_null = odd.group() == "\0"
+            problem = "a text has a null" if is_null else "half of a surrogate pair stands alone"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return value
 

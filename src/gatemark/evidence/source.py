@@ -145,7 +145,11 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 def _regular(path: str, shown: str, hint: str = "") -> os.stat_result:
-    info = os.stat(path)  # noqa: PTH116 - a Path would normalise what the user typed
+    try:
+        info = os.stat(path)  # noqa: PTH116 - a Path would normalise what the user typed
+    except ValueError as error:
+        # A file can name another one by a text that no path has: with a null, or half a character.
+        raise BadInputError(f"{shown}: no file can have this name: {error}") from error
     if stat.S_ISDIR(info.st_mode):
         raise BadInputError(f"{shown}: is a directory, expected a file")
     if not stat.S_ISREG(info.st_mode):

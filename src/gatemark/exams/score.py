@@ -28,12 +28,13 @@ from gatemark.evidence.exam import (
     ExamRun,
     ExamSuite,
     Scored,
+    exam_suite,
     judge_exam,
     suites,
     write_sitting,
 )
 from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
-from gatemark.evidence.run_exam import exam_suite, run_exam
+from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
 from gatemark.workspace import Workspace
 

@@ -28,11 +28,12 @@ from gatemark.evidence.exam import (
     ExamOutcome,
     ExamRun,
     ExamSuite,
+    exam_suite,
     read_sitting,
     runtime_versions,
     suites,
 )
-from gatemark.evidence.run_exam import exam_suite, run_exam
+from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import (
     Limits,
     ReadingChoices,

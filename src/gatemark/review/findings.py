@@ -15,8 +15,8 @@ import numpy as np
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, judge
-from gatemark.evidence.exam import measures
-from gatemark.evidence.run_exam import ExamJob, build_exam, exam_suite
+from gatemark.evidence.exam import exam_suite, measures
+from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices
 from gatemark.review.create import lookers
 from gatemark.review.open_stores import erased_pairs

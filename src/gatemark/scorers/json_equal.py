@@ -79,7 +79,7 @@ class _Comparison:
         self._left -= 1
         if self._left < 0:
             raise BadInputError(f"values too large to compare in {MAX_COMPARISONS} steps")
-        if self._is_ignored(path):
+        if self._ignored and self._is_ignored(path):
             return None
         if isinstance(target, dict) and isinstance(output, dict):
             return self._in_objects(target, output, path)
@@ -136,18 +136,21 @@ class _Comparison:
             )
         if not target:
             return None
-        # Imported here: scipy is slow to load, and most comparisons keep the order.
-        import numpy as np  # noqa: PLC0415
-        from scipy.sparse import csr_array  # noqa: PLC0415
-        from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415
+        import numpy as np  # noqa: PLC0415 - most comparisons keep the order and need none of these
 
+        places = [(*path, str(index)) for index in range(len(target))]
         fits = np.asarray(
             [
-                [self.difference(wanted, given, (*path, str(index))) is None for given in output]
-                for index, wanted in enumerate(target)
+                [self.difference(wanted, given, place) is None for given in output]
+                for place, wanted in zip(places, target, strict=True)
             ],
             dtype=np.int8,
         )
+        if fits.diagonal().all():
+            return None  # in the same order after all
+        from scipy.sparse import csr_array  # noqa: PLC0415
+        from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415
+
         partners = maximum_bipartite_matching(csr_array(fits), perm_type="column")
         for index, partner in enumerate(partners):
             if partner < 0:
@@ -155,8 +158,10 @@ class _Comparison:
         return None
 
     def _are_equal(self, target: object, output: object) -> bool:
+        if type(target) is type(output) and target == output:
+            return True
         if not (_is_number(target) and _is_number(output)):
-            return type(target) is type(output) and bool(target == output)
+            return False
         if target == output:
             return True
         try:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
@@ -138,6 +138,10 @@ async def form(request: Request) -> dict[str, list[str]]:
     cookie = None if is_signed else PRE_COOKIE
     check_mark(request, one(fields, FORM_FIELD), cookie=cookie)
     return fields
+
+
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+"""The fields of a form, as a parameter of a page."""
 
 
 def one(fields: dict[str, list[str]], name: str) -> str:

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import CacheStats
 from tests.ledger.samples import result
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.ledger.stores.folder import FolderBlobs, open_sqlite
+from gatemark.ledger.stores.database import SqlDatabase
+from gatemark.ledger.stores.folder import FolderBlobs, open_sqlite, sqlite_place
+from gatemark.ledger.stores.postgres import open_postgres, postgres_place
 from gatemark.ledger.stores.sql import SqlResults
+from gatemark.ledger.stores.tables import RESULTS
 
 
 @pytest.fixture
@@ -124,3 +129,30 @@ def test_a_file_that_changed_after_it_was_judged_is_not_kept(tmp_path: Path) -> 
     with pytest.raises(IntegrityError, match="changed after it was judged"):
         blobs.put_file(source, digest("before"))
     assert not [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
+
+
+def _first_titles(database: SqlDatabase, title: str) -> tuple[list[str], CacheStats]:
+    """The titles that are ``title`` in a database, and whether the question was compiled before."""
+    with database.reading() as connection:
+        found = connection.execute(sa.select(RESULTS.c.title).where(RESULTS.c.title == title))
+        return list(found.scalars()), found.context.cache_hit
+
+
+def test_sql_that_one_store_compiled_serves_the_next(tmp_path: Path) -> None:
+    databases = []
+    for name in ("a", "b"):
+        open_sqlite(tmp_path / f"{name}.sqlite3").results.append(result(name))
+        databases.append(sqlite_place(tmp_path / f"{name}.sqlite3").database)
+    assert _first_titles(databases[0], "a")[0] == ["a"]
+    assert _first_titles(databases[1], "b") == (["b"], CacheStats.CACHE_HIT)
+    assert _first_titles(databases[1], "a") == ([], CacheStats.CACHE_HIT)
+
+
+def test_sql_is_compiled_once_for_a_server(postgres_url: str) -> None:
+    store = open_postgres(postgres_url)
+    store.results.append(result("a"))
+    first, second = (postgres_place(postgres_url).database for _ in range(2))
+    assert _first_titles(first, "b")[0] == []
+    assert _first_titles(second, "a") == (["a"], CacheStats.CACHE_HIT)
+    for opened in (store, first, second):
+        opened.close()

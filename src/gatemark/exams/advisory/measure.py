@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from gatemark.evidence.exam import added_counts
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import (
     BUCKET_RULES,
@@ -511,22 +512,22 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
     sketched_lanes = {*left.sketches, *right.sketches}
     total = AdvisoryExamState(
         shard=min(left.shard, right.shard),
-        kinds=_summed(left.kinds, right.kinds),
-        runs=_summed(left.runs, right.runs),
+        kinds=added_counts(left.kinds, right.kinds),
+        runs=added_counts(left.runs, right.runs),
         too_many_runs=left.too_many_runs or right.too_many_runs,
-        cases=_summed(left.cases, right.cases),
-        fixture_sets=_summed(left.fixture_sets, right.fixture_sets),
+        cases=added_counts(left.cases, right.cases),
+        fixture_sets=added_counts(left.fixture_sets, right.fixture_sets),
         too_many_sets=left.too_many_sets or right.too_many_sets,
         times_by_lane={
             lane: left.times_by_lane.get(lane, b"") + right.times_by_lane.get(lane, b"")
             for lane in lanes
         },
         sketches={
-            lane: _summed(left.sketches.get(lane, {}), right.sketches.get(lane, {}))
+            lane: added_counts(left.sketches.get(lane, {}), right.sketches.get(lane, {}))
             for lane in sketched_lanes
         },
         violations={**left.violations, **right.violations},
-        violation_counts=_summed(left.violation_counts, right.violation_counts),
+        violation_counts=added_counts(left.violation_counts, right.violation_counts),
         named={
             kind: _first_named(left.named.get(kind, []), right.named.get(kind, []))
             for kind in {**left.named, **right.named}
@@ -557,7 +558,7 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
     if size > EXACT_MAX or state.sketches:
         for lane, data in state.times_by_lane.items():
             more = sketched(np.frombuffer(data, dtype=np.float64))
-            state.sketches[lane] = _summed(state.sketches.get(lane, {}), more)
+            state.sketches[lane] = added_counts(state.sketches.get(lane, {}), more)
         state.times_by_lane = {}
     return state
 
@@ -578,10 +579,3 @@ def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tup
 
 def _add(counts: dict[K, int], key: K, count: int) -> None:
     counts[key] = counts.get(key, 0) + count
-
-
-def _summed(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
-    total = dict(left)
-    for key, count in right.items():
-        _add(total, key, count)
-    return total

@@ -23,6 +23,7 @@ from gatemark.evidence.exam import (
     ExamReport,
     ExamRun,
     ExamSuite,
+    added_counts,
 )
 from gatemark.evidence.hygiene import FIRST_SIGNS, bare_text, personal_data, suspicious
 from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
@@ -284,10 +285,10 @@ class AgreementExam(RowExam):
                 who: sorted({*left.seeds.get(who, ()), *right.seeds.get(who, ())})[:MAX_SEEDS]
                 for who in sides
             },
-            panel=_added(left.panel, right.panel),
+            panel=added_counts(left.panel, right.panel),
             different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
-            unmatched=_added(left.unmatched, right.unmatched),
-            unrated=_added(left.unrated, right.unrated),
+            unmatched=added_counts(left.unmatched, right.unmatched),
+            unrated=added_counts(left.unrated, right.unrated),
             echo_count=left.echo_count + right.echo_count,
         )
 
@@ -394,8 +395,7 @@ class AgreementExam(RowExam):
             judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
             if rules >= BARE_RULES:
                 numbers.append(label_count(judged, n))
-            used = list(facts["labels"]) if rules < BARE_RULES else []
-            numbers.append(_pair_count(n, used))
+            numbers.append(_pair_count(n, [] if rules >= BARE_RULES else list(facts["labels"])))
         return numbers
 
     def _counted_for(
@@ -515,16 +515,9 @@ def _added_sizes(
     left: Mapping[str, Mapping[int, int]], right: Mapping[str, Mapping[int, int]]
 ) -> dict[str, dict[int, int]]:
     return {
-        who: _added(left.get(who, {}), right.get(who, {}))
+        who: added_counts(left.get(who, {}), right.get(who, {}))
         for who in sorted(left.keys() | right.keys())
     }
-
-
-def _added(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
-    total = dict(left)
-    for key, count in right.items():
-        total[key] = total.get(key, 0) + count
-    return total
 
 
 def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[str, int]:

@@ -48,9 +48,22 @@ MIN_CASES = 10
 """With fewer cases, a gate on an interval is inconclusive, because resampling is unreliable."""
 SAFE_METHOD = "percentile bootstrap over cases, exact where hardly any case differs"
 FIRST_RULES: Final = 1
-RULES: Final = 2
-RulesVersion = Literal[1, 2]
-"""The version of the rules: 1 pooled M3 and M8 from lists of values only."""
+RULES: Final = 3
+RulesVersion = Literal[1, 2, 3]
+"""The version of the rules.
+
+Version 1 pooled M3 and M8 from lists of values only. Version 2 let a gate on M5, M6 or M8 pass
+although summaries that fail their schema, or have no latency, are left out of these metrics.
+"""
+EXCLUDED: Final = "excluded_summary_count"
+LEFT_OUT: Final = {
+    **dict.fromkeys(("m5_unsupported_global_rate", "m5_unsupported_per_summary_mean"), EXCLUDED),
+    **dict.fromkeys(("m6a_mean", "m6b_mean"), EXCLUDED),
+    "m8_summary_latency_ms_mean": "summary_without_latency_count",
+    "m8_buffer_decision_latency_ms_mean": "decision_without_latency_count",
+}
+"""What a gated metric may not leave out, unless a gate on M10 says how many failures may be."""
+TOLERANCES: Final = ("m10_schema_failure_rate", "m10_compliance_rate")
 
 
 class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,6 +150,7 @@ class RunlogExam(Exam[RunlogExamState]):
         return RunlogExamState(rows={**left.rows, **right.rows})
 
     def policy(self) -> Policy:
+        options = self.options
         gates = tuple(
             Rule(
                 f"runlog.{name}",
@@ -161,6 +175,17 @@ class RunlogExam(Exam[RunlogExamState]):
             )
             for name, margin in sorted(self.options.paired_gates.items())
         )
+        names = {
+            LEFT_OUT[name] for name in (*options.gates, *options.paired_gates) if name in LEFT_OUT
+        }
+        if options.rules < RULES:
+            names = set()
+        elif any(name in options.gates for name in TOLERANCES):
+            names.discard(EXCLUDED)
+        whole = tuple(
+            Rule(f"runlog.{name}", name, "<=", 0.0, lane=options.variant, severity="hold")
+            for name in sorted(names)
+        )
         return Policy(
             name="runlog",
             rules=(
@@ -181,6 +206,7 @@ class RunlogExam(Exam[RunlogExamState]):
                 ),
                 *gates,
                 *paired,
+                *whole,
             ),
             settings={
                 "variant": self.options.variant,
@@ -244,6 +270,7 @@ class RunlogExam(Exam[RunlogExamState]):
                 *numbers,
                 _event_count(cases, self.options.variant),
                 *self._paired(by_variant, draws),
+                *(_left_out(cases, self.options.variant) if self.options.rules >= RULES else ()),
             ),
             figures=figures(cases, shown, compared) if shown else (),
             attachments={},
@@ -372,6 +399,40 @@ def _event_count(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Measurem
         caveats=tuple(caveats(cases[judged])),
         lane=judged,
     )
+
+
+def _left_out(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Iterator[Measurement]:
+    """Yield how many events of the judged variant its metrics leave out."""
+    rows = cases.get(judged, ())
+    events = sum(row.events for row in rows)
+    decisions = sum(int(row.values["m9_buffer_decision_count"] or 0) for row in rows)
+    excluded = sum(row.excluded_events for row in rows)
+    found = [
+        (
+            EXCLUDED,
+            excluded,
+            f"M5 and M6 leave out {excluded} of {events} summaries, which fail their schema; gate "
+            f"{TOLERANCES[0]} to say how many may",
+        )
+    ]
+    for metric, all_of, kind in (
+        ("m8_summary_latency_ms_mean", events, "summaries"),
+        ("m8_buffer_decision_latency_ms_mean", decisions, "decisions"),
+    ):
+        timed = sum(pool[1] for row in rows if (pool := row.pools[metric]) is not None)
+        missing = max(0, all_of - int(timed))
+        words = f"M8 leaves out {missing} of {all_of} {kind}, which have no latency"
+        found.append((LEFT_OUT[metric], missing, words))
+    for name, count, words in found if judged in cases else ():
+        yield measured(
+            name,
+            count,
+            n=len(rows),
+            direction="lower_is_better",
+            unit="count",
+            caveats=(words,) if count else (),
+            lane=judged,
+        )
 
 
 def _score(

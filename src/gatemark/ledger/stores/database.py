@@ -12,6 +12,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
@@ -33,6 +34,30 @@ WRITES: Final = "gatemark_writes"
 """The execution option of transactions that will write."""
 
 
+class _Compiled(sa.util.LRUCache[tuple[object, ...], object]):
+    """Statements as SQL, for every engine of one address.
+
+    An engine looks for statements that its own dialect object compiled, so that each opening of a
+    store would compile all of them again.
+    """
+
+    def get(self, key: tuple[object, ...], default: object = None) -> object:
+        return super().get(_of_version(key), default)
+
+    def __setitem__(self, key: tuple[object, ...], value: object) -> None:
+        super().__setitem__(_of_version(key), value)
+
+
+def _of_version(key: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the key of a statement with the version of the server in place of the dialect."""
+    return (getattr(key[0], "server_version_info", None), *key[1:])
+
+
+@lru_cache(maxsize=8)
+def _compiled_for(_url: sa.URL) -> _Compiled:
+    return _Compiled(capacity=500)
+
+
 class SqlDatabase:
     """An SQLAlchemy engine with the kinds of transactions that stores use.
 
@@ -52,6 +77,8 @@ class SqlDatabase:
     ) -> None:
         self.place = place
         self._forget = forget
+        for each in (engine, looking or engine):
+            each.update_execution_options(compiled_cache=_compiled_for(engine.url))
         self._streamer = engine
         self._reader = looking or engine
         self._writer = engine.execution_options(**{WRITES: True})

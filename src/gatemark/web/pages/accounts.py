@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, get_args
+from typing import Final, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -21,11 +21,10 @@ from gatemark.accounts.nouns import SCOPES
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.web.areas.sessions import join_address
-from gatemark.web.render import back, form, one, page, person, whole_number
+from gatemark.web.render import Fields, back, form, one, page, person, whole_number
 from gatemark.web.site import site_of
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 ROLES: Final[tuple[Role, ...]] = tuple(role for role in get_args(Role) if role != "system")
 
 

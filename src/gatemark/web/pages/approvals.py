@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from gatemark.web.areas.moves import cast_vote
 from gatemark.web.areas.overview import ApprovalForm, open_step, open_steps, step_packet
-from gatemark.web.render import back, form, member, one, page
+from gatemark.web.render import Fields, back, member, one, page
 from gatemark.web.site import site_of
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 
 
 @router.get("/approvals")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import get_args
 
 import msgspec
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from gatemark.attribution.routing_notes import noted_route
 from gatemark.core.errors import UnknownNameError, UsageError
@@ -19,11 +19,10 @@ from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.why import why
 from gatemark.web.areas.assets import asset_context, asset_drift, set_full_pack
 from gatemark.web.areas.moves import VERBS, MoveRequest, move
-from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.render import Fields, back, member, one, page, part
 from gatemark.web.site import Site, site_of
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 FALLS = ("demote", "rollback")
 
 

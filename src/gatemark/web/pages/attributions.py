@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import JUDGES, Verdict, accepted_items, sealed_attribution
 from gatemark.attribution.views import attribution_context
 from gatemark.web.areas.attributions import attribution_card, attribution_list, judge_proposals
 from gatemark.web.areas.results import download
-from gatemark.web.render import as_text, back, form, member, one, page, part
+from gatemark.web.render import Fields, as_text, back, member, one, page, part
 from gatemark.web.site import site_of
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 SHOWN = 50
 WORDS: dict[str, Verdict] = {"accept": "accepted", "reject": "rejected"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
@@ -13,11 +12,10 @@ from gatemark.core.errors import GatemarkError, InvalidValueError
 from gatemark.web.areas.overview import overview
 from gatemark.web.areas.sessions import address_of, check_rate, let_in
 from gatemark.web.problems import ProblemResponse
-from gatemark.web.render import form, member, one, page
+from gatemark.web.render import Fields, form, member, one, page
 from gatemark.web.site import site_of, visitor
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 COLUMNS = ("draft", "evaluating", "eligible", "shadow", "canary", "enabled")
 
 

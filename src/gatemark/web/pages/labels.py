@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.journey import Identity
@@ -20,9 +20,9 @@ from gatemark.web.areas.labels import (
     make_labels,
 )
 from gatemark.web.render import (
+    Fields,
     as_text,
     back,
-    form,
     limited,
     member,
     names_in,
@@ -35,7 +35,6 @@ from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 SHOWN: Final = 50
 QUEUED: Final = 200
 CHOICE: Final = "choose:"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
@@ -24,6 +24,7 @@ from gatemark.web.areas.reviews import (
     vote,
 )
 from gatemark.web.render import (
+    Fields,
     as_text,
     back,
     form,
@@ -39,7 +40,6 @@ from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 SHOWN: Final = 50
 BUTTONS: Final = (
     ("a", "A is better", "1"),

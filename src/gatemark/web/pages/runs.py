@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.web.render import form, member, one, page, whole_number
+from gatemark.web.render import Fields, form, member, one, page, whole_number
 from gatemark.web.run_board import GOING, RUNNERS
 from gatemark.web.site import site_of
 from gatemark.web.stream import stream_steps
 
 router = APIRouter()
-Fields = Annotated[dict[str, list[str]], Depends(form)]
 
 
 @router.get("/runs")

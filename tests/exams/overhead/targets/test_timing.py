@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,22 +17,30 @@ from gatemark.exams.overhead.targets.timing import group_size, pick_windows, tim
 SEEDS = PassSeeds()
 
 
+def noise(rng: np.random.Generator, step: float) -> Iterator[tuple[float, float, float]]:
+    """A move of the load, a share and a stall each time, drawn in blocks since that is faster."""
+    while True:
+        drawn = (rng.normal(0, step, 400), rng.random(400), rng.exponential(10, 400))
+        yield from zip(*(part.tolist() for part in drawn), strict=True)
+
+
 class NoisyMachine:
     """A clock under load that lasts: it drifts, wanders, and stalls now and then."""
 
     def __init__(self, seed: int, *, spread: float, memory: float, stalls: float) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._spread, self._memory, self._stalls = spread, memory, stalls
+        self._memory, self._stalls = memory, stalls
+        step = spread * math.sqrt(1 - memory**2)
+        self._noise = noise(np.random.default_rng(seed), step)
         self._load = 0.0
         self.now = 0.0
 
     def work(self, ms: float) -> None:
         """Let work of so many milliseconds pass, slowed down by the present load."""
-        step = self._spread * math.sqrt(1 - self._memory**2)
-        self._load = self._memory * self._load + self._rng.normal(0, step)
+        move, share, stall = next(self._noise)
+        self._load = self._memory * self._load + move
         slow = math.exp(self._load) * (1 + self.now / 10)
-        if self._rng.random() < self._stalls:
-            slow += float(self._rng.exponential(10))
+        if share < self._stalls:
+            slow += stall
         self.now += ms * slow / 1000
 
 

@@ -201,3 +201,58 @@ def test_the_digest_of_a_changed_trace_does_not_help(world: World, gatemark: Run
     ran = measured(gatemark, world, "--variant", "V0")
     assert (ran.code, ran.out) == (2, "")
     assert "is not the hash of the text of turn 2" in ran.err
+
+
+def changed_logs(world: World, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the last summary of every log of V0, the one with the unsupported concept."""
+    for at in range(4):
+        path = world.log_path(f"case-{at}", "V0")
+        records = records_of(path)
+        change(records[LAST])
+        path.write_bytes(packed(records))
+
+
+def test_summaries_that_fail_their_schema_do_not_leave_a_gate_on_what_they_say(
+    world: World, gatemark: Run
+) -> None:
+    """Attack: whatever is unsupported is marked as failed, so that M6 leaves it out."""
+    gate = ("--gate", "m6b_mean=0.15", "--json")
+    assert measured(gatemark, world, *gate).code == 1
+    changed_logs(world, lambda one: one.update(schema_ok=False))
+    ran = measured(gatemark, world, *gate)
+    assert ran.code == 3
+    assert ran.json["variants"]["V0"]["m6b"]["mean"] == 0
+    (blocker,) = ran.json["blockers"]
+    assert "V0.excluded_summary_count must be <= 0, got 4" in blocker
+    assert any("M5 and M6 leave out 4 of 8 summaries" in one for one in ran.json["caveats"])
+    assert measured(gatemark, world, *gate, "--gate", "m10_schema_failure_rate=0.5").code == 0
+    assert measured(gatemark, world, *gate, "--gate", "m10_schema_failure_rate=0.4").code == 1
+    assert measured(gatemark, world, "--gate", "m4_trace_coverage=0.1").code == 0
+
+
+def test_latencies_that_are_left_out_do_not_leave_a_gate_on_latency(
+    world: World, gatemark: Run
+) -> None:
+    """Attack: slow summaries have no latency."""
+    gate = ("--gate", "m8_summary_latency_ms_mean=120", "--json")
+    assert measured(gatemark, world, *gate).code == 1
+    changed_logs(world, lambda one: one.pop("latency_ms"))
+    ran = measured(gatemark, world, *gate)
+    assert ran.code == 3
+    (blocker,) = ran.json["blockers"]
+    assert "V0.summary_without_latency_count must be <= 0, got 4" in blocker
+    assert "M8 leaves out 4 of 8 summaries, which have no latency" in ran.json["caveats"]
+    assert measured(gatemark, world, "--gate", "m6b_mean=0.2").code == 0
+
+
+@pytest.mark.parametrize(("rules", "count"), [(1, 0), (2, 0), (3, 1)])
+def test_results_of_earlier_rules_keep_their_rules(
+    rules: int, count: int, rows: Records, tmp_path: Path
+) -> None:
+    options = {"bootstrap_samples": 50, "gates": {"m6b_mean": 0.15}, "rules": rules}
+    path = written(tmp_path, "a.jsonl", rows)
+    found = examine_metrics_files([path], options, ReadingChoices())
+    names = [rule.metric for rule in found.exam.policy().rules]
+    assert names.count("excluded_summary_count") == count
+    measures = [number.name for number in found.report.measurements]
+    assert measures.count("excluded_summary_count") == count
