@@ -35,17 +35,20 @@ def test_the_short_form_prints_zeros(tmp_path_factory: pytest.TempPathFactory) -
     shared = {SERVER_PLACE: command_server()}
     ran = Forked(words, code=SHORT, folder=ROOT, variables=shared).finish()
     head, *rows = ran.stdout.decode().splitlines()
-    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.returncode == 0, ran.stderr.decode()
     assert head.split() == " ".join(COLUMNS).split()
     kinds = ["kills, SQLite", "kills, PostgreSQL", "hand attacks, PostgreSQL"]
     kinds += ["hand attacks, SQLite", "kills of a run", "fuzzed files", "bombs"]
     kinds += ["bombs, read files", "fuzzed stores", "races", "full disks"]
     assert len(rows) == len(kinds)
+    told = []
     for kind, row in zip(kinds, rows, strict=True):
         tried, *broken = row.removeprefix(kind).split()
         # Not every system lets us mount a disk to fill.
         is_tried = int(tried) > 0 or kind == "full disks"
         assert (row.startswith(kind), is_tried, broken) == (True, True, ["0"] * 5)
+        told.append(f"{kind}: {tried} tried")
+    assert ran.stderr.decode().splitlines() == told
 
 
 def test_a_hang_a_bug_and_a_flood_are_told_apart() -> None:
