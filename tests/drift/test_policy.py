@@ -112,7 +112,7 @@ def test_every_number_is_in_the_digest() -> None:
         ({"enough": 20}, "enough <= baseline <= span"),
         ({"enough": 1}, "2 <= enough"),
         ({"span": 10}, "enough <= baseline <= span"),
-        ({"shown": 15}, "shown must be <= enough"),
+        ({"displayed": 15}, "shown must be <= enough"),
         ({"window": "one day"}, "is not a duration"),
     ],
 )

@@ -56,7 +56,7 @@ class Watch(
     kind. Other kinds that have it are watched in the same way. ``window`` merges shorter pushed
     windows; without it, windows are judged as pushed. Mean and spread come from ``baseline``
     windows among the latest ``span``; with fewer than ``enough`` nothing is decided, with fewer
-    than ``shown`` no number is reported. ``warn`` and ``breach`` are in sigmas, and a breach must
+    than ``shown`` (``displayed`` here) no number is reported. ``warn`` and ``breach`` are in sigmas, and a breach must
     last ``sustained`` windows. ``scale: rate`` derives the minimum noise of a rate from the items
     of a window; ``min_sd`` sets it for other numbers. A change smaller than ``min_effect`` never
     raises an alarm. Windows with fewer than ``min_items`` items do not count. An episode closes
@@ -71,7 +71,7 @@ class Watch(
     window: str | None = None
     baseline: Few = 14
     enough: Few = 14
-    shown: Few = 7
+    displayed: Few = 7
     span: Few = 28
     warn: Positive = 2.0
     breach: Positive = 3.0
@@ -104,8 +104,8 @@ class Watch(
                 f"{name}: 2 <= enough <= baseline <= span must hold, "
                 f"got {self.enough}, {self.baseline}, {self.span}"
             )
-        if self.shown > self.enough:
-            raise InvalidValueError(f"{name}: shown must be <= enough, got {self.shown}")
+        if self.displayed > self.enough:
+            raise InvalidValueError(f"{name}: shown must be <= enough, got {self.displayed}")
 
     def is_for(self, kind: AssetKind) -> bool:
         """Return whether this watch is meant for a kind of asset."""

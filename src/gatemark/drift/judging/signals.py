@@ -52,7 +52,7 @@ def signals_of(
 ) -> Iterator[tuple[int, DriftSignal]]:
     """Yield row and signal of every judged series."""
     found, column, rows = judgement.readings, judgement.column, judgement.rows
-    is_shown = judgement.baseline_windows >= min(cohort.watch.shown, cohort.enough)
+    is_shown = judgement.baseline_windows >= min(cohort.watch.displayed, cohort.enough)
     # Convert whole columns at once; one value at a time would take most of a tick.
     numbers = zip(
         rows.tolist(),
