@@ -56,12 +56,13 @@ class Watch(
     kind. Other kinds that have it are watched in the same way. ``window`` merges shorter pushed
     windows; without it, windows are judged as pushed. Mean and spread come from ``baseline``
     windows among the latest ``span``; with fewer than ``enough`` nothing is decided, with fewer
-    than ``shown`` (``displayed`` here) no number is reported. ``warn`` and ``breach`` are in sigmas, and a breach must
-    last ``sustained`` windows. ``scale: rate`` derives the minimum noise of a rate from the items
-    of a window; ``min_sd`` sets it for other numbers. A change smaller than ``min_effect`` never
-    raises an alarm. Windows with fewer than ``min_items`` items do not count. An episode closes
-    after ``clear_windows`` windows below ``clear_below``. ``false_alarms`` is the number of
-    warnings a year that the watch may raise for a healthy metric: WARN needs a rarer change.
+    than ``shown`` (``displayed`` here) no number is reported. ``warn`` and ``breach`` are in
+    sigmas, and a breach must last ``sustained`` windows. ``scale: rate`` derives the minimum noise
+    of a rate from the items of a window; ``min_sd`` sets it for other numbers. A change smaller
+    than ``min_effect`` never raises an alarm. Windows with fewer than ``min_items`` items do not
+    count. An episode closes after ``clear_windows`` windows below ``clear_below``.
+    ``false_alarms`` is the number of warnings a year that the watch may raise for a healthy metric:
+    WARN needs a rarer change.
     """
 
     metric: str
