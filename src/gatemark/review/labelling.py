@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.canonical import digest, original_fields
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.review.plan import MAX_PAIR_BYTES, ReviewName
@@ -142,6 +142,11 @@ def dataset_rows(
     plan: LabelPlan, items: Mapping[int, LabelItem], accepted: Sequence[Acceptance]
 ) -> bytes:
     """Return the accepted labels as lines of a data set; the bytes are deterministic."""
+    if any(acceptance.number not in items for acceptance in accepted):
+        raise IntegrityError(
+            f"label set {plan.name}: an accepted label belongs to no item of it; see "
+            "'gatemark ledger verify'"
+        )
     lines = []
     for acceptance in sorted(accepted, key=lambda one: items[one.number].id):
         item = items[acceptance.number]

@@ -189,7 +189,7 @@ class ReviewTables:
         """Yield a finding for each row of a label set that differs from its events."""
         stored = label_sets_of(self._workspace)
         self._unsealed = []
-        for name in sorted({*stored.stored_names(), *self._labels}):
+        for name in sorted({*stored.stored_names(), *self._labels}, key=str):
             labels = self._labels.get(name, LabelEvents())
             rows = stored.stored_rows(name)._replace(erased=labels.erased)
             told = [

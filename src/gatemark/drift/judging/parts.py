@@ -8,7 +8,7 @@ each bin, one after the other; ``categories`` has a count per class of the serie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
@@ -53,6 +53,10 @@ def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
         return np.where(items > 0, parts[..., 0] / items, np.nan)
 
 
+CENTURY_S: Final = 3_155_760_000
+"""No window is longer; moments of a stored number above it may not exist."""
+
+
 class Series(msgspec.Struct, frozen=True):
     """One metric of one asset: its form, the grid of its windows, and its bins or classes.
 
@@ -64,8 +68,8 @@ class Series(msgspec.Struct, frozen=True):
     asset: str
     metric: str
     form: FormName
-    length_s: int
-    phase_s: int
+    length_s: Annotated[int, msgspec.Meta(gt=0, le=CENTURY_S)]
+    phase_s: Annotated[int, msgspec.Meta(ge=0, lt=CENTURY_S)]
     layout: tuple[float | str, ...] = ()
     version: str | None = None
 

@@ -122,7 +122,8 @@ class SqlLabels:
             sa.select(LABEL_SETS.c.name), sa.select(LABEL_ACCEPTANCES.c.label_set).distinct()
         )
         with self._database.reading() as connection:
-            return sorted(connection.execute(query).scalars())
+            # SQLite stores any type in any column, and a name of another type is reported too.
+            return sorted(connection.execute(query).scalars(), key=str)
 
     def stored_rows(self, name: str) -> LabelRows:
         """Return all rows of a label set, not decoded."""

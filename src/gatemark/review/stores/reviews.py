@@ -372,9 +372,10 @@ def _newest(connection: sa.Connection, name: str) -> list[CastVote]:
         .where(VOTES.c.review == name)
         .order_by(VOTES.c.reviewer, VOTES.c.ordinal, VOTES.c.version)
     )
-    newest = {
-        (row.reviewer, row.ordinal): CastVote(*row) for row in connection.execute(query).all()
-    }
+    rows = connection.execute(query).all()
+    with readable_rows("review_votes"):
+        votes = [msgspec.convert(msgspec.structs.asdict(CastVote(*row)), CastVote) for row in rows]
+    newest = {(vote.reviewer, vote.ordinal): vote for vote in votes}
     return list(newest.values())
 
 
