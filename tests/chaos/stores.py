@@ -29,7 +29,7 @@ LOOKS: tuple[tuple[str, ...], ...] = (
     ("asset", "history", "triage"),
     ("why", "triage@1.0.0"),
     ("route", "triage"),
-    ("review", "list"),
+    ("review", "export", "letters"),
     ("review", "status", "letters"),
     ("review", "close", "letters"),
     ("review", "labels", "status", "tone"),

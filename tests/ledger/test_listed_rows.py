@@ -469,7 +469,7 @@ def test_facts_of_a_review_that_no_event_has_are_not_read(
         ("label_items SET number = '[]' WHERE number = 1", "review labels export tone"),
         ("label_items SET label_set = '30' WHERE label_set = 'tone'", "review labels export tone"),
         ("label_acceptances SET number = X'fffe' WHERE number = 1", "review labels export tone"),
-        ("label_sets SET name = X'7b7d' WHERE name = 'tone'", "review list"),
+        ("label_sets SET name = X'7b7d' WHERE name = 'tone'", "review labels status tone"),
         ("review_shows SET number = '30' WHERE ordinal = 2", "review close letters"),
         ("point_series SET length_s = -4611686018427387904", "drift status"),
         ("point_series SET length_s = 4611686018427387904", "drift status"),
@@ -481,7 +481,7 @@ def test_a_value_of_another_type_or_size_is_no_internal_error(
 ) -> None:
     place = sqlite_copy(original, tmp_path / "store")
     assert place.edit(f"UPDATE {edit}") > 0
-    assert gatemark(*look.split(), "--store", place.address).code in (0, 1, 3, 4)
+    assert gatemark(*look.split(), "--store", place.address).code in (0, 1, 2, 3, 4)
     assert gatemark("ledger", "verify", "--store", place.address).code == 4
 
 
