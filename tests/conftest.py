@@ -51,6 +51,9 @@ def _keep_files_in_memory() -> None:
 
 
 _keep_files_in_memory()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background ignores Ctrl-C, and so would the commands that tests stop with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
