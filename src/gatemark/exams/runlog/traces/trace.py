@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import chain
 from operator import attrgetter
 from typing import Final, Literal
 
@@ -95,18 +95,19 @@ class Trace(Struct, frozen=True, dict=True):
 
     def outside(self, windows: Iterable[tuple[int, int]]) -> list[int]:
         """Return the ``seq`` of every piece of content that no window has; blanks do not count."""
-        ends = sorted(windows)
-        starts = [start for start, _ in ends]
-        furthest = list(accumulate((end for _, end in ends), max))
+        starts: list[int] = []
+        ends: list[int] = []
+        for start, end in sorted(windows):
+            if ends and start <= ends[-1] + 1:
+                ends[-1] = max(ends[-1], end)
+            else:
+                starts.append(start)
+                ends.append(end)
 
         def reach(seq: int) -> int:
             """Return the last ``seq`` up to which windows have everything from this one on."""
             place = bisect_right(starts, seq)
-            end = furthest[place - 1] if place else -1
-            while place < len(starts) and starts[place] <= end + 1:
-                place += 1
-                end = furthest[place - 1]
-            return end
+            return ends[place - 1] if place else -1
 
         content = self.content_turns
         found = []
