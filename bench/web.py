@@ -124,7 +124,9 @@ def _people(workspace: Workspace) -> list[str]:
             )
     for name in ("root", "ann"):
         people_of(workspace).add(name, now)
-    return [people_of(workspace).new_session("ann", now) for _ in range(READERS + WRITERS)]
+    return [
+        people_of(workspace).new_session("ann", "password", now) for _ in range(READERS + WRITERS)
+    ]
 
 
 async def _both(address: str, sessions: list[str], seen: list[float]) -> int:
