@@ -63,7 +63,9 @@ from gatemark.web.app import create_app
 from gatemark.web.serving import protocol_with_limits
 from gatemark.web.settings import ServerSettings
 
-settings = ServerSettings(visits_per_address=10**7, visits_per_person=10**6)
+settings = ServerSettings(
+    visits_per_address=10**7, visits_per_person=10**6, idle_per_address=1000
+)
 app = create_app(settings, lambda person: Workspace(store=sys.argv[2], actor=person))
 uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False,
             http=protocol_with_limits(settings), ws="none")
