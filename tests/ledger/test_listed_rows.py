@@ -474,6 +474,9 @@ def test_facts_of_a_review_that_no_event_has_are_not_read(
         ("point_series SET length_s = -4611686018427387904", "drift status"),
         ("point_series SET length_s = 4611686018427387904", "drift status"),
         ("point_series SET phase_s = 4611686018427387904", "drift status"),
+        ("point_series SET id = -4611686018427387904 WHERE id = 1", "drift status"),
+        ("point_series SET id = 4611686018427387904 WHERE id = 1", "drift status"),
+        ("review_pairs SET document = 1e308 WHERE number = 1", "review export letters"),
     ],
 )
 def test_a_value_of_another_type_or_size_is_no_internal_error(

@@ -316,13 +316,13 @@ def event_of(row: EventRow) -> Event:
             seq=row.seq,
             prev=DIGEST_PREFIX + row.prev.hex(),
             kind=row.kind,
-            at=datetime.fromisoformat(row.at),
+            at=datetime.fromisoformat(row.at).astimezone(UTC),
             actor=row.actor,
             subject=row.subject,
             payload_digest=DIGEST_PREFIX + row.payload_digest.hex(),
             digest=DIGEST_PREFIX + row.digest.hex(),
         )
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
 
 
@@ -342,7 +342,13 @@ def row_bytes(row: EventRow) -> bytes:
             subject=row.subject,
             payload_digest=DIGEST_PREFIX + row.payload_digest.hex(),
         )
-    except (TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        msgspec.MsgspecError,
+    ) as error:
         raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
 
 

@@ -43,6 +43,14 @@ def has_types(row: Sequence[object], *types: type) -> bool:
     return all(isinstance(value, kind) for value, kind in zip(row, types, strict=True))
 
 
+def stored_bytes(value: object) -> bytes:
+    """Return the bytes of a stored document.
+
+    SQLite stores any type in any column: a number becomes its text, which has no known digest.
+    """
+    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
+
+
 def plain_json(data: object) -> Any:
     """Return the JSON in a stored text, or None if it cannot be parsed."""
     if not isinstance(data, str | bytes):

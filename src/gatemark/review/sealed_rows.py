@@ -17,7 +17,14 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.port import Erasure
-from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
+from gatemark.ledger.stored_rows import (
+    Finding,
+    finding,
+    has_types,
+    is_moment_of,
+    plain_json,
+    stored_bytes,
+)
 from gatemark.review.cast_rows import CHAINED, GivenRow, differences, given_vote
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
 from gatemark.review.sealed_key import Sealed, commitment, places, token
@@ -214,8 +221,7 @@ def document_digest(
     what: str, number: int, document: str | bytes, erasure: Erasure | None
 ) -> tuple[str, str | None]:
     """The digest by which the chain knows a document, and what is wrong with an erasure of it."""
-    # SQLite may return a text from a column of bytes.
-    data = document.encode() if isinstance(document, str) else bytes(document)
+    data = stored_bytes(document)
     if erasure is None:
         lost = f"{what} {number} is gone, and no event erased it"
         return digest_bytes(data), None if data else lost

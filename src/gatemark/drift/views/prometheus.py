@@ -8,6 +8,7 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from gatemark.core.text import visible
 from gatemark.drift.signal import DriftSignal, Episode, severity
 
 LABELS = ("asset", "metric", "detector")
@@ -38,7 +39,7 @@ def metrics_text(
         registry=registry,
     )
     for signal in signals:
-        labels = (signal.asset, signal.metric, signal.detector)
+        labels = [visible(one) for one in (signal.asset, signal.metric, signal.detector)]
         for name, number in (
             ("sigma", signal.sigma),
             ("z", signal.z),
@@ -66,7 +67,7 @@ def _add_workspace(
         registry=registry,
     )
     for (asset, level), count in Counter((e.asset, e.level) for e in episodes).items():
-        opened.labels(asset, level).set(count)
+        opened.labels(visible(asset), level).set(count)
     late = Gauge(
         "gatemark_schedule_overdue",
         "1 for a schedule that is overdue.",
@@ -74,7 +75,7 @@ def _add_workspace(
         registry=registry,
     )
     for name in overdue:
-        late.labels(name).set(1)
+        late.labels(visible(name)).set(1)
     if probed_at is not None:
         Gauge(
             "gatemark_drift_last_probe_timestamp_seconds",

@@ -14,7 +14,7 @@ from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
 from gatemark.ledger.port import Erasure
-from gatemark.ledger.stored_rows import readable_rows
+from gatemark.ledger.stored_rows import readable_rows, stored_bytes
 from gatemark.review.cast_rows import GivenRow
 from gatemark.review.plan import (
     Answered,
@@ -141,7 +141,7 @@ class SqlReviews:
         """Return the stored bytes of all pairs, in order; empty for a pair that was erased."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name).order_by(PAIRS.c.number)
         with self._database.reading() as connection:
-            return [bytes(document) for document in connection.execute(query).scalars()]
+            return [stored_bytes(document) for document in connection.execute(query).scalars()]
 
     def document(self, name: str, number: int) -> bytes | None:
         """Return the stored bytes of one pair; None if there is no such pair."""
