@@ -158,19 +158,17 @@ def _rounds(
 
 def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
     """Load the points of all cohorts, with one query for each form and window length."""
-    highest = max((s.id for cohort in cohorts for s in cohort.series), default=0)
     alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
     for cohort in cohorts:
         lengths = {one.length_s for one in cohort.series}
-        rows = np.full(highest + 1, -1, dtype=np.int64)
-        rows[[one.id for one in cohort.series]] = np.arange(len(cohort.series))
+        ids = np.asarray([one.id for one in cohort.series], dtype=np.int64)
         for length in lengths:
-            alike[length, cohort.form].append((cohort, rows))
+            alike[length, cohort.form].append((cohort, ids))
     for (length, form), members in sorted(alike.items(), key=itemgetter(0)):
         since = min(_since(cohort) for cohort, _ in members)
         for chunk in points.chunks(form, length, since):
-            for cohort, rows in members:
-                _add(cohort, rows, chunk)
+            for cohort, ids in members:
+                _add(cohort, ids, chunk)
 
 
 def _since(cohort: Cohort) -> int:
@@ -178,15 +176,14 @@ def _since(cohort: Cohort) -> int:
     return int(starts.min())
 
 
-def _add(cohort: Cohort, rows: NDArray[np.int64], chunk: Chunk) -> None:
+def _add(cohort: Cohort, ids: NDArray[np.int64], chunk: Chunk) -> None:
+    order = np.argsort(ids)
+    place = np.minimum(np.searchsorted(ids, chunk.series_id, sorter=order), ids.size - 1)
+    here = order[place]
     # A series that was added after the list was read waits for the next tick.
-    known = chunk.series_id < rows.size
-    here = np.full(chunk.series_id.shape, -1, dtype=np.int64)
-    here[known] = rows[chunk.series_id[known]]
-    mine = here >= 0
-    if not mine.any():
+    taken = np.flatnonzero(ids[here] == chunk.series_id)
+    if not taken.size:
         return
-    taken = np.flatnonzero(mine)
     part = chunk.rows(taken)
     width = cohort.parts.shape[2]
     cohort.add(here[taken], part.start_s, part.items, part.revision, part.parts(width))

@@ -53,8 +53,6 @@ def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
         return np.where(items > 0, parts[..., 0] / items, np.nan)
 
 
-MAX_SERIES_ID: Final = 10_000_000
-"""Ids are places in arrays while points are loaded."""
 CENTURY_S: Final = 3_155_760_000
 """No window is longer; moments of a stored number above it may not exist."""
 
@@ -66,7 +64,7 @@ class Series(msgspec.Struct, frozen=True):
     the one that serves. It is None for assets that are not registered.
     """
 
-    id: Annotated[int, msgspec.Meta(ge=0, le=MAX_SERIES_ID)]
+    id: int
     asset: str
     metric: str
     form: FormName
