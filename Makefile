@@ -65,7 +65,7 @@ check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far comm
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run
 	$(BIN)/python -m bench
 
-chaos: $(VENV)/.all ## kill writers, damage files, set off bombs; hours (CHAOS=--short: a minute)
+chaos: $(VENV)/.all ## kill writers, damage files, set off bombs; an hour (CHAOS=--short: a minute)
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
 lock: ## resolve every extra anew and write names, versions and hashes

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import hypothesis
 import pytest
 from tests.docs.transcript import DEMO_OF_PAGES, run_demo
+from tests.in_memory import keep_files_in_memory
 from tests.made_once import made_once
 from tests.postgres_server import empty_place, real_postgres
 
@@ -33,24 +33,7 @@ hypothesis.settings.register_profile("explore", _PATIENT, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("GATEMARK_EXAMPLES", "steady"))
 
 
-MEMORY = Path("/dev/shm")
-ENOUGH_BYTES = 4 * 1024**3
-
-
-def _keep_files_in_memory() -> None:
-    """A store waits for the disk at every commit; where there is room, tests need none.
-
-    ``TMPDIR=FOLDER make test`` chooses another place.
-    """
-    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
-        return
-    room = os.statvfs(MEMORY)
-    if room.f_bavail * room.f_frsize >= ENOUGH_BYTES and not room.f_flag & os.ST_NOEXEC:
-        # The processes that tests start look here, too.
-        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
-
-
-_keep_files_in_memory()
+keep_files_in_memory()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background ignores Ctrl-C, and so would the commands that tests stop with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,16 +6,19 @@ Exits with 1 when anything was lost, doubled, crashed, hung or took more than a 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import astuple, dataclass, field
 from functools import partial
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.chaos.bombs import BOMBS, HOLE, NO_CONTENT
 from tests.chaos.file_options import copied, make_scene, run_in, seen_in
@@ -26,6 +29,7 @@ from tests.chaos.kills import Remains, remains, shoot
 from tests.chaos.races import fill_up, race
 from tests.chaos.seeds import Seed, damaged, furnish, seeds
 from tests.chaos.stores import keep, looks
+from tests.in_memory import keep_files_in_memory
 from tests.ledger.listed import write_everything
 from tests.postgres_server import empty_place, real_postgres
 
@@ -63,6 +67,32 @@ class Count:
 
     def cells(self) -> tuple[str, ...]:
         return tuple(str(cell) for cell in astuple(self)[: len(COLUMNS)])
+
+    def __add__(self, other: Count) -> Count:
+        own, others = astuple(self)[1:], astuple(other)[1:]
+        return Count(self.kind, *(one + two for one, two in zip(own, others, strict=True)))
+
+
+class Share(NamedTuple):
+    """Which of the numbered tries one of several processes makes."""
+
+    first: int
+    step: int
+
+    def numbers(self, tries: int) -> range:
+        return range(self.first, tries, self.step)
+
+
+def in_shares(jobs: int, make: Callable[[Share], Count]) -> Count:
+    """Make numbered tries in several processes, and add up what they counted.
+
+    A try depends on its number alone, so the sum is the same for every number of processes. They
+    are forked, so that what is loaded once serves them all.
+    """
+    forked = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, mp_context=forked) as pool:
+        first, *rest = pool.map(make, [Share(number, jobs) for number in range(jobs)])
+    return sum(rest, start=first)
 
 
 def killed_writers(kind: str, address: str, kills: int, seed: int) -> Count:
@@ -136,14 +166,15 @@ def _add_remains(count: Count, left: Remains) -> None:
     count.found += [str(one) for part in left for one in part]
 
 
-def fuzzed_stores(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
+def fuzzed_stores(folder: Path, inputs: int, seed: int, seconds: int, share: Share) -> Count:
     """Look at stores and exports with one odd value."""
     count = Count("fuzzed stores")
-    (folder / "stores").mkdir()
-    kept = keep(folder / "stores")
-    for what, command in looks(kept, folder / "stores", seed, inputs):
+    place = folder / f"stores-{share.first}"
+    place.mkdir()
+    kept = keep(place)
+    for what, command in looks(kept, place, seed, share.numbers(inputs)):
         _watch(count, command, f"{what}, {command[:3]}", seconds)
-    shutil.rmtree(folder / "stores")
+    shutil.rmtree(place)
     return count
 
 
@@ -202,12 +233,14 @@ def _tally(count: Count, ended: Ended, name: str) -> None:
         count.found.append(f"{name}: {ended.code}, {size}, {ended.said[-300:]!r}")
 
 
-def fuzzed(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
+def fuzzed(folder: Path, inputs: int, seed: int, seconds: int, share: Share) -> Count:
     """Give every command that reads a file damaged ones, in turn."""
     count = Count("fuzzed files")
-    tries = enumerate(islice(cycle(list(seeds())), inputs))
+    place = folder / f"one-{share.first}"
+    known = list(seeds())
+    tries = ((number, known[number % len(known)]) for number in share.numbers(inputs))
     while some := list(islice(tries, A_FORK)):
-        acts = [partial(_damage, folder / "one", one, f"{seed} {number}") for number, one in some]
+        acts = [partial(_damage, place, one, f"{seed} {number}") for number, one in some]
         for (number, one), ended in zip(some, guarded_each(acts, seconds), strict=True):
             _tally(count, ended, f"{one.name}, input {number}")
     return count
@@ -314,11 +347,12 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--inputs", type=int, default=100_000, help="damaged files (100000)")
     parser.add_argument("--seed", type=int, default=7, help="another seed is another run (7)")
     parser.add_argument("--seconds", type=int, default=60, help="longer is a hang (60)")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="processes (all)")
     parser.add_argument("--short", action="store_true", help="a few of each, in half a minute")
     parser.add_argument("--scene", type=Path, help="folder with a scene that was made before")
     chosen = parser.parse_args(arguments)
     if chosen.short:
-        chosen.kills, chosen.inputs = 16, 60
+        chosen.kills, chosen.inputs, chosen.jobs = 16, 60, 1
     return chosen
 
 
@@ -334,7 +368,8 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     runs.mkdir()
     yield killed_runs(runs, eighth, 150 if chosen.short else 1500, chosen.seed)
     warm(folder)
-    yield fuzzed(folder, chosen.inputs, chosen.seed, chosen.seconds)
+    drawn = (chosen.seed, chosen.seconds)
+    yield in_shares(chosen.jobs, partial(fuzzed, folder, chosen.inputs, *drawn))
     names = list(BOMBS)[:2] if chosen.short else list(BOMBS)
     yield bombed(folder, names, list(seeds()), chosen.seconds)
     some = 20 if chosen.short else 0
@@ -343,7 +378,8 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     yield bombed_files(chosen.scene or folder, folder, (*OF_FILES, HOLE), chosen.seconds, some)
     os.chdir(folder)
     # A tenth of the files again, as values in stores.
-    yield fuzzed_stores(folder, max(20, chosen.inputs // 10), chosen.seed, chosen.seconds)
+    some_looks = max(20, chosen.inputs // 10)
+    yield in_shares(chosen.jobs, partial(fuzzed_stores, folder, some_looks, *drawn))
     yield raced(folder, 1 if chosen.short else 50, 12 if chosen.short else 60)
     yield filled_disks(folder, 2 if chosen.short else 50, chosen.seed)
 
@@ -352,6 +388,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run every kind, print the table, and say by the exit code whether all is well."""
     chosen = options(arguments)
     counts = []
+    keep_files_in_memory()
     with tempfile.TemporaryDirectory(prefix="gm-chaos-") as name:
         # Reports of internal errors lie in the temporary folder; these go with it.
         os.environ["TMPDIR"] = tempfile.tempdir = name

@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,9 +130,11 @@ def damaged_export(kept: Kept, place: Path, draw: random.Random) -> str:
     return str(path.relative_to(place))
 
 
-def looks(kept: Kept, folder: Path, seed: int, tries: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield what was damaged and a command to run on it, again and again."""
-    for number in range(tries):
+def looks(
+    kept: Kept, folder: Path, seed: int, numbers: Iterable[int]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield what was damaged and a command to run on it, for each number."""
+    for number in numbers:
         draw = random.Random(f"{seed} {number}")
         place = folder / "damaged"
         if draw.random() < 0.2:

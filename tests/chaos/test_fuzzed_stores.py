@@ -20,7 +20,7 @@ ALLOWED = {0, 1, 2, 3, 4}
 def test_no_damaged_store_makes_a_bug(gatemark: Run, tmp_path: Path) -> None:
     kept = keep(tmp_path)
     bugs = []
-    for what, command in looks(kept, tmp_path, 3, TRIES):
+    for what, command in looks(kept, tmp_path, 3, range(TRIES)):
         ran = gatemark(*command)
         if ran.code not in ALLOWED or set(ran.out + ran.err) & set("\x1b\u202e\x00"):
             bugs.append((what, command[:3], ran.code, ran.err[:300]))

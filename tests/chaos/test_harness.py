@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.chaos.__main__ import COLUMNS, Count, table
+from tests.chaos.__main__ import COLUMNS, Count, Share, table
 from tests.chaos.file_options import SCENE, make_scene
 from tests.chaos.guarded import GIGABYTE, guarded
 from tests.chaos.kills import remains
@@ -95,3 +95,14 @@ def test_one_loss_is_enough_to_fail() -> None:
     assert not broken.is_clean
     assert Count("kills", tried=3).is_clean
     assert table([broken]).splitlines()[1].split() == ["kills", "3", "1", "0", "0", "0", "0"]
+
+
+def test_shares_of_several_processes_add_up_to_the_whole() -> None:
+    def tried(share: Share) -> Count:
+        found = [str(number) for number in share.numbers(5)]
+        return Count("numbers", tried=len(found), hang=share.first, found=found)
+
+    whole = sum((tried(Share(number, 3)) for number in range(1, 3)), start=tried(Share(0, 3)))
+    assert (whole.kind, whole.tried, whole.hang) == ("numbers", 5, 3)
+    assert sorted(whole.found) == ["0", "1", "2", "3", "4"]
+    assert not whole.is_clean
