@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = runpy.run_path(str(Path(__file__).with_name("install_browser.py")))["find_browser"]()
 QUIET = (
@@ -22,6 +22,8 @@ QUIET = (
 )
 RULES = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+# What is expected comes, or never; a busy machine takes its time.
+expect.set_options(timeout=120_000)
 Scheme = Literal["light", "dark"]
 Size = tuple[int, Scheme]
 """A width, and the colours that the reader prefers."""
