@@ -67,8 +67,8 @@ def copy(tmp_path: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
     for folder in ("tests/docs", "tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
-    for name in ("conftest.py", "postgres_server.py", "made_once.py"):
-        shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
+    for helper in (ROOT / "tests").glob("[!t]*.py"):
+        shutil.copy(helper, tmp_path / "tests" / helper.name)
     return tmp_path
 
 
