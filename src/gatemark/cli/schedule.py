@@ -35,15 +35,11 @@ from gatemark.workspace import Workspace
 plan_options = OptionGroup(
     read_plan,
     path=click.option(
-        "--schedules",
-        metavar="FILE",
-        help="Schedules (YAML) to add to the built-in ones.",
+        "--schedules", metavar="FILE", help="Schedules (YAML) to add to the built-in ones."
     ),
 )
 alerts_option = click.option(
-    "--alerts",
-    metavar="FILE",
-    help="Alert sinks (YAML), also used by scheduled drift probes.",
+    "--alerts", metavar="FILE", help="Alert sinks (YAML), also used by scheduled drift probes."
 )
 
 
@@ -56,7 +52,12 @@ def schedule_command() -> None:
 @plan_options
 @now_option
 @click.option(
-    "--runs", "--latest", type=click.IntRange(0), default=0, help="Number of latest runs to show."
+    "--runs",
+    "--latest",
+    type=click.IntRange(0),
+    default=0,
+    show_default=False,
+    help="Number of latest runs to show.",
 )
 @store_option
 @json_option
@@ -142,7 +143,6 @@ def _due_line(due: Occasion) -> str:
     "--every",
     type=click.FloatRange(0.05, 3600),
     default=60,
-    show_default=True,
     help="Maximum seconds between two ticks.",
 )
 @click.option("--ticks", type=click.IntRange(1), help="Number of ticks to stop after.")

@@ -26,7 +26,6 @@ from gatemark.workspace import Workspace
 @click.option(
     "--duplicate-key-check/--no-duplicate-key-check",
     default=True,
-    show_default=True,
     help="Refuse JSON objects that repeat a key.",
 )
 @now_option
@@ -75,9 +74,7 @@ def push_command(
     help="File of advisory decisions to count. Repeatable.",
 )
 @click.option("--asset", help="Asset that the records are about.")
-@click.option(
-    "--window", default=DEFAULT_WINDOW, show_default=True, help="Length of the windows (1h, 1d)."
-)
+@click.option("--window", default=DEFAULT_WINDOW, help="Length of the windows (1h, 1d).")
 @now_option
 @max_errors_option
 @store_option

@@ -33,10 +33,7 @@ def ledger_command() -> None:
     "Repeatable.",
 )
 @click.option(
-    "--since",
-    multiple=True,
-    metavar="CHECKPOINT",
-    help="Checkpoint stored elsewhere. Repeatable.",
+    "--since", multiple=True, metavar="CHECKPOINT", help="Checkpoint stored elsewhere. Repeatable."
 )
 @click.option(
     "--require-checkpoint",
@@ -187,17 +184,15 @@ def erase_command(*, what: str, reason: str, dry_run: bool, store: str, json: bo
 
 @click.command("log", cls=StrictCommand)
 @click.option(
-    "--after", type=click.IntRange(0), default=0, help="Number of the event to start after."
+    "--after",
+    type=click.IntRange(0),
+    default=0,
+    show_default=False,
+    help="Number of the event to start after.",
 )
 @click.option("--kind", help="Kind of events to list.")
 @click.option("--subject", help="Asset whose events to list.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Maximum number of events.",
-)
+@click.option("--limit", type=click.IntRange(1), default=100, help="Maximum number of events.")
 @store_option
 @json_option
 def log_command(

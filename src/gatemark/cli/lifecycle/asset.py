@@ -161,11 +161,7 @@ def show_asset(asset: str, environment: str, store: str, json: bool) -> None:
 @click.argument("asset")
 @click.option("--at", type=MOMENT, metavar="MOMENT", help="Time to show (default: now).")
 @click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=50,
-    show_default=True,
-    help="Maximum number of events.",
+    "--limit", type=click.IntRange(1, 100_000), default=50, help="Maximum number of events."
 )
 @store_option
 @output_options(".json", ".html")
@@ -194,7 +190,6 @@ def _history_page(found: History) -> bytes:
     "--reason",
     type=click.Choice(get_args(PauseReason)),
     default="operator",
-    show_default=True,
     help="Reason for the pause.",
 )
 @environment_option
@@ -249,7 +244,6 @@ def resume(acting: Acting, *, version: str, environment: str) -> None:
     "--hours",
     type=click.FloatRange(0, 24 * 366, min_open=True),
     default=72,
-    show_default=True,
     help="Duration in hours.",
 )
 @environment_option

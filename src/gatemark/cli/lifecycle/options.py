@@ -65,20 +65,23 @@ class Acting(Caller, frozen=True, kw_only=True):
         return False
 
 
+note_option = click.option(
+    "--note",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="Reason, recorded in the ledger.",
+)
 caller_options = OptionGroup(Caller, actor=actor_option, store=store_option, json=json_option)
 acting_options = OptionGroup(
     Acting,
     actor=actor_option,
-    note=click.option("--note", default="", metavar="TEXT", help="Reason, recorded in the ledger."),
+    note=note_option,
     store=store_option,
     json=json_option,
 )
 environment_option = click.option(
-    "--environment",
-    metavar="NAME",
-    default=PRODUCTION,
-    show_default=True,
-    help="Name of the environment.",
+    "--environment", metavar="NAME", default=PRODUCTION, help="Name of the environment."
 )
 expect_option = click.option(
     "--expect",

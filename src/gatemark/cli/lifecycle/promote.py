@@ -94,7 +94,6 @@ def promote_command(
     "--decision",
     type=click.Choice(get_args(Decision)),
     default="approve",
-    show_default=True,
     help="Decision to record.",
 )
 @click.option("--review-glass", is_flag=True, help="Confirm a break-glass promotion.")

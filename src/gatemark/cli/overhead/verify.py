@@ -36,9 +36,7 @@ from gatemark.workspace import Workspace
     help="Profile to judge by (default: the policy of the report).",
 )
 @click.option(
-    "--accept-overrides",
-    is_flag=True,
-    help="Accept the justified overrides of the report.",
+    "--accept-overrides", is_flag=True, help="Accept the justified overrides of the report."
 )
 @max_errors_option
 @output_options(".json")
