@@ -111,21 +111,6 @@ def _names(answer: object, arms: Sequence[str]) -> bool:
     return any(len(arm) >= 4 and arm not in everyday and arm.casefold() in text for arm in arms)
 
 
-__all__ = [
-    "Answered",
-    "CreateReview",
-    "ReviewCreated",
-    "ReviewPlan",
-    "SavedVote",
-    "ShownPair",
-    "VoteRequest",
-    "cast_vote",
-    "create_review",
-    "next_pair",
-    "shown_pair",
-]
-
-
 class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
     """The answers to review: files by arm name, or the arms of a pack run.
 

@@ -53,21 +53,6 @@ from gatemark.review.open_stores import erased_items, label_sets_of, refuse_eras
 from gatemark.review.plan import require_named
 from gatemark.workspace import Workspace
 
-__all__ = [
-    "AcceptLabels",
-    "Accepted",
-    "GiveLabel",
-    "LabelItem",
-    "LabelPlan",
-    "LabelStatus",
-    "accept_labels",
-    "accepted_rows",
-    "create_labels",
-    "give_label",
-    "label_status",
-    "next_sample",
-]
-
 
 class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
     """A reviewer's label for an item."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,16 +19,8 @@ from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import CommandResult, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, VersionRef
 from gatemark.lifecycle.shadow import pairs_of, push_pairs
+from gatemark.web.areas.temp_files import files_of
 from gatemark.workspace import Workspace
-
-__all__ = [
-    "Pushed",
-    "hand_in_pairs",
-    "hand_in_points",
-    "hand_in_windows",
-    "run_due_now",
-    "settle_episode",
-]
 
 MEASURING: Final[frozenset[Role]] = frozenset({"evaluator", "operator"})
 SETTLING: Final[frozenset[Role]] = frozenset({"operator", "approver"})
@@ -40,18 +30,12 @@ PLACE: Final = "body"
 @contextmanager
 def _file_of(records: Sequence[object]) -> Iterator[str]:
     """Write records to a temporary file, so that errors name the line as for a command."""
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        path = Path(folder) / "records.jsonl"
-        try:
-            text = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
-        except ValueError as error:
-            raise BadInputError(f"{PLACE}: {error}") from error
-        path.write_text(text, encoding="utf-8")
-        try:
-            yield str(path)
-        except BadInputError as error:
-            told = tuple(one.replace(str(path), PLACE) for one in error.problems)
-            raise BadInputError(told, unlisted_count=error.unlisted_count) from error
+    try:
+        text = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
+    except ValueError as error:
+        raise BadInputError(f"{PLACE}: {error}") from error
+    with files_of({PLACE: text}) as paths:
+        yield paths[PLACE]
 
 
 def _require(identity: Identity, allowed: frozenset[Role], what: str) -> None:

@@ -67,27 +67,15 @@ def overview(
 
 
 def _desk(workspace: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
-    reviews = [
-        DeskTask(
-            kind="review",
-            name=line.review,
-            what=line.question,
-            answered=line.mine.answered,
-            total=line.mine.total,
-        )
+    reviews = (
+        DeskTask("review", line.review, line.question, line.mine.answered, line.mine.total)
         for line in waiting_reviews(workspace, identity, DESK)
-    ]
-    labels = [
-        DeskTask(
-            kind="labels",
-            name=line.labels,
-            what=line.question,
-            answered=line.answered,
-            total=line.total,
-        )
+    )
+    labels = (
+        DeskTask("labels", line.labels, line.question, line.answered, line.total)
         for line in waiting_labels(workspace, identity, DESK)
-    ]
-    attributions = [
+    )
+    attributions = (
         DeskTask(
             kind="attribution",
             name=line.attribution,
@@ -96,7 +84,7 @@ def _desk(workspace: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
             total=line.proposed,
         )
         for line in waiting_attributions(workspace, identity, DESK)
-    ]
+    )
     return (*reviews, *labels, *attributions)
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
@@ -38,16 +39,7 @@ def result_page(workspace: Workspace, *, before: int | None, limit: int) -> Resu
     found = workspace.existing_results().lines(limit + 1, before)
     shown = found[:limit]
     return ResultPage(
-        items=tuple(
-            ResultSummary(
-                seq=line.seq,
-                id=line.id,
-                title=line.title,
-                verdict=line.verdict,
-                finished_at=line.finished_at,
-            )
-            for line in shown
-        ),
+        items=tuple(ResultSummary(**msgspec.structs.asdict(line)) for line in shown),
         next=str(shown[-1].seq) if len(found) > limit else None,
     )
 
