@@ -1,16 +1,18 @@
-"""Store measurements from request bodies, with the same checks as the commands."""
+"""Read request bodies as files, and store measurements, with the checks of the commands."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from gatemark.accounts.journey import Identity
-from gatemark.core.errors import BadInputError, NotAllowedError
+from gatemark.core.errors import BadInputError, NotAllowedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
@@ -19,12 +21,35 @@ from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import CommandResult, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, VersionRef
 from gatemark.lifecycle.shadow import pairs_of, push_pairs
-from gatemark.web.areas.temp_files import files_of
 from gatemark.workspace import Workspace
 
 MEASURING: Final[frozenset[Role]] = frozenset({"evaluator", "operator"})
 SETTLING: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 PLACE: Final = "body"
+
+
+@contextmanager
+def files_of(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield temporary file paths by name; errors mention the name instead of the path."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        paths = {}
+        for number, (name, text) in enumerate(texts.items()):
+            path = Path(folder) / f"{number}.jsonl"
+            path.write_text(text, encoding="utf-8")
+            paths[name] = str(path)
+        try:
+            yield paths
+        except BadInputError as error:
+            problems = tuple(_renamed(problem, paths) for problem in error.problems)
+            raise BadInputError(problems, unlisted_count=error.unlisted_count) from error
+        except UsageError as error:
+            raise type(error)(_renamed(str(error), paths)) from error
+
+
+def _renamed(problem: str, paths: Mapping[str, str]) -> str:
+    for name, path in paths.items():
+        problem = problem.replace(path, name)
+    return problem
 
 
 @contextmanager

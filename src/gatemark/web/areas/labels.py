@@ -23,6 +23,7 @@ from gatemark.review.labels import (
     next_sample,
 )
 from gatemark.review.open_stores import erased_items, label_sets_of
+from gatemark.web.areas.ingest import files_of
 from gatemark.web.areas.reviews import (
     JUDGES,
     names_after,
@@ -30,7 +31,6 @@ from gatemark.web.areas.reviews import (
     require_judge,
     require_maker,
 )
-from gatemark.web.areas.temp_files import files_of
 from gatemark.workspace import Workspace
 
 OWNER: Final = "pack_owner"
