@@ -175,7 +175,10 @@ def result_context(result: Result) -> dict[str, object]:
         "more_numbers": len(result.measurements) - ROWS_MAX,
         "findings": words.finding_lines(result)[:ROWS_MAX],
         "more_findings": len(result.findings) - ROWS_MAX,
-        "figures": [_figure(figure) for figure in result.figures],
+        "figures": [
+            ExhibitBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
+            for figure in result.figures
+        ],
         "caveats": words.caveats(result),
         "waivers": outline.waiver_lines(result),
         "account": outline.account(result.evidence),
@@ -210,10 +213,6 @@ def _numbers(result: Result) -> tuple[list[NumberRow], list[NumberRow]]:
 
 def _row(result: Result, line: outline.MeasurementLine) -> NumberRow:
     return NumberRow(line, interval_bar(line.source, outline.findings_about(result, line.source)))
-
-
-def _figure(figure: Figure) -> ExhibitBlock:
-    return ExhibitBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
 
 
 @singledispatch

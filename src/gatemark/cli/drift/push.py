@@ -16,6 +16,7 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, show
 from gatemark.drift.derive import DEFAULT_WINDOW, Derived, DeriveRequest, derive_points
+from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
 from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
@@ -58,8 +59,7 @@ def push_command(
     choices = ReadingChoices(check_duplicate_keys=duplicate_key_check, max_errors=max_errors)
     with byte_progress("pushing") as progress:
         pushed = push_points(workspace, files, choices, now=moment, on_progress=progress)
-    counts = _counts(pushed.received, pushed.added, pushed.repeated, pushed.corrected)
-    show(pushed, lambda _: counts, json=json)
+    show(pushed, _counts, json=json)
 
 
 @click.command("derive", cls=StrictCommand)
@@ -119,13 +119,14 @@ def derive_command(
     show(derived, _derived_lines, json=json)
 
 
-def _counts(received: int, added: int, repeated: int, corrected: int) -> str:
-    return f"{received} points: {added} new, {repeated} known, {corrected} corrections"
+def _counts(pushed: Pushed) -> str:
+    return (
+        f"{pushed.received} points: {pushed.added} new, {pushed.repeated} known, "
+        f"{pushed.corrected} corrections"
+    )
 
 
 def _derived_lines(derived: Derived) -> Iterator[str]:
-    pushed = derived.pushed
-    counts = _counts(pushed.received, pushed.added, pushed.repeated, pushed.corrected)
-    yield f"{counts}; {derived.open_windows} windows are still open"
+    yield f"{_counts(derived.pushed)}; {derived.open_windows} windows are still open"
     if derived.not_served:
         yield f"left out: {derived.not_served} results about versions that were not live then"
