@@ -203,14 +203,8 @@ def pause(acting: Acting, *, version: str, reason: PauseReason, environment: str
     """
     ref = parse_version_ref(version)
     workspace = acting.workspace()
-    command = PauseVersion(
-        actor=workspace.actor,
-        asset=ref.asset,
-        version=ref.version,
-        environment=environment,
-        reason=reason,
-        note=acting.note,
-    )
+    about = acting.about(workspace, ref, environment)
+    command = PauseVersion(reason=reason, **about)
     acting.show(act(workspace, command), unchanged=f"{ref} is already paused")
 
 
@@ -227,13 +221,7 @@ def resume(acting: Acting, *, version: str, environment: str) -> None:
     """
     ref = parse_version_ref(version)
     workspace = acting.workspace()
-    command = ResumeVersion(
-        actor=workspace.actor,
-        asset=ref.asset,
-        version=ref.version,
-        environment=environment,
-        note=acting.note,
-    )
+    command = ResumeVersion(**acting.about(workspace, ref, environment))
     acting.show(act(workspace, command), unchanged=f"{ref} is not paused")
 
 
@@ -263,15 +251,8 @@ def waive(
     ref = parse_version_ref(version)
     workspace = acting.workspace()
     expires_at = workspace.clock() + timedelta(hours=hours)
-    command = Waive(
-        actor=workspace.actor,
-        asset=ref.asset,
-        version=ref.version,
-        environment=environment,
-        gate=gate,
-        expires_at=expires_at,
-        note=acting.note,
-    )
+    about = acting.about(workspace, ref, environment)
+    command = Waive(gate=gate, expires_at=expires_at, **about)
     acting.show(act(workspace, command), unchanged="it is already waived")
 
 
