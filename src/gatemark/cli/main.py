@@ -18,7 +18,7 @@ from gatemark.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
 
 VERBS: dict[str, tuple[str, str]] = {
     "validate": (".validate", "Check evidence files line by line."),
-    "schema": (".schema", "List the evidence schemas, or print one as JSON Schema."),
+    "schema": (".listings", "List the evidence schemas, or print one as JSON Schema."),
     "import": (
         ".import_logs",
         "Turn other tools' logs into samples, with every row accounted for.",
