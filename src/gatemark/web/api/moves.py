@@ -16,8 +16,8 @@ from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
-from gatemark.web.areas.moves import MoveRequest, acted_document, cast_vote, move
-from gatemark.web.areas.overview import ApprovalForm, asset_etag
+from gatemark.web.areas.moves import ApprovalForm, MoveRequest, acted_document, cast_vote, move
+from gatemark.web.areas.overview import asset_etag
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["moves"], route_class=KeyedRoute)
@@ -113,17 +113,7 @@ def post_version(
     """Add a version as a draft."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
-    new = NewVersion(
-        ref=parse_version_ref(f"{asset}@{version}"),
-        kind=body.kind,
-        risk=body.risk,
-        digest=body.digest,
-        result=body.result,
-        parent=body.parent,
-        pins=tuple(body.pins),
-        is_scope_change=body.is_scope_change,
-        note=body.note,
-    )
+    new = NewVersion(ref=parse_version_ref(f"{asset}@{version}"), **_fields(body))
     return move_done(request, asset, add_version(workspace, new, actor=identity.person))
 
 
@@ -222,6 +212,4 @@ def post_rollback(
 
 def _fields(body: Body) -> dict[str, Any]:
     plain = body.model_dump()
-    if "result_ids" in plain:
-        plain["result_ids"] = tuple(plain["result_ids"])
-    return plain
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in plain.items()}

@@ -18,9 +18,9 @@ from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.why import why
 from gatemark.web.areas.assets import asset_context, asset_drift, set_full_pack
-from gatemark.web.areas.moves import VERBS, MoveRequest, cast_vote, move
-from gatemark.web.areas.overview import ApprovalForm, open_step, open_steps, step_packet
-from gatemark.web.render import Fields, back, member, one, page, part
+from gatemark.web.areas.moves import VERBS, ApprovalForm, MoveRequest, cast_vote, move
+from gatemark.web.areas.overview import open_step, open_steps, step_packet
+from gatemark.web.render import Fields, back, limited, member, one, page, part
 from gatemark.web.site import Site, site_of
 
 router = APIRouter()
@@ -94,15 +94,10 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
     days = one(fields, "days")
     wish = MoveRequest(
         asset=asset,
-        version=one(fields, "version") or None,
-        environment=one(fields, "environment") or PRODUCTION,
-        to=one(fields, "to") or None,
         result_ids=tuple(fields.get("cite", ())),
-        gate=one(fields, "gate") or None,
         days=float(days) if days.isdigit() else None,
-        incident=one(fields, "incident") or None,
-        note=one(fields, "note"),
         stop=one(fields, "stop") == "yes",
+        **limited(fields, "version", "environment", "to", "gate", "incident", "note"),
     )
     tag = None if verb in FALLS else one(fields, "tag")
     acted = move(site_of(request).workspace, identity, verb, wish, tag)
