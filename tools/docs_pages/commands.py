@@ -22,7 +22,7 @@ _SHELL_ONLY = frozenset({"help", "version"})
 
 def commands_page() -> str:
     """Every verb with its usage, its words and its options."""
-    root = click.Context(gatemark, info_name="gatemark", auto_envvar_prefix="GATEMARK")
+    root = click.Context(gatemark, info_name="gatemark", **gatemark.context_settings)
     parts = [_OPENING, "\n".join(_verb_list()), inspect.cleandoc(EPILOG.replace("\b", ""))]
     for verb in VERBS:
         command = gatemark.get_command(root, verb)

@@ -12,14 +12,8 @@ import msgspec
 
 from gatemark.accounts.nouns import (
     SCOPES,
-    PageRun,
-    Person,
-    RunState,
     Scope,
     Token,
-    form_mark,
-    new_secret,
-    same_hash,
 )
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
@@ -45,18 +39,6 @@ from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
-
-__all__ = [
-    "Identity",
-    "PageRun",
-    "Person",
-    "RunState",
-    "Scope",
-    "Token",
-    "form_mark",
-    "new_secret",
-    "same_hash",
-]
 
 ADMIN: Final[Role] = "admin"
 FAILURES_EVERY: Final = timedelta(hours=1)

@@ -15,7 +15,6 @@ from gatemark.accounts.oidc_file import (
     in_order,
     managed_roles,
     mapped_roles,
-    read_sign_in_way,
 )
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.provider import check_state
@@ -31,8 +30,6 @@ from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
-
-__all__ = ["Finished", "SignInAttempt", "SignInWay", "begin", "finish", "read_sign_in_way"]
 
 WAY: Final = "oidc"
 

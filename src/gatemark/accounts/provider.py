@@ -298,12 +298,13 @@ def check_address(address: str, what: str) -> None:
     is_clean = not (parts.query or parts.fragment or parts.username or parts.password)
     if what != "issuer":
         is_clean = not (parts.fragment or parts.username or parts.password)
-    is_safe = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
     if not (host and is_clean and is_safe):
         raise UsageError(f"{what} {address!r} must be https://NAME (http only on this machine)")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host."""
     if host == "localhost":
         return True
     try:
@@ -328,7 +329,7 @@ def _ask(
 
     host = urlsplit(address).hostname or ""
     # A proxy from the environment would take what is meant for this machine out of it.
-    trust_env = not _is_loopback(host)
+    trust_env = not is_loopback(host)
     try:
         with (
             httpx2.Client(

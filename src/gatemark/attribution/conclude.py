@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import msgspec
 from msgspec import UNSET
 
 from gatemark.attribution.clues import (
@@ -23,7 +22,6 @@ from gatemark.attribution.delta import Minimal
 from gatemark.attribution.nouns import (
     SCHEMA,
     Attribution,
-    Catch,
     ChangeSet,
     PlanStep,
     Remedy,
@@ -34,23 +32,15 @@ from gatemark.attribution.nouns import (
 )
 from gatemark.attribution.rank import CALL_FAILED, Suspect, rank
 from gatemark.attribution.replay import Effect
-from gatemark.attribution.rules import Objection, RulePack, objections
+from gatemark.attribution.rules import RulePack, objections
 from gatemark.attribution.spectrum import Suspicion
 from gatemark.core.canonical import digest
 from gatemark.core.measurement import Interval
 
 
-class VerifierAnswer(msgspec.Struct, frozen=True):
-    """The answer about one step; ``rules`` are ``pack/rule`` with what they said."""
-
-    step: str
-    catch: Catch
-    rules: tuple[tuple[str, str], ...]
-
-
 def should_have_caught(
     decision: PlannedDecision, step: DecisionStep, packs: tuple[RulePack, ...]
-) -> VerifierAnswer:
+) -> VerifierFinding:
     """Return whether a rule objected at the time, or would object today.
 
     Without a current rule pack, the second question stays unanswered.
@@ -60,15 +50,11 @@ def should_have_caught(
         for check in step.failed_checks
     )
     if then:
-        return VerifierAnswer(step.id, "caught_then", then)
-    now = tuple(_said(objection) for objection in objections(packs, decision, step))
+        return VerifierFinding("caught_then", then)
+    now = objections(packs, decision, step)
     if now:
-        return VerifierAnswer(step.id, "catchable_now", now)
-    return VerifierAnswer(step.id, "no_rule" if packs else "not_asked", ())
-
-
-def _said(objection: Objection) -> tuple[str, str]:
-    return f"{objection.pack}@{objection.version}/{objection.rule}", objection.why
+        return VerifierFinding("catchable_now", now)
+    return VerifierFinding("no_rule" if packs else "not_asked", ())
 
 
 SHOWN_PARTS = 20
@@ -116,7 +102,7 @@ def conclude(
                 for number, suspect in enumerate(suspects, start=1)
             ),
             active=_active(decision, step),
-            verifier=None if verifier is None else VerifierFinding(verifier.catch, verifier.rules),
+            verifier=verifier,
             replay=replay,
             changes=_change_set(decision, replay, changes),
             company=tuple(
@@ -239,7 +225,7 @@ def _change_set(
 
 
 def _proposals(
-    decision: PlannedDecision, step: DecisionStep, verifier: VerifierAnswer
+    decision: PlannedDecision, step: DecisionStep, verifier: VerifierFinding
 ) -> tuple[Remedy, ...]:
     found = []
     judgement = decision.judgement

@@ -80,28 +80,17 @@ class RulePack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"rule pack {self.name} needs rules with ids of their own")
 
 
-class Objection(msgspec.Struct, frozen=True):
-    """A rule that objects to a step's output, and why."""
-
-    pack: str
-    version: str
-    rule: str
-    why: str
-
-
 def objections(
     packs: tuple[RulePack, ...], decision: PlannedDecision, step: DecisionStep
-) -> list[Objection]:
-    """Return what the current rules object to in one step of a decision."""
-    found = []
-    for pack in packs:
-        for rule in pack.rules:
-            if not rule.applies_to.covers(step):
-                continue
-            why = next(_complaints(rule, decision, step), None)
-            if why is not None:
-                found.append(Objection(pack.name, pack.version, rule.id, why))
-    return found
+) -> tuple[tuple[str, str], ...]:
+    """Return the current rules that object to one step of a decision, and why each does."""
+    return tuple(
+        (f"{pack.name}@{pack.version}/{rule.id}", why)
+        for pack in packs
+        for rule in pack.rules
+        if rule.applies_to.covers(step)
+        if (why := next(_complaints(rule, decision, step), None)) is not None
+    )
 
 
 def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep) -> Iterator[str]:

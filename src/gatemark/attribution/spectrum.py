@@ -17,7 +17,6 @@ class Suspicion(msgspec.Struct, frozen=True):
     part: str
     wrong_with: int
     right_with: int
-    wrong_without: int
     ochiai: float | None
 
 
@@ -38,14 +37,8 @@ def spectrum(decisions: Iterable[PlannedDecision]) -> tuple[Suspicion, ...]:
         for part in parts_of(decision):
             with_part.setdefault(part, [0, 0])[0 if is_wrong else 1] += 1
     found = [
-        Suspicion(
-            part,
-            seen[0],
-            seen[1],
-            wrong - seen[0],
-            _ochiai(seen[0], seen[1], wrong) if right else None,
-        )
-        for part, seen in with_part.items()
+        Suspicion(part, bad, good, _ochiai(bad, good, wrong) if right else None)
+        for part, (bad, good) in with_part.items()
     ]
     return tuple(sorted(found, key=lambda one: (-(one.ochiai or 0.0), one.part)))
 

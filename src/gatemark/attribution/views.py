@@ -31,19 +31,13 @@ class Box(msgspec.Struct, frozen=True):
     is_cause: bool
 
 
-class Arrow(msgspec.Struct, frozen=True):
-    """An arrow from a source down to a step that depends on it."""
-
-    path: str
-
-
 class Drawing(msgspec.Struct, frozen=True):
     """The template variables of a drawing."""
 
     width: int
     height: int
     boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
+    arrows: tuple[str, ...]
     description: str
 
 
@@ -64,8 +58,8 @@ def draw(plan: Sequence[PlanStep], cause: str | None) -> Drawing:
                 id=step.id,
                 x=(width - used) // 2 + place * (BOX_WIDTH + GAP_X),
                 y=MARGIN + level * (BOX_HEIGHT + GAP_Y),
-                label=_short(step.id),
-                sub=_short(f"{step.kind} {step.name}"),
+                label=words.shortened(step.id, LABEL_MAX),
+                sub=words.shortened(f"{step.kind} {step.name}", LABEL_MAX),
                 title=f"{step.id}: {step.kind} {step.name}",
                 is_cause=step.id == cause,
             )
@@ -85,15 +79,12 @@ def draw(plan: Sequence[PlanStep], cause: str | None) -> Drawing:
     )
 
 
-def _arrow(above: Box, below: Box) -> Arrow:
+def _arrow(above: Box, below: Box) -> str:
+    """Return the path of an arrow from a source down to a step that depends on it."""
     x1, y1 = above.x + BOX_WIDTH // 2, above.y + BOX_HEIGHT
     x2, y2 = below.x + BOX_WIDTH // 2, below.y - 2
     middle = (y1 + y2) // 2
-    return Arrow(f"M{x1} {y1}C{x1} {middle} {x2} {middle} {x2} {y2}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LABEL_MAX else text[: LABEL_MAX - 1] + "…"
+    return f"M{x1} {y1}C{x1} {middle} {x2} {middle} {x2} {y2}"
 
 
 CATCH_WORDS: Final = {

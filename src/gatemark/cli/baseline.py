@@ -21,7 +21,12 @@ def baseline_command() -> None:
 @baseline_command.command("set")
 @click.argument("name")
 @click.argument("reference", metavar="RESULT")
-@click.option("--note", default="", help="Reason; shown with every result that uses the baseline.")
+@click.option(
+    "--note",
+    default="",
+    show_default=False,
+    help="Reason; shown with every result that uses the baseline.",
+)
 @actor_option
 @store_option
 @json_option

@@ -35,18 +35,14 @@ def calibration_command() -> None:
     "--kind",
     type=click.Choice(["temperature", "isotonic"]),
     default="temperature",
-    show_default=True,
     help="Kind of map: one number that keeps the ranking, or rising steps (at least 1000 items).",
 )
 @click.option("--score", help="Score of the samples that marks an answer right (1) or wrong (0).")
-@click.option(
-    "--seed", type=click.IntRange(0), default=DEFAULT_SEED, show_default=True, help="Random seed."
-)
+@click.option("--seed", type=click.IntRange(0), default=DEFAULT_SEED, help="Random seed.")
 @click.option(
     "--held-out",
     type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=0.5,
-    show_default=True,
     help="Share of items held out for the check.",
 )
 @click.option("--out", metavar="DIR", help="Folder to write the map to.")

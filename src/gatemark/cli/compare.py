@@ -28,9 +28,7 @@ COLORS = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
 settings_options = OptionGroup(
     CompareSettings,
-    alpha=click.option(
-        "--alpha", type=ALPHA, default=0.05, show_default=True, help="Significance level."
-    ),
+    alpha=click.option("--alpha", type=ALPHA, default=0.05, help="Significance level."),
     margin=click.option(
         "--margin",
         type=FiniteRange(0, 1, max_open=True),
@@ -41,18 +39,11 @@ settings_options = OptionGroup(
         type=FiniteRange(0, 1, min_open=True),
         help="Largest possible change in one item, for graded scores; tightens bounds.",
     ),
-    seed=click.option(
-        "--seed",
-        type=click.IntRange(0),
-        default=DEFAULT_SEED,
-        show_default=True,
-        help="Random seed.",
-    ),
+    seed=click.option("--seed", type=click.IntRange(0), default=DEFAULT_SEED, help="Random seed."),
     resamples=click.option(
         "--resamples",
         type=click.IntRange(99, 999_999),
         default=9_999,
-        show_default=True,
         help="Number of bootstrap and sign-flip resamples.",
     ),
 )

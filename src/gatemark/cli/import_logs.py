@@ -44,9 +44,7 @@ preparation_options = OptionGroup(
     take=click.option(
         "--take", type=click.IntRange(1), metavar="N", help="Number of samples to draw."
     ),
-    seed=click.option(
-        "--seed", type=int, default=0, show_default=True, help="Random seed of the draw."
-    ),
+    seed=click.option("--seed", type=int, default=0, help="Random seed of the draw."),
     stratify=click.option(
         "--stratify", metavar="TAG", help="Tag whose values keep their shares in the draw."
     ),
@@ -66,7 +64,6 @@ preparation_options = OptionGroup(
     "--on-bad-line",
     type=click.Choice(["error", "exclude"]),
     default="error",
-    show_default=True,
     help="What to do about a row that cannot be read: write nothing, or exclude the row.",
 )
 @click.option(
@@ -74,7 +71,6 @@ preparation_options = OptionGroup(
     "--record-type",
     type=click.Choice(["samples", "decisions", "traces"]),
     default="samples",
-    show_default=True,
     help="Record type to write: samples, decisions (from traces or chat logs) for 'gatemark "
     "attribute', or traces of conversations for 'gatemark runlog'.",
 )

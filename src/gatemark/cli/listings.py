@@ -1,4 +1,4 @@
-"""``gatemark scorers``, ``targets`` and ``plugins``: what a pack can name, with its options."""
+"""``gatemark schema``, ``scorers``, ``targets``, ``plugins``: what evidence and packs can name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,35 @@ import click
 import msgspec
 
 from gatemark.cli.options import StrictCommand, json_option
-from gatemark.cli.screen import say, show
+from gatemark.cli.screen import print_json, say, show
+from gatemark.packs.documents import broken_plugins, describe_schemas, json_schema
 from gatemark.packs.option_list import PluginOptions, describe_scorers, describe_targets
 from gatemark.packs.option_list import foreign_plugins as found_plugins
+
+
+@click.command("schema", cls=StrictCommand)
+@click.argument("name", required=False)
+@json_option
+def schema_command(name: str | None, json: bool) -> None:
+    """List the evidence schemas, or print one as JSON Schema.
+
+    \b
+    Examples:
+      gatemark schema
+      gatemark schema gatemark.pair/1 > pair.schema.json
+    """
+    if name is not None:
+        print_json(json_schema(name))
+        return
+    show(describe_schemas(), _schema_lines, json=json)
+    for module, why in broken_plugins().items():
+        say(f"gatemark: {module} cannot be loaded: {why}", err=True)
+
+
+def _schema_lines(described: Mapping[str, str]) -> Iterator[str]:
+    width = max(map(len, described))
+    for name, summary in described.items():
+        yield f"{name:<{width}}  {summary}"
 
 
 @click.command("scorers", cls=StrictCommand)

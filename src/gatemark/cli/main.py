@@ -17,128 +17,62 @@ from gatemark.core.text import visible_line
 from gatemark.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
 
 VERBS: dict[str, tuple[str, str]] = {
-    "validate": ("gatemark.cli.validate", "Check evidence files line by line."),
-    "schema": ("gatemark.cli.schema", "List the evidence schemas, or print one as JSON Schema."),
+    "validate": (".validate", "Check evidence files line by line."),
+    "schema": (".listings", "List the evidence schemas, or print one as JSON Schema."),
     "import": (
-        "gatemark.cli.import_logs",
+        ".import_logs",
         "Turn other tools' logs into samples, with every row accounted for.",
     ),
-    "compare": (
-        "gatemark.cli.compare",
-        "Compare a candidate's samples with a baseline's, item by item.",
-    ),
-    "score": ("gatemark.cli.score", "Score evidence and judge it, without a store."),
-    "overhead": (
-        "gatemark.cli.overhead",
-        "Run bare and guarded arms, and verify reports about them.",
-    ),
-    "init": ("gatemark.cli.init", "Write a pack to try, with its data and a CI snippet."),
-    "lint": ("gatemark.cli.lint", "Check a pack before it runs."),
-    "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
-    "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),
-    "baseline": (
-        "gatemark.cli.baseline",
-        "Name the sealed results that candidates are compared with.",
-    ),
-    "bless": ("gatemark.cli.baseline", "Accept a sealed result as a baseline, with a reason."),
-    "scorers": ("gatemark.cli.listings", "List the scorers with their options."),
-    "targets": (
-        "gatemark.cli.listings",
-        "List what a target in a pack can be, with its options.",
-    ),
-    "plugins": (
-        "gatemark.cli.listings",
-        "List the installed plugins of other distributions.",
-    ),
-    "list": ("gatemark.cli.results", "List the sealed results of a store."),
-    "show": ("gatemark.cli.results", "Show one sealed result."),
-    "report": (
-        "gatemark.cli.results",
-        "Write a sealed result as JSON, Markdown, HTML, JUnit or SARIF.",
-    ),
-    "view": (
-        "gatemark.cli.view",
-        "Show one result or log in a browser, without a store or an account.",
-    ),
-    "comment": (
-        "gatemark.cli.comment",
-        "Print a result as Markdown for a pull request, or post it there.",
-    ),
-    "asset": (
-        "gatemark.cli.lifecycle.asset",
-        "Register versions, and show their stages and history.",
-    ),
-    "release": (
-        "gatemark.cli.lifecycle.release",
-        "Take a version as far as it may go now.",
-    ),
-    "shadow": (
-        "gatemark.cli.lifecycle.shadow",
-        "Measure a shadow beside the live version.",
-    ),
-    "promote": (
-        "gatemark.cli.lifecycle.promote",
-        "Move a version to a stage, citing sealed results.",
-    ),
+    "compare": (".compare", "Compare a candidate's samples with a baseline's, item by item."),
+    "score": (".score", "Score evidence and judge it, without a store."),
+    "overhead": (".overhead", "Run bare and guarded arms, and verify reports about them."),
+    "init": (".init", "Write a pack to try, with its data and a CI snippet."),
+    "lint": (".lint", "Check a pack before it runs."),
+    "run": (".run", "Run a pack: answer, score, judge, seal."),
+    "gate": (".run", "Judge recorded evidence again by a pack; calls no target."),
+    "baseline": (".baseline", "Name the sealed results that candidates are compared with."),
+    "bless": (".baseline", "Accept a sealed result as a baseline, with a reason."),
+    "scorers": (".listings", "List the scorers with their options."),
+    "targets": (".listings", "List what a target in a pack can be, with its options."),
+    "plugins": (".listings", "List the installed plugins of other distributions."),
+    "list": (".results", "List the sealed results of a store."),
+    "show": (".results", "Show one sealed result."),
+    "report": (".results", "Write a sealed result as JSON, Markdown, HTML, JUnit or SARIF."),
+    "view": (".view", "Show one result or log in a browser, without a store or an account."),
+    "comment": (".comment", "Print a result as Markdown for a pull request, or post it there."),
+    "asset": (".lifecycle.asset", "Register versions, and show their stages and history."),
+    "release": (".lifecycle.release", "Take a version as far as it may go now."),
+    "shadow": (".lifecycle.shadow", "Measure a shadow beside the live version."),
+    "promote": (".lifecycle.promote", "Move a version to a stage, citing sealed results."),
     "approve": (
-        "gatemark.cli.lifecycle.promote",
+        ".lifecycle.promote",
         "Approve one step of one version, bound to its current results and policy.",
     ),
-    "demote": (
-        "gatemark.cli.lifecycle.demotion",
-        "Take a version out of service (default: the enabled one).",
-    ),
+    "demote": (".lifecycle.demotion", "Take a version out of service (default: the enabled one)."),
     "rollback": (
-        "gatemark.cli.lifecycle.demotion",
+        ".lifecycle.demotion",
         "Roll back at once: end the canary, or return to the previous version.",
     ),
-    "canary": ("gatemark.cli.lifecycle.canary", "Feed, judge and show running canaries."),
-    "route": (
-        "gatemark.cli.lifecycle.route",
-        "Show what to use now: primary, canary, shadow, fallback.",
-    ),
-    "why": (
-        "gatemark.cli.lifecycle.why",
-        "Show why a version is where it is: results, votes, gates.",
-    ),
-    "role": ("gatemark.cli.lifecycle.role", "Grant roles and list who holds which."),
-    "policy": (
-        "gatemark.cli.lifecycle.policy",
-        "Show, check or adopt the release policy of a store.",
-    ),
-    "review": ("gatemark.cli.review", "Compare answers blind, by people, to a verdict."),
-    "attribute": (
-        "gatemark.cli.attribute",
-        "Find the step that made a wrong decision go wrong.",
-    ),
-    "ledger": (
-        "gatemark.cli.ledger",
-        "Verify, sign, export and list the ledger of a store.",
-    ),
-    "store": ("gatemark.cli.store", "Inspect, upgrade, back up and restore a store."),
-    "runlog": (
-        "gatemark.cli.runlog",
-        "Replay multi-agent traces through variants, and measure the logs.",
-    ),
-    "advisory": (
-        "gatemark.cli.advisory",
-        "Dry-run advisory services: ask, compare, record; never act.",
-    ),
-    "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "canary": (".lifecycle.canary", "Feed, judge and show running canaries."),
+    "route": (".lifecycle.route", "Show what to use now: primary, canary, shadow, fallback."),
+    "why": (".lifecycle.why", "Show why a version is where it is: results, votes, gates."),
+    "role": (".lifecycle.role", "Grant roles and list who holds which."),
+    "policy": (".lifecycle.policy", "Show, check or adopt the release policy of a store."),
+    "review": (".review", "Compare answers blind, by people, to a verdict."),
+    "attribute": (".attribute", "Find the step that made a wrong decision go wrong."),
+    "ledger": (".ledger", "Verify, sign, export and list the ledger of a store."),
+    "store": (".store", "Inspect, upgrade, back up and restore a store."),
+    "runlog": (".runlog", "Replay multi-agent traces through variants, and measure the logs."),
+    "advisory": (".advisory", "Dry-run advisory services: ask, compare, record; never act."),
+    "drift": (".drift", "Watch metrics of live assets and act when they drift."),
     "calibration": (
-        "gatemark.cli.calibration",
+        ".calibration",
         "Recalibrate stated confidences, as a new version for the gate to judge.",
     ),
-    "schedule": (
-        "gatemark.cli.schedule",
-        "Run evaluations when they are due, each by exactly one worker.",
-    ),
-    "serve": ("gatemark.cli.serve", "Serve the page: dashboards, approvals, runs, the ledger."),
-    "doctor": (
-        "gatemark.cli.doctor",
-        "Check this installation: versions, extras, store, temporary folder.",
-    ),
-    "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
+    "schedule": (".schedule", "Run evaluations when they are due, each by exactly one worker."),
+    "serve": (".serve", "Serve the page: dashboards, approvals, runs, the ledger."),
+    "doctor": (".doctor", "Check this installation: versions, extras, store, temporary folder."),
+    "demo": (".demo", "Walk through the gate on bundled synthetic data."),
 }
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start here": ("demo", "init", "compare", "run"),
@@ -179,20 +113,22 @@ Every option has an environment variable, such as GATEMARK_STORE."""
     verbs=VERBS,
     sections=SECTIONS,
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GATEMARK"},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "GATEMARK",
+        "show_default": True,
+    },
 )
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
     default="warning",
-    show_default=True,
     help="Minimum level of log records on standard error.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(FORMATS),
     default="text",
-    show_default=True,
     help="Format of log records: text, or one JSON object per line.",
 )
 @click.version_option(__version__, message="gatemark %(version)s")

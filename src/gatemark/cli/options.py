@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Verbs = Mapping[str, tuple[str, str]]
-"""The module and summary of each command; the summary is the first line of its help."""
+"""The module of each command, seen from ``gatemark.cli``, and the first line of its help."""
 
 
 class LazyGroup(click.Group):
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.verbs:
             return None
-        module = importlib.import_module(self.verbs[cmd_name][0])
+        module = importlib.import_module(self.verbs[cmd_name][0], "gatemark.cli")
         command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)  # noqa: S101 - a test loads every verb
         return command
@@ -227,7 +227,6 @@ store_option = click.option(
     "--store",
     envvar="GATEMARK_STORE",
     default=".gatemark",
-    show_default=True,
     metavar="PATH|URL",
     help="Folder of sealed results and the ledger, or postgresql://… for a team.",
 )
@@ -257,22 +256,16 @@ engine_option = click.option(
     "--engine",
     type=click.Choice(["local", "ray"]),
     default="local",
-    show_default=True,
     help="Where to fold evidence: on this machine, or on a Ray cluster (RAY_ADDRESS, else a "
     "local one).",
 )
 max_errors_option = click.option(
-    "--max-errors",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="Maximum number of problems to list.",
+    "--max-errors", type=click.IntRange(1), default=20, help="Maximum number of problems to list."
 )
 busy_counter_option = click.option(
     "--busy-counter",
     metavar="PATH",
     default="/sys/class/accel/accel0/device/npu_busy_time_us",
-    show_default=True,
     help="File with the busy time of the NPU, in microseconds.",
 )
 
@@ -284,20 +277,17 @@ def reading_options(function: F) -> F:
             "--on-bad-line",
             type=click.Choice(["error", "exclude"]),
             default="error",
-            show_default=True,
             help="Whether to refuse the input, or to count and show excluded lines.",
         ),
         click.option(
             "--on-duplicate",
             type=click.Choice(["error", "first", "last"]),
             default="error",
-            show_default=True,
             help="Handling of an id that occurs twice.",
         ),
         click.option(
             "--duplicate-key-check/--no-duplicate-key-check",
             default=True,
-            show_default=True,
             help="Refuse JSON objects that repeat a key.",
         ),
         max_errors_option,
@@ -305,7 +295,6 @@ def reading_options(function: F) -> F:
             "--max-line-bytes",
             type=click.IntRange(1),
             default=4 * 1024 * 1024,
-            show_default=True,
             help="Maximum length of a line in bytes.",
         ),
     ]
@@ -336,7 +325,6 @@ foreign_log_options = OptionGroup(
         "--from",
         metavar="FORMAT",
         default="auto",
-        show_default=True,
         help="Tool that wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow, "
         "pydantic-evals, openai-evals, helm, ragas, otlp, langfuse or langfuse-dataset; csv, tsv "
         "or jsonl for a table with --map.",

@@ -22,13 +22,7 @@ MAX_RESULT_BYTES: Final = 256 * 1024 * 1024
 
 
 @click.command("list", cls=StrictCommand)
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=50,
-    show_default=True,
-    help="Maximum number of results.",
-)
+@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of results.")
 @store_option
 @json_option
 def list_command(limit: int, store: str, json: bool) -> None:

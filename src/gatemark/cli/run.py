@@ -162,7 +162,6 @@ waiver_options = OptionGroup(
     "--jobs",
     type=click.IntRange(1, 10_000),
     default=1,
-    show_default=True,
     help="Maximum number of calls at once.",
 )
 @engine_option
@@ -188,7 +187,6 @@ waiver_options = OptionGroup(
     "--need",
     type=click.Choice(["all", "any"]),
     default="all",
-    show_default=True,
     help="Candidates of a matrix that must pass for exit code 0.",
 )
 @waiver_options

@@ -35,15 +35,11 @@ from gatemark.workspace import Workspace
 plan_options = OptionGroup(
     read_plan,
     path=click.option(
-        "--schedules",
-        metavar="FILE",
-        help="Schedules (YAML) to add to the built-in ones.",
+        "--schedules", metavar="FILE", help="Schedules (YAML) to add to the built-in ones."
     ),
 )
 alerts_option = click.option(
-    "--alerts",
-    metavar="FILE",
-    help="Alert sinks (YAML), also used by scheduled drift probes.",
+    "--alerts", metavar="FILE", help="Alert sinks (YAML), also used by scheduled drift probes."
 )
 
 
@@ -56,7 +52,12 @@ def schedule_command() -> None:
 @plan_options
 @now_option
 @click.option(
-    "--runs", "--latest", type=click.IntRange(0), default=0, help="Number of latest runs to show."
+    "--runs",
+    "--latest",
+    type=click.IntRange(0),
+    default=0,
+    show_default=False,
+    help="Number of latest runs to show.",
 )
 @store_option
 @json_option
@@ -117,15 +118,7 @@ def tick(
         due = due_now(workspace, plan, at)
         show({"at": at, "due": due}, lambda _: map(_due_line, due), json=json)
         return
-    alerting = _alerting(workspace, alerts)
-    done = tick_schedules(
-        workspace,
-        plan,
-        now=at,
-        worker=worker_name(),
-        alerting=alerting,
-        alerts_file=alerts,
-    )
+    done = _ticking(workspace, plan, alerts)(now=at)
     show(done, _tick_lines, json=json)
     if workspace.has_store and now is None:
         anchor(workspace, is_daily=True)
@@ -142,7 +135,6 @@ def _due_line(due: Occasion) -> str:
     "--every",
     type=click.FloatRange(0.05, 3600),
     default=60,
-    show_default=True,
     help="Maximum seconds between two ticks.",
 )
 @click.option("--ticks", type=click.IntRange(1), help="Number of ticks to stop after.")
@@ -157,23 +149,14 @@ def run(
       gatemark schedule run --schedules schedules.yaml
     """
     workspace = Workspace(store=store)
-    alerting = _alerting(workspace, alerts)
+    tick_once = _ticking(workspace, plan, alerts)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     count = 0
     while not stopping.is_set():
-        now = workspace.clock()
         try:
-            done = tick_schedules(
-                workspace,
-                plan,
-                now=now,
-                worker=worker_name(),
-                alerting=alerting,
-                alerts_file=alerts,
-            )
-            show(done, _tick_lines, json=False)
+            show(tick_once(now=workspace.clock()), _tick_lines, json=False)
         except ConflictError as error:
             say(f"gatemark: {error}", err=True)
         count += 1
@@ -213,14 +196,20 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _alerting(workspace: Workspace, file: str | None) -> Alerting | None:
-    if not file:
-        return None
-    plan = read_alert_plan(file)
-    return Alerting(
-        partial(queue_overdue, workspace, plan),
-        partial(queue_failed_run, workspace, plan),
-        partial(send_pending, workspace, plan),
+def _ticking(
+    workspace: Workspace, plan: SchedulePlan, alerts_file: str | None
+) -> partial[ScheduleTick]:
+    alerting = None
+    if alerts_file:
+        alerts = read_alert_plan(alerts_file)
+        alerting = Alerting(
+            partial(queue_overdue, workspace, alerts),
+            partial(queue_failed_run, workspace, alerts),
+            partial(send_pending, workspace, alerts),
+        )
+    worker = worker_name()
+    return partial(
+        tick_schedules, workspace, plan, worker=worker, alerting=alerting, alerts_file=alerts_file
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 import click
@@ -65,18 +65,14 @@ def wants_color() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
-@contextmanager
-def byte_progress(title: str) -> Iterator[Progress | None]:
+def byte_progress(title: str) -> AbstractContextManager[Progress | None]:
     """Show a bar of bytes on standard error if it is a terminal, else nothing."""
-    with _bar(title, in_bytes=True) as progress:
-        yield progress
+    return _bar(title, in_bytes=True)
 
 
-@contextmanager
-def count_progress(title: str) -> Iterator[Progress | None]:
+def count_progress(title: str) -> AbstractContextManager[Progress | None]:
     """Show a bar of finished items on standard error if it is a terminal, else nothing."""
-    with _bar(title, in_bytes=False) as progress:
-        yield progress
+    return _bar(title, in_bytes=False)
 
 
 @contextmanager

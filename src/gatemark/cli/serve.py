@@ -16,15 +16,9 @@ NEEDED_FOR_OIDC = ("authlib", "joserfc")
 
 settings_options = OptionGroup(
     ServerSettings,
-    host=click.option(
-        "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
-    ),
+    host=click.option("--host", default="127.0.0.1", help="Address to listen on."),
     port=click.option(
-        "--port",
-        type=click.IntRange(0, 65535),
-        default=8787,
-        show_default=True,
-        help="Port to listen on.",
+        "--port", type=click.IntRange(0, 65535), default=8787, help="Port to listen on."
     ),
     packs=click.option(
         "--packs",
@@ -57,9 +51,7 @@ settings_options = OptionGroup(
     ),
     oidc=click.option("--oidc", metavar="FILE", help="OpenID Connect provider (YAML) for sign-in."),
     signing_key=click.option(
-        "--signing-key",
-        metavar="FILE",
-        help="Private key of the ledger, to sign checkpoints with.",
+        "--signing-key", metavar="FILE", help="Private key of the ledger, to sign checkpoints with."
     ),
 )
 

@@ -22,7 +22,6 @@ from gatemark.evidence.validate import FileCheck, validate_files
     "--max-errors",
     type=click.IntRange(1),
     default=20,
-    show_default=True,
     help="Maximum number of problems to list per file.",
 )
 @json_option

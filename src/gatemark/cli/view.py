@@ -33,6 +33,7 @@ FAMILY: Final = RESULT_FORMAT.partition("/")[0] + "/"
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
+    show_default=False,
     help="Port to listen on (default: a free one).",
 )
 @click.option("--no-open", is_flag=True, help="Print the link without opening a browser.")

@@ -92,21 +92,16 @@ def demo_drift(folder: Path, store: str, start: datetime) -> Iterator[DriftStep]
     """
     clock = _Clock(start)
     workspace = Workspace(store=store, actor="demo", clock=clock)
-    pack = _write_pack(folder / "drift-pack")
+    pack = folder / "drift-pack" / "pack.yaml"
+    shutil.rmtree(pack.parent, ignore_errors=True)
+    write_starter(pack.parent)
     first = _enable(workspace, clock, pack)
     yield _step(workspace, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}")
     healthy = _live(workspace, clock, folder, 0, HEALTHY_DAYS)
     yield DriftStep("healthy", "OK", healthy.level, f"{HEALTHY_DAYS} days go by: {healthy.reason}")
     yield from _decline(workspace, clock, folder)
-    page = folder / "drift.html"
-    write_whole(page, [_page(workspace, clock.now)])
+    write_whole(folder / "drift.html", [_page(workspace, clock.now)])
     yield from _return(workspace, clock, pack, first)
-
-
-def _write_pack(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    write_starter(folder)
-    return folder / "pack.yaml"
 
 
 def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:

@@ -55,30 +55,6 @@ SERIES: Final[dict[Theme, tuple[str, ...]]] = {
 }
 
 
-def svg(
-    layers: Sequence[alt.Chart],
-    size: tuple[float, float],
-    padding: Mapping[str, float],
-    config: Mapping[str, object],
-) -> str:
-    """Draw layers on one chart of a fixed size; raise if that would need the network."""
-    # Put together here: ``alt.layer`` copies and checks all layers again and again, which takes
-    # longer than to draw them.
-    datasets: dict[str, object] = {}
-    context = {"top_level": False, "datasets": datasets}
-    specification = {
-        "$schema": alt.SCHEMA_URL,
-        "width": size[0],
-        "height": size[1],
-        "padding": dict(padding),
-        "autosize": {"type": "none"},
-        "layer": [layer.to_dict(validate=False, context=context) for layer in layers],
-        "datasets": datasets,
-        "config": {"background": "transparent", **config},
-    }
-    return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))
-
-
 def distinct(labels: Sequence[str]) -> list[str]:
     """Number repeated labels, so that an axis keeps them apart."""
     seen: set[str] = set()
@@ -106,8 +82,7 @@ def between(start: Colour, end: Colour, share: float) -> Colour:
     return red, green, blue
 
 
-def axis_style(palette: Palette, number_format: str) -> dict[str, object]:
-    """Return the axis settings that all charts share."""
+def _axis_style(palette: Palette, number_format: str) -> dict[str, object]:
     return {
         "domain": False,
         "grid": False,
@@ -221,9 +196,24 @@ def drawn(
     padding: Mapping[str, float],
     number_format: str = ",~r",
 ) -> str:
-    """Draw layers with the axes that most charts have, and return the SVG."""
+    """Draw layers on one chart of a fixed size; raise if that would need the network."""
+    # Put together here: ``alt.layer`` copies and checks all layers again and again, which takes
+    # longer than to draw them.
+    datasets: dict[str, object] = {}
+    context = {"top_level": False, "datasets": datasets}
     view = {"strokeOpacity": 0, "clip": False}
-    return svg(layers, size, padding, {"view": view, "axis": axis_style(palette, number_format)})
+    axis = _axis_style(palette, number_format)
+    specification = {
+        "$schema": alt.SCHEMA_URL,
+        "width": size[0],
+        "height": size[1],
+        "padding": dict(padding),
+        "autosize": {"type": "none"},
+        "layer": [layer.to_dict(validate=False, context=context) for layer in layers],
+        "datasets": datasets,
+        "config": {"background": "transparent", "view": view, "axis": axis},
+    }
+    return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))
 
 
 def number_axis(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from typing import Final, TypeVar
 
 import msgspec
@@ -174,7 +175,10 @@ def result_context(result: Result) -> dict[str, object]:
         "more_numbers": len(result.measurements) - ROWS_MAX,
         "findings": words.finding_lines(result)[:ROWS_MAX],
         "more_findings": len(result.findings) - ROWS_MAX,
-        "figures": [_figure(figure) for figure in result.figures],
+        "figures": [
+            ExhibitBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
+            for figure in result.figures
+        ],
         "caveats": words.caveats(result),
         "waivers": outline.waiver_lines(result),
         "account": outline.account(result.evidence),
@@ -211,26 +215,9 @@ def _row(result: Result, line: outline.MeasurementLine) -> NumberRow:
     return NumberRow(line, interval_bar(line.source, outline.findings_about(result, line.source)))
 
 
-def _figure(figure: Figure) -> ExhibitBlock:
-    return ExhibitBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
-
-
-def _picture(figure: Figure) -> Picture | None:
-    match figure:
-        case Matrix():
-            return _matrix_picture(figure)
-        case Reliability():
-            return _reliability_picture(figure)
-        case Curves():
-            return _curves_picture(figure)
-        case Stacks():
-            return _stacks_picture(figure)
-        case Forest():
-            return _forest_picture(figure)
-        case Timeline():
-            return _timeline_picture(figure)
-        case Shifts():
-            return _shift_picture(figure)
+@singledispatch
+def _picture(_figure: Figure) -> Picture | None:
+    """Draw a figure, if there is a chart for its kind and it is not too large for one."""
     return None
 
 
@@ -248,6 +235,7 @@ def _both_themes(
     return Picture(light, dark, description, table_name, legend)
 
 
+@_picture.register
 def _matrix_picture(matrix: Matrix) -> Picture | None:
     if not 0 < len(matrix.labels) <= plane_charts.CHART_LABELS_MAX:
         return None
@@ -264,6 +252,7 @@ def _matrix_picture(matrix: Matrix) -> Picture | None:
     )
 
 
+@_picture.register
 def _reliability_picture(figure: Reliability) -> Picture | None:
     total = sum(bin_.n for bin_ in figure.bins)
     if total == 0 or len(figure.bins) > plane_charts.CHART_BINS_MAX:
@@ -293,6 +282,7 @@ def _reliability_picture(figure: Reliability) -> Picture | None:
     )
 
 
+@_picture.register
 def _curves_picture(figure: Curves) -> Picture | None:
     if len(figure.lines) > series_charts.LINES_MAX:
         return None
@@ -308,6 +298,7 @@ def _curves_picture(figure: Curves) -> Picture | None:
     )
 
 
+@_picture.register
 def _stacks_picture(figure: Stacks) -> Picture | None:
     fits = len(figure.bars) <= series_charts.BARS_MAX
     if not fits or len(figure.parts) > series_charts.LINES_MAX:
@@ -324,6 +315,7 @@ def _stacks_picture(figure: Stacks) -> Picture | None:
     )
 
 
+@_picture.register
 def _forest_picture(figure: Forest) -> Picture | None:
     count = sum(len(group.rows) for group in figure.groups)
     if count > series_charts.ROWS_MAX:
@@ -342,6 +334,7 @@ def _forest_picture(figure: Forest) -> Picture | None:
     )
 
 
+@_picture.register
 def _timeline_picture(figure: Timeline) -> Picture | None:
     fits = len(figure.lanes) <= series_charts.LANES_MAX
     if not fits or len(figure.spans) > series_charts.SPANS_MAX:
@@ -359,6 +352,7 @@ def _timeline_picture(figure: Timeline) -> Picture | None:
     )
 
 
+@_picture.register
 def _shift_picture(figure: Shifts) -> Picture | None:
     low, high = plane_charts.shift_span(figure)
     if len(figure.bins) > plane_charts.SHIFT_BINS_MAX or not math.isfinite(high - low):

@@ -45,10 +45,12 @@ def render(result: Result) -> bytes:
     for finding, mark in zip(result.findings, marks, strict=True):
         message = finding.reason if finding.reason.strip() else _sentence(finding)
         text = "\n".join(dict.fromkeys((_sentence(finding), message)))
-        _case(suite, (result.pack.name, finding.rule), mark, (message, text), finding.verdict)
+        case = _case(suite, result, finding.rule)
+        if mark is not None:
+            _explain(case, mark, message, text, finding.verdict)
     if verdict_mark:
-        told = (result.blockers[0], "\n".join(result.blockers))
-        _case(suite, (result.pack.name, "verdict"), verdict_mark, told, result.verdict)
+        case, text = _case(suite, result, "verdict"), "\n".join(result.blockers)
+        _explain(case, verdict_mark, result.blockers[0], text, result.verdict)
     ET.indent(root)
     stream = io.BytesIO()
     ET.ElementTree(root).write(stream, encoding="utf-8", xml_declaration=True)
@@ -103,22 +105,12 @@ def _properties(suite: ET.Element, result: Result) -> None:
         ET.SubElement(properties, "property", {"name": name, "value": words.clean(value)})
 
 
-def _case(
-    suite: ET.Element,
-    name: tuple[str, str],
-    mark: Mark | None,
-    told: tuple[str, str],
-    verdict: str,
-) -> None:
-    pack, rule = name
-    case = ET.SubElement(
-        suite,
-        "testcase",
-        {"classname": words.clean(pack), "name": words.clean(rule), "time": "0"},
-    )
-    if mark is None:
-        return
-    message, text = told
+def _case(suite: ET.Element, result: Result, rule: str) -> ET.Element:
+    names = {"classname": words.clean(result.pack.name), "name": words.clean(rule), "time": "0"}
+    return ET.SubElement(suite, "testcase", names)
+
+
+def _explain(case: ET.Element, mark: Mark, message: str, text: str, verdict: str) -> None:
     attributes = {"message": words.one_line(message)}
     if mark != "skipped":
         attributes["type"] = verdict

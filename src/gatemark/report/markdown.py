@@ -30,14 +30,14 @@ def render(result: Result) -> bytes:
     """Return the report, section by section."""
     sections = (
         _opening(result),
-        _blockers(result),
+        listed("Blockers", result.blockers),
         _findings(result),
         _numbers(result),
         *(_figures(result)),
         listed("Caveats", words.caveats(result)),
         _waivers(result),
         _evidence(result),
-        _seal(result),
+        _section("Seal", f"- result {code(result.id)}\n- policy {code(result.policy_digest)}"),
     )
     return ("\n\n".join(section for section in sections if section) + "\n").encode()
 
@@ -72,10 +72,6 @@ def _opening(result: Result) -> str:
     ]
     first = f"**{word}** {prose(result.title)} — {prose(words.headline(result))}"
     return first + "\n\n" + "  \n".join(facts)
-
-
-def _blockers(result: Result) -> str:
-    return listed("Blockers", result.blockers)
 
 
 def _findings(result: Result) -> str:
@@ -167,10 +163,6 @@ def _evidence(result: Result) -> str:
     if checks:
         parts.append("\n".join(f"- {prose(check)}" for check in checks))
     return _section("Evidence", "\n\n".join(parts))
-
-
-def _seal(result: Result) -> str:
-    return _section("Seal", f"- result {code(result.id)}\n- policy {code(result.policy_digest)}")
 
 
 def listed(title: str, items: Sequence[str]) -> str:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import singledispatch
 from typing import Final
 
 import msgspec
 
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Finding, Rule
-from gatemark.core.result import Figure, Matrix, Reliability, ReliabilityBin, Result, Shifts, Table
+from gatemark.core.result import (
+    Curves,
+    Figure,
+    Forest,
+    Matrix,
+    Reliability,
+    ReliabilityBin,
+    Result,
+    Shifts,
+    Stacks,
+    Table,
+    Timeline,
+)
 from gatemark.report import words
-from gatemark.report.picture_cells import Pictured, picture_cells
 
 MATRIX_LABELS_MAX: Final = 16
 
@@ -147,35 +159,18 @@ def subject(result: Result) -> tuple[tuple[str, str, str | None], ...]:
 
 def account(evidence: Sequence[Evidence]) -> Grid:
     """Return how many records arrived, and how many were used, left out or missing."""
-    rows = tuple(
-        (
-            str(position),
-            *(
-                f"{count:,}"
-                for count in (
-                    body.received,
-                    body.accepted,
-                    body.rejected,
-                    body.missing,
-                    body.duplicates,
-                )
-            ),
-            "not pinned" if body.expected is None else f"{body.expected:,}",
-        )
-        for position, body in enumerate(evidence, start=1)
-    )
+    counts = ("received", "accepted", "rejected", "missing", "duplicates")
     return Grid(
         title="Evidence account",
-        columns=(
-            "Evidence",
-            "Received",
-            "Accepted",
-            "Rejected",
-            "Missing",
-            "Duplicates",
-            "Expected",
+        columns=("Evidence", *(count.capitalize() for count in counts), "Expected"),
+        rows=tuple(
+            (
+                str(position),
+                *(f"{getattr(body, count):,}" for count in counts),
+                "not pinned" if body.expected is None else f"{body.expected:,}",
+            )
+            for position, body in enumerate(evidence, start=1)
         ),
-        rows=rows,
         numeric=(False, *(True,) * 6),
         row_heads=True,
     )
@@ -201,34 +196,19 @@ def evidence_checks(evidence: Sequence[Evidence]) -> tuple[str, ...]:
 
 def figure_grid(figure: Figure, *, rows_max: int) -> Grid:
     """Return a figure as a table with at most ``rows_max`` rows."""
-    if isinstance(figure, Matrix):
-        return _matrix_grid(figure, rows_max)
-    if isinstance(figure, Reliability):
-        return _reliability_grid(figure, rows_max)
-    if isinstance(figure, Shifts):
-        return _shift_grid(figure, rows_max)
-    if not isinstance(figure, Table):
-        return _picture_grid(figure, rows_max)
-    shown = figure.rows[:rows_max]
-    return Grid(
-        title=figure.title,
-        columns=figure.columns,
-        rows=tuple(tuple(words.cell(value) for value in row) for row in shown),
-        numeric=tuple(_all_numbers(row[at] for row in shown) for at in range(len(figure.columns))),
-        more_rows=figure.total_rows - len(shown),
-    )
-
-
-def _picture_grid(figure: Pictured, rows_max: int) -> Grid:
-    cells = picture_cells(figure)
-    return Grid(
-        title=figure.title,
-        columns=cells.columns,
-        rows=cells.rows[:rows_max],
-        numeric=cells.numeric,
-        more_rows=max(0, len(cells.rows) - rows_max),
-        row_heads=cells.row_heads,
-    )
+    if isinstance(figure, Table):
+        shown = figure.rows[:rows_max]
+        width = range(len(figure.columns))
+        return Grid(
+            title=figure.title,
+            columns=figure.columns,
+            rows=tuple(tuple(words.cell(value) for value in row) for row in shown),
+            numeric=tuple(_all_numbers(row[at] for row in shown) for at in width),
+            more_rows=figure.total_rows - len(shown),
+        )
+    whole = _whole_grid(figure)
+    more = max(0, len(whole.rows) - rows_max)
+    return msgspec.structs.replace(whole, rows=whole.rows[:rows_max], more_rows=more)
 
 
 def _all_numbers(values: Iterable[object]) -> bool:
@@ -236,7 +216,13 @@ def _all_numbers(values: Iterable[object]) -> bool:
     return bool(kept) and all(type(value) in (int, float) for value in kept)
 
 
-def _matrix_grid(matrix: Matrix, rows_max: int) -> Grid:
+@singledispatch
+def _whole_grid(figure: Figure) -> Grid:
+    raise TypeError(type(figure))
+
+
+@_whole_grid.register
+def _matrix_grid(matrix: Matrix) -> Grid:
     labels = tuple(words.cell(label) for label in matrix.labels)
     if len(labels) <= MATRIX_LABELS_MAX:
         return Grid(
@@ -262,21 +248,18 @@ def _matrix_grid(matrix: Matrix, rows_max: int) -> Grid:
     return Grid(
         title=matrix.title,
         columns=(matrix.row_axis, matrix.column_axis, "Count"),
-        rows=tuple(
-            (labels[row], labels[column], f"{count:,}") for count, row, column in filled[:rows_max]
-        ),
+        rows=tuple((labels[row], labels[column], f"{count:,}") for count, row, column in filled),
         numeric=(False, False, True),
-        more_rows=max(0, len(filled) - rows_max),
     )
 
 
-def _reliability_grid(figure: Reliability, rows_max: int) -> Grid:
+@_whole_grid.register
+def _reliability_grid(figure: Reliability) -> Grid:
     return Grid(
         title=figure.title,
         columns=("Confidence", "Answers", "Mean confidence", "Accuracy", "Interval of accuracy"),
-        rows=tuple(_bin_texts(bin_) for bin_ in figure.bins[:rows_max]),
+        rows=tuple(_bin_texts(bin_) for bin_ in figure.bins),
         numeric=(False, True, True, True, True),
-        more_rows=max(0, len(figure.bins) - rows_max),
         row_heads=True,
     )
 
@@ -296,30 +279,97 @@ def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
     return (name, f"{bin_.n:,}", *rates, interval)
 
 
-def _shift_grid(figure: Shifts, rows_max: int) -> Grid:
+@_whole_grid.register
+def _shift_grid(figure: Shifts) -> Grid:
     """List single windows by position, and neighbouring ones grouped by range."""
-    if all(bin_.first == bin_.last for bin_ in figure.bins):
-        return Grid(
-            title=f"{figure.title} ({figure.axis})",
-            columns=("Window", "Shift"),
-            rows=tuple(
-                (str(bin_.first), words.number(bin_.middle)) for bin_ in figure.bins[:rows_max]
-            ),
-            numeric=(False, True),
-            more_rows=max(0, len(figure.bins) - rows_max),
-            row_heads=True,
-        )
+    single = all(bin_.first == bin_.last for bin_ in figure.bins)
+    parts = ("middle",) if single else ("low", "middle", "high")
     return Grid(
         title=f"{figure.title} ({figure.axis})",
-        columns=("Windows", "Lowest", "Middle", "Highest"),
+        columns=("Window", "Shift") if single else ("Windows", "Lowest", "Middle", "Highest"),
         rows=tuple(
             (
                 str(bin_.first) if bin_.first == bin_.last else f"{bin_.first} to {bin_.last}",
-                *(words.number(value) for value in (bin_.low, bin_.middle, bin_.high)),
+                *(words.number(getattr(bin_, part)) for part in parts),
             )
-            for bin_ in figure.bins[:rows_max]
+            for bin_ in figure.bins
         ),
-        numeric=(False, True, True, True),
-        more_rows=max(0, len(figure.bins) - rows_max),
+        numeric=(False, *(True,) * len(parts)),
         row_heads=True,
+    )
+
+
+@_whole_grid.register
+def _curves_grid(figure: Curves) -> Grid:
+    places = sorted({x for line in figure.lines for x, _ in line.points})
+    heights = [dict(line.points) for line in figure.lines]
+    return Grid(
+        title=figure.title,
+        columns=(figure.x_axis, *(words.cell(line.name) for line in figure.lines)),
+        rows=tuple(
+            (
+                words.shortest(place),
+                *(words.number(line[place]) if place in line else "none" for line in heights),
+            )
+            for place in places
+        ),
+        numeric=(True,) * (len(heights) + 1),
+        row_heads=True,
+    )
+
+
+@_whole_grid.register
+def _stacks_grid(figure: Stacks) -> Grid:
+    return Grid(
+        title=figure.title,
+        columns=(figure.axis, *(words.cell(part) for part in figure.parts), "total"),
+        rows=tuple(
+            (
+                words.cell(bar.name),
+                *(words.number(amount) for amount in (*bar.amounts, sum(bar.amounts))),
+            )
+            for bar in figure.bars
+        ),
+        numeric=(False, *(True,) * (len(figure.parts) + 1)),
+        row_heads=True,
+    )
+
+
+@_whole_grid.register
+def _forest_grid(figure: Forest) -> Grid:
+    return Grid(
+        title=figure.title,
+        columns=("What", "How to read it", "Of", figure.axis, "Low", "High"),
+        rows=tuple(
+            (
+                words.cell(group.name),
+                words.cell(group.note),
+                words.cell(row.name),
+                *(words.number(value) for value in (row.value, row.low, row.high)),
+            )
+            for group in figure.groups
+            for row in group.rows
+        ),
+        numeric=(False, False, False, True, True, True),
+        row_heads=True,
+    )
+
+
+@_whole_grid.register
+def _timeline_grid(figure: Timeline) -> Grid:
+    ordered = sorted(figure.spans, key=lambda span: (span.start, span.end, span.lane))
+    return Grid(
+        title=figure.title,
+        columns=("Lane", "What", f"Start, {figure.axis}", f"End, {figure.axis}", "Note"),
+        rows=tuple(
+            (
+                words.cell(span.lane),
+                words.cell(span.kind),
+                words.number(span.start),
+                words.number(span.end),
+                words.cell(span.label),
+            )
+            for span in ordered
+        ),
+        numeric=(False, False, True, True, False),
     )

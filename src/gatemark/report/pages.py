@@ -8,22 +8,11 @@ from gatemark.report import words
 
 
 def page_environment(*first: BaseLoader) -> Environment:
-    """Return the environment with the report templates; ``loaders`` are searched first."""
+    """Return the environment with the report templates; ``first`` is searched first."""
+    packages = ("report", "lifecycle.views", "drift.views", "attribution")
+    others = (PackageLoader(f"gatemark.{package}", "templates") for package in packages)
     return Environment(
-        loader=ChoiceLoader(
-            [
-                *first,
-                *(
-                    PackageLoader(package, "templates")
-                    for package in (
-                        "gatemark.report",
-                        "gatemark.lifecycle.views",
-                        "gatemark.drift.views",
-                        "gatemark.attribution",
-                    )
-                ),
-            ]
-        ),
+        loader=ChoiceLoader([*first, *others]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

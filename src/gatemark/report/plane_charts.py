@@ -35,13 +35,13 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
             "column:N",
             sort=None,
             scale=alt.Scale(domain=labels, paddingInner=0.04),
-            axis=_axis(matrix.column_axis, palette, "top", (size / 2, 12 - top), angle=angle),
+            axis=_axis(matrix.column_axis, "top", (size / 2, 12 - top), angle=angle),
         ),
         y=alt.Y(
             "row:N",
             sort=None,
             scale=alt.Scale(domain=labels, paddingInner=0.04),
-            axis=_axis(matrix.row_axis, palette, "left", (14 - left, size / 2)),
+            axis=_axis(matrix.row_axis, "left", (14 - left, size / 2)),
         ),
     )
     layers = [base.mark_rect(cornerRadius=2).encode(fill=alt.Fill("fill:N", scale=None))]
@@ -51,7 +51,7 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
             text.encode(text=alt.Text("count:Q", format=",d"), fill=alt.Fill("ink:N", scale=None))
         )
     padding = {"left": left, "top": top, "right": longest // 2 + 12, "bottom": 8}
-    return charts.svg(layers, (size, size), padding, {"view": {"strokeOpacity": 0}})
+    return charts.drawn(layers, palette, (size, size), padding)
 
 
 def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> charts.Rows:
@@ -85,7 +85,6 @@ def _cell_side(label_count: int) -> int:
 
 def _axis(
     title: str,
-    palette: charts.Palette,
     orient: Literal["top", "left"],
     title_place: tuple[float, float],
     *,
@@ -94,24 +93,10 @@ def _axis(
     return alt.Axis(
         title=charts.short(title, 40) or None,
         orient=orient,
-        domain=False,
-        ticks=False,
+        format="",
         labelAngle=angle,
         labelAlign="left" if angle else "center" if orient == "top" else "right",
         labelBaseline="middle" if orient == "left" or angle == -90 else "bottom",
-        labelColor=palette.label,
-        labelFont=charts.FONT,
-        labelFontSize=12,
-        labelLimit=0,
-        labelOverlap=False,
-        labelPadding=8,
-        titleAlign="center",
-        titleBaseline="middle",
-        titleColor=palette.title,
-        titleFont=charts.FONT,
-        titleFontSize=12,
-        titleFontWeight="normal",
-        titleLimit=0,
         titleX=title_place[0],
         titleY=title_place[1],
     )

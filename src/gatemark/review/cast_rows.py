@@ -32,49 +32,6 @@ class GivenRow(NamedTuple):
         return f"{self.reviewer}'s {self.number}, version {self.version}"
 
 
-def given_vote(
-    *,
-    review: str,
-    reviewer: str,
-    ordinal: int,
-    number: int,
-    version: int,
-    answered: str,
-    reason: str,
-    at: str,
-) -> GivenRow:
-    """Return a vote with the digest of its event; ``number`` is the pair's number."""
-    content = {
-        "schema": "gatemark.review-vote/1",
-        "review": review,
-        "reviewer": reviewer,
-        "ordinal": ordinal,
-        "pair": number,
-        "version": version,
-        "answered": answered,
-        "reason": reason,
-        "at": at,
-    }
-    return GivenRow(reviewer, ordinal, version, digest(content))
-
-
-def given_label(
-    *, label_set: str, reviewer: str, number: int, version: int, label: str, note: str, at: str
-) -> GivenRow:
-    """Return a label with the digest of its event."""
-    content = {
-        "schema": "gatemark.label-mark/1",
-        "labels": label_set,
-        "reviewer": reviewer,
-        "item": number,
-        "version": version,
-        "label": label,
-        "note": note,
-        "at": at,
-    }
-    return GivenRow(reviewer, number, version, digest(content))
-
-
 def given_payload(name: str, row: GivenRow) -> dict[str, object]:
     """Return the payload of the event of a vote or label."""
     return {"name": name, **row._asdict()}

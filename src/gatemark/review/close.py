@@ -56,7 +56,7 @@ from gatemark.review.findings import (
 from gatemark.review.items import item_ids
 from gatemark.review.open_stores import erased_pairs, reviews_of
 from gatemark.review.plan import ReviewClosing, StoredReview
-from gatemark.review.queue import is_complete
+from gatemark.review.queue import missing_counts
 from gatemark.review.sealed_key import BLOCKS_OF_TWO, check_key
 from gatemark.review.sealed_rows import VOTES, given_votes, outcome_title
 from gatemark.review.unblind import CastVote, OpenVote, ballots_digest, gold_records, unblind
@@ -125,10 +125,8 @@ def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
         _require_given_votes(workspace, plan.name)
         standings = reviews_of(workspace).standings(plan.name)
         if not plan.peeking and request.early is None:
-            short = sum(
-                not pair.is_gold and pair.vote_count < plan.votes_per_pair for pair in standings
-            )
-            if not is_complete(standings, plan.votes_per_pair):
+            short = missing_counts(standings, plan.votes_per_pair)["short"]
+            if short:
                 raise RefusedError(
                     f"review {plan.name} still needs votes on {short} pairs",
                     ("vote on them, or close it anyway with --early REASON",),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +34,7 @@ from gatemark.ledger.event_kinds import (
 )
 from gatemark.ledger.signing.outside_key import outside_key
 from gatemark.lifecycle.assets import version_ref
-from gatemark.lifecycle.model.nouns import Actor, parse_version_ref
+from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.review.cast_rows import CHAINED, GivenRow, given_payload
 from gatemark.review.items import (
     Answers,
@@ -53,6 +52,7 @@ from gatemark.review.plan import (
     ReviewPlan,
     StoredReview,
     manifest_digest,
+    require_named,
 )
 from gatemark.review.queue import PairProgress, next_number, next_to_arbitrate
 from gatemark.review.sealed_key import (
@@ -66,7 +66,7 @@ from gatemark.review.sealed_key import (
     seal_key,
     token,
 )
-from gatemark.review.stores.reviews import Show
+from gatemark.review.sealed_rows import ShowRow
 from gatemark.review.unblind import CastVote, check_answer, undecided
 from gatemark.workspace import Workspace
 
@@ -109,21 +109,6 @@ def _names(answer: object, arms: Sequence[str]) -> bool:
     text = str(answer).casefold()
     everyday = {"candidate", "baseline"}
     return any(len(arm) >= 4 and arm not in everyday and arm.casefold() in text for arm in arms)
-
-
-__all__ = [
-    "Answered",
-    "CreateReview",
-    "ReviewCreated",
-    "ReviewPlan",
-    "SavedVote",
-    "ShownPair",
-    "VoteRequest",
-    "cast_vote",
-    "create_review",
-    "next_pair",
-    "shown_pair",
-]
 
 
 class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,8 +227,10 @@ def create_review(
         **msgspec.to_builtins(created),
         "plan": msgspec.to_builtins(plan),
         CHAINED: True,
+        "note": request.note,
     }
-    draft = _event(workspace, REVIEW_CREATED, plan.name, {**payload, "note": request.note}, at=now)
+    subject = subject_of_review(plan.name)
+    draft = EventDraft(REVIEW_CREATED, now, workspace.actor, subject, payload)
     reviews_of(workspace).create(
         stored, documents, lambda connection: tell_ledger(workspace, connection, draft)
     )
@@ -253,12 +240,12 @@ def create_review(
 def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | None:
     """Return the reviewer's current pair, or the next one; None at the end."""
     stored = open_review(workspace, name)
-    _require_reviewer(workspace, stored, reviewer)
+    _require_reviewer(workspace, stored.plan, reviewer)
     plan, key = stored.plan, review_key(workspace, stored)
     erased = erased_pairs(workspace, name)
 
     def pick(
-        standings: list[PairProgress], votes: list[CastVote], seen: list[Show]
+        standings: list[PairProgress], votes: list[CastVote], seen: list[ShowRow]
     ) -> tuple[int, str] | None:
         before = {*erased, *(show.number for show in seen)}
         if reviewer == plan.arbiter:
@@ -277,7 +264,7 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
 def shown_pair(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> ShownPair:
     """Return a pair that the reviewer has seen before."""
     stored = open_review(workspace, name)
-    _require_reviewer(workspace, stored, reviewer)
+    _require_reviewer(workspace, stored.plan, reviewer)
     return _shown(workspace, stored, _find_show(workspace, name, reviewer, shown_token))
 
 
@@ -285,7 +272,7 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     """Store a vote, a changed vote or a skip; only for pairs that were shown."""
     name, reason = request.review, request.reason
     stored = open_review(workspace, name)
-    _require_reviewer(workspace, stored, request.reviewer)
+    _require_reviewer(workspace, stored.plan, request.reviewer)
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
     show = _find_show(workspace, name, request.reviewer, request.token)
@@ -295,8 +282,8 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     now = workspace.clock()
 
     def tell(connection: sa.Connection, row: GivenRow) -> None:
-        draft = _event(workspace, VOTE_CAST, name, given_payload(name, row), at=now)
-        draft = msgspec.structs.replace(draft, actor=request.reviewer)
+        payload, subject = given_payload(name, row), subject_of_review(name)
+        draft = EventDraft(VOTE_CAST, now, request.reviewer, subject, payload)
         tell_ledger(workspace, connection, draft)
 
     version = reviews_of(workspace).vote(
@@ -348,12 +335,6 @@ def lookers(workspace: Workspace, name: str) -> frozenset[str]:
     return frozenset(event.actor for event, _ in looks)
 
 
-def _event(
-    workspace: Workspace, kind: str, name: str, payload: Mapping[str, object], *, at: datetime
-) -> EventDraft:
-    return EventDraft(kind, at, workspace.actor, subject_of_review(name), payload)
-
-
 def _arms(
     workspace: Workspace, request: CreateReview, choices: ReadingChoices
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
@@ -388,26 +369,21 @@ def _with_assets(
     return msgspec.structs.replace(request.plan, assets=assets) if assets else request.plan
 
 
-def _require_reviewer(workspace: Workspace, stored: StoredReview, reviewer: str) -> None:
-    try:
-        msgspec.convert(reviewer, Actor)
-    except msgspec.ValidationError as error:
-        raise InvalidValueError(f"reviewer {reviewer!r}: {error}") from error
-    plan = stored.plan
-    if plan.reviewers and reviewer not in {*plan.reviewers, plan.arbiter}:
-        raise NotAllowedError(f"{reviewer} is not a reviewer of {plan.name}")
+def _require_reviewer(workspace: Workspace, plan: ReviewPlan, reviewer: str) -> None:
+    named = {*plan.reviewers, plan.arbiter} if plan.reviewers else ()
+    require_named(reviewer, plan.name, named)
     if plan.peeking and reviewer in lookers(workspace, plan.name):
         raise NotAllowedError(f"{reviewer} has seen numbers of {plan.name} and is no longer blind")
 
 
-def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> Show:
+def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> ShowRow:
     for show in reviews_of(workspace).shows(name, reviewer):
         if secrets.compare_digest(show.token.encode(), shown_token.encode()):
             return show
     raise UnknownNameError(f"{reviewer} has not seen pair {shown_token!r} of {name}")
 
 
-def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
+def _shown(workspace: Workspace, stored: StoredReview, show: ShowRow) -> ShownPair:
     erased = erased_pairs(workspace, stored.plan.name)
     pair = reviews_of(workspace).pair(stored.plan.name, show.number, erased)
     first, second = pair.answers

@@ -20,9 +20,10 @@ from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices
 from gatemark.review.create import lookers
 from gatemark.review.open_stores import erased_pairs
-from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
+from gatemark.review.plan import ReviewPair, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
 from gatemark.statistics.bradley_terry import rank_sides
+from gatemark.statistics.homogeneity import homogeneity
 from gatemark.statistics.preference import Choice, majority
 from gatemark.workspace import Workspace
 
@@ -153,12 +154,10 @@ def agreement(opened: OpenedReview) -> tuple[Measurement, ...]:
     """Return alpha over all reviewers, and kappa and others if exactly two voted."""
     rows, pairs = shared_ratings(opened.counted, opened.stored.plan.arbiter)
     found: list[Measurement] = []
-    if rows and "krippendorff" in measures():
-        measure = measures().get("krippendorff")
-        found.extend(measure.finish(measure.step(measure.zero(), rows)))
-    if pairs and "agreement" in measures():
-        measure = measures().get("agreement")
-        found.extend(measure.finish(measure.step(measure.zero(), pairs)))
+    for name, ratings in (("krippendorff", rows), ("agreement", pairs)):
+        if ratings and name in measures():
+            measure = measures().get(name)
+            found.extend(measure.finish(measure.step(measure.zero(), ratings)))
     return tuple(found)
 
 
@@ -241,11 +240,6 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
             is_alike=None,
             reason=reason,
         )
-    # Needs numpy, which other views of a review do not need.
-    import numpy as np  # noqa: PLC0415
-
-    from gatemark.statistics.homogeneity import homogeneity  # noqa: PLC0415
-
     found = homogeneity(counts, np.random.default_rng(SEED))
     is_alike = found.p_value >= SPREAD_ALPHA
     word = (
@@ -263,14 +257,6 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
         is_alike=is_alike,
         reason=f"{len(enough)} reviewers {word} (p {found.p_value:.4g} against {SPREAD_ALPHA:g})",
     )
-
-
-def ranking(opened: OpenedReview) -> dict[str, Any]:
-    """Return all arms by strength."""
-    # Needs numpy, which reviews of two arms do not need.
-    from gatemark.review.findings import rank_arms  # noqa: PLC0415
-
-    return rank_arms(opened.stored.plan, opened.counted, seed=SEED)
 
 
 def caveats(
@@ -311,8 +297,9 @@ def caveats(
     return tuple(found)
 
 
-def rank_arms(plan: ReviewPlan, votes: Sequence[OpenVote], *, seed: int) -> dict[str, Any]:
+def ranking(opened: OpenedReview) -> dict[str, Any]:
     """Return all arms by strength; each pair counts once, by majority."""
+    plan, votes = opened.stored.plan, opened.counted
     places = {arm: at for at, arm in enumerate(plan.arms)}
     items = {item: at for at, item in enumerate(sorted({vote.pair.item for vote in votes}))}
     by_pair: dict[int, list[OpenVote]] = {}
@@ -326,5 +313,5 @@ def rank_arms(plan: ReviewPlan, votes: Sequence[OpenVote], *, seed: int) -> dict
         share = {"candidate": 1.0, "tie": 0.5, "baseline": 0.0}[choice]
         wins[items[pair.item], left, right] += share
         wins[items[pair.item], right, left] += 1 - share
-    ranking: dict[str, Any] = msgspec.to_builtins(rank_sides(plan.arms, wins, seed=seed))
-    return ranking
+    ranked: dict[str, Any] = msgspec.to_builtins(rank_sides(plan.arms, wins, seed=SEED))
+    return ranked

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import Event
 from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
-from gatemark.review.cast_rows import GivenRow, differences, given_label, items_digest
+from gatemark.review.cast_rows import GivenRow, differences, items_digest
 from gatemark.review.sealed_rows import document_digest, misplaced_erasures
+
+MARK_SCHEMA: Final = "gatemark.label-mark/1"
 
 
 class ItemRow(NamedTuple):
@@ -43,7 +45,7 @@ class AcceptanceRow(NamedTuple):
 
 
 class MarkRow(NamedTuple):
-    """One stored version of a reviewer's label; the fields are its columns."""
+    """One stored version of a label; the fields are its columns, and what its event digests."""
 
     number: int
     reviewer: str
@@ -54,7 +56,9 @@ class MarkRow(NamedTuple):
 
     def given(self, label_set: str) -> GivenRow:
         """Return the label as its event names it."""
-        return given_label(label_set=label_set, **self._asdict())
+        said: dict[str, object] = {"schema": MARK_SCHEMA, "labels": label_set, **self._asdict()}
+        said["item"] = said.pop("number")
+        return GivenRow(self.reviewer, self.number, self.version, digest(said))
 
 
 class LabelRows(NamedTuple):

@@ -14,7 +14,7 @@ from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor
-from gatemark.review.plan import MAX_PAIR_BYTES, ReviewName
+from gatemark.review.plan import ReviewName, shown_document
 
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\u0000-\u001f\u007f]+$")]
 LabelField = Literal["label", "target"]
@@ -57,12 +57,7 @@ class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def document(self) -> bytes:
         """Return the stored bytes."""
-        data = msgspec.json.encode(self, order="deterministic")
-        if len(data) > MAX_PAIR_BYTES:
-            raise InvalidValueError(
-                f"item {self.id!r} takes {len(data)} bytes, at most {MAX_PAIR_BYTES} are shown"
-            )
-        return data
+        return shown_document(self.id, self)
 
 
 class LabelMark(msgspec.Struct, frozen=True):

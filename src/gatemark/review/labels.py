@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -12,7 +13,6 @@ from gatemark.core.errors import (
     BadInputError,
     IntegrityError,
     InvalidValueError,
-    NotAllowedError,
     RefusedError,
     UnknownNameError,
     UsageError,
@@ -25,7 +25,6 @@ from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
 from gatemark.ledger.port import GONE, Erasure
 from gatemark.lifecycle.decisions.decision import require_role
-from gatemark.lifecycle.model.nouns import Actor
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.cast_rows import (
     GivenRow,
@@ -51,22 +50,8 @@ from gatemark.review.labelling import (
     settle,
 )
 from gatemark.review.open_stores import erased_items, label_sets_of, refuse_erased
+from gatemark.review.plan import require_named
 from gatemark.workspace import Workspace
-
-__all__ = [
-    "AcceptLabels",
-    "Accepted",
-    "GiveLabel",
-    "LabelItem",
-    "LabelPlan",
-    "LabelStatus",
-    "accept_labels",
-    "accepted_rows",
-    "create_labels",
-    "give_label",
-    "label_status",
-    "next_sample",
-]
 
 
 class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +133,7 @@ def create_labels(
 def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | None:
     """Return the next sample of a reviewer, without the labels of others."""
     plan = label_sets_of(workspace).get(name)
-    _require_reviewer(plan, reviewer)
+    require_named(reviewer, plan.name, plan.reviewers)
     erased = erased_items(workspace, name)
     numbers = [one for one in label_sets_of(workspace).ids(name).values() if one not in erased]
     number = next_item(
@@ -160,7 +145,7 @@ def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | N
 def give_label(workspace: Workspace, request: GiveLabel) -> int:
     """Store a label, or a changed one; return its version."""
     plan = label_sets_of(workspace).get(request.labels)
-    _require_reviewer(plan, request.reviewer)
+    require_named(request.reviewer, plan.name, plan.reviewers)
     if request.label not in plan.labels:
         raise UsageError(
             f"{request.label!r} is not a label of {plan.name}; expected one of "
@@ -191,16 +176,13 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
     accepted = label_sets_of(workspace).accepted(name)
     proposals = _proposals(plan, ids, marks, {})
     erased = erased_items(workspace, name)
-    reviewers: dict[str, int] = {}
-    for mark in marks:
-        reviewers[mark.reviewer] = reviewers.get(mark.reviewer, 0) + 1
     return LabelStatus(
         labels=name,
         items=len(ids),
         marks=len(marks),
         agreed=sum(proposal.label is not None for proposal in proposals.values()),
         accepted=len(accepted),
-        reviewers=dict(sorted(reviewers.items())),
+        reviewers=dict(sorted(Counter(mark.reviewer for mark in marks).items())),
         agreement=_agreement(marks),
         open={
             item: GONE if number in erased else proposals[number].reason or "waits for a pack_owner"
@@ -361,12 +343,3 @@ def _number(workspace: Workspace, name: str, item: str) -> int:
     if item not in ids:
         raise UnknownNameError(f"{name} lacks item {item!r}")
     return ids[item]
-
-
-def _require_reviewer(plan: LabelPlan, reviewer: str) -> None:
-    try:
-        msgspec.convert(reviewer, Actor)
-    except msgspec.ValidationError as error:
-        raise InvalidValueError(f"reviewer {reviewer!r}: {error}") from error
-    if plan.reviewers and reviewer not in plan.reviewers:
-        raise NotAllowedError(f"{reviewer} is not a reviewer of {plan.name}")

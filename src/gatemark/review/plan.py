@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypedDict
 
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from gatemark.core.canonical import digest, original_fields
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import InvalidValueError, NotAllowedError
 from gatemark.core.result import AssetRef
 from gatemark.core.stored import convert_stored, read_stored
 from gatemark.core.text import MAX_REASON
@@ -115,12 +115,27 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def document(self) -> bytes:
         """Return the bytes that are stored and digested."""
-        data = msgspec.json.encode(self, order="deterministic")
-        if len(data) > MAX_PAIR_BYTES:
-            raise InvalidValueError(
-                f"item {self.item!r} takes {len(data)} bytes, at most {MAX_PAIR_BYTES} are shown"
-            )
-        return data
+        return shown_document(self.item, self)
+
+
+def shown_document(item: str, content: msgspec.Struct) -> bytes:
+    """Return the stored bytes of what reviewers are shown of an item; refuse too much."""
+    data = msgspec.json.encode(content, order="deterministic")
+    if len(data) > MAX_PAIR_BYTES:
+        raise InvalidValueError(
+            f"item {item!r} takes {len(data)} bytes, at most {MAX_PAIR_BYTES} are shown"
+        )
+    return data
+
+
+def require_named(reviewer: str, review: str, named: Collection[str | None]) -> None:
+    """Refuse a reviewer whom a plan does not name; without names, everybody may answer."""
+    try:
+        msgspec.convert(reviewer, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"reviewer {reviewer!r}: {error}") from error
+    if named and reviewer not in named:
+        raise NotAllowedError(f"{reviewer} is not a reviewer of {review}")
 
 
 class ReviewClosing(msgspec.Struct, frozen=True):

@@ -25,11 +25,12 @@ from gatemark.ledger.stored_rows import (
     plain_json,
     stored_bytes,
 )
-from gatemark.review.cast_rows import CHAINED, GivenRow, differences, given_vote
+from gatemark.review.cast_rows import CHAINED, GivenRow, differences
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
 from gatemark.review.sealed_key import Sealed, commitment, places, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
 
+VOTE_SCHEMA: Final = "gatemark.review-vote/1"
 VOTES: Final = "votes.jsonl"
 """The evidence file of a sealed outcome."""
 TITLE: Final = "review "
@@ -73,7 +74,7 @@ class ShowRow(NamedTuple):
 
 
 class VoteRow(NamedTuple):
-    """One stored version of a vote; the fields are its columns."""
+    """One stored version of a vote; the fields are its columns, and what its event digests."""
 
     reviewer: str
     ordinal: int
@@ -84,7 +85,8 @@ class VoteRow(NamedTuple):
 
     def given(self, review: str, number: int) -> GivenRow:
         """Return the vote as its event names it; ``number`` is the pair's number."""
-        return given_vote(review=review, number=number, **self._asdict())
+        said = {"schema": VOTE_SCHEMA, "review": review, "pair": number, **self._asdict()}
+        return GivenRow(self.reviewer, self.ordinal, self.version, digest(said))
 
 
 class ClosingRow(NamedTuple):

@@ -17,7 +17,7 @@ GOLD_VOTES_MIN: Final = 3
 """Minimum number of votes on gold pairs before a reviewer can be excluded."""
 
 
-_BALLOT: Final = ("number", "reviewer", "ordinal", "version", "answered", "reason")
+BALLOT: Final = ("number", "reviewer", "ordinal", "version", "answered", "reason")
 """The fields of a vote that the digest of ballots covers, in this order."""
 
 
@@ -127,7 +127,7 @@ def ballots_digest(votes: Sequence[CastVote]) -> str:
     """Return the digest of the votes as they were cast, still blind."""
     ordered = sorted(votes, key=lambda vote: (vote.number, vote.reviewer))
     # A fixed list of fields, so that a new field does not change the digest.
-    cast = [{name: getattr(vote, name) for name in _BALLOT} for vote in ordered]
+    cast = [{name: getattr(vote, name) for name in BALLOT} for vote in ordered]
     return digest_bytes(msgspec.json.encode(cast))
 
 

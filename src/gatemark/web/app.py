@@ -33,7 +33,6 @@ from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
 from gatemark.web.pages import (
     accounts,
-    approvals,
     assets,
     attributions,
     auth,
@@ -43,7 +42,6 @@ from gatemark.web.pages import (
     results,
     reviews,
     runs,
-    schedules,
 )
 from gatemark.web.problems import ProblemResponse, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
@@ -61,7 +59,7 @@ NOT_OURS: Final = {
 }
 """Problem details for errors that the framework raises."""
 PAGES: Final = (
-    *(auth, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
+    *(auth, oidc, assets, results, ledger, runs, accounts),
     *(reviews, labels, attributions),
 )
 INTERFACES: Final = (

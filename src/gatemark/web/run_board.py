@@ -106,18 +106,15 @@ class RunBoard:
 
     def path_of(self, pack: str) -> str:
         """Return the path of a pack."""
-        return str(self._path(pack))
-
-    def _path(self, pack: str) -> Path:
         if pack not in self.packs():
             raise UnknownNameError(f"there is no pack {pack!r}")
-        return next(folder / pack for folder in self._folders if (folder / pack).is_file())
+        return str(next(folder / pack for folder in self._folders if (folder / pack).is_file()))
 
     def start(
         self, workspace: Workspace, identity: Identity, pack: str, limit: int | None = None
     ) -> PageRun:
         """Run a pack; for evaluators, authors and pack owners."""
-        self._path(pack)
+        self.path_of(pack)
         self._require(identity)
         now = workspace.clock()
         run = PageRun(
@@ -148,7 +145,7 @@ class RunBoard:
         run = self.get(workspace, identity_of_run)
         if run.state != "interrupted":
             raise ConflictError(f"run {run.id} is {run.state}, not interrupted")
-        self._path(run.pack)
+        self.path_of(run.pack)
         page_runs_of(workspace).change(run.id, "queued", workspace.clock())
         self._submit(run, resume=True)
         return self.get(workspace, run.id)
@@ -202,7 +199,7 @@ class RunBoard:
             choices = RunChoices(resume=resume, limit=run.limit)
             result = run_pack(
                 workspace,
-                str(self._path(run.pack)),
+                self.path_of(run.pack),
                 choices,
                 on_progress=told.progress,
                 on_notice=lambda text: told.add("notice", {"text": text}),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
+from gatemark.accounts.provider import is_loopback
 from gatemark.core.errors import UsageError
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
@@ -67,16 +68,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         public = urlsplit(self.public_url).hostname if self.public_url else None
         names = {self.host.lower(), *(LOCAL_NAMES if is_loopback(self.host) else ())}
         return frozenset(names | ({public} if public else set()))
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_settings(settings: ServerSettings) -> None:

@@ -8,18 +8,17 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 
 from gatemark.accounts.journey import (
     FailedSignIns,
     Identity,
-    Scope,
     books_mark,
     by_session,
     by_token,
     look_now,
 )
-from gatemark.accounts.nouns import form_mark, same_hash
+from gatemark.accounts.nouns import Scope, form_mark, same_hash
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import NotAllowedError
 from gatemark.ledger.event_kinds import Channel
@@ -60,6 +59,19 @@ class Site:
     def workspace(self) -> Workspace:
         """The workspace of this thread."""
         return self.workspaces.mine
+
+    def set_secret(
+        self, response: Response, name: str, secret: str, *, max_age: int | None = None
+    ) -> None:
+        """Set a cookie that no script can read; of other sites, only links send it."""
+        response.set_cookie(
+            name,
+            secret,
+            max_age=max_age,
+            secure=self.settings.is_https,
+            httponly=True,
+            samesite="lax",
+        )
 
     def kept(self, what: str, asset: str, make: Callable[[], Made]) -> Made:
         """Return a value about an asset, cached until the asset or the minute changes.

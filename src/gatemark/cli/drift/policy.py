@@ -26,14 +26,11 @@ SEED = 20_260_301
     is_flag=True,
     help="Simulate what the policy does to healthy assets.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Random seed."
-)
+@click.option("--seed", type=click.IntRange(0), default=SEED, help="Random seed.")
 @click.option(
     "--series",
     type=click.IntRange(20, 20_000),
     default=400,
-    show_default=True,
     help="Number of healthy series per watch.",
 )
 @json_option

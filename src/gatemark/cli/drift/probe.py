@@ -91,13 +91,7 @@ def probe_command(
 @click.command("status", cls=StrictCommand)
 @policy_options
 @workspace_options
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=ROWS,
-    show_default=True,
-    help="Maximum number of rows.",
-)
+@click.option("--limit", type=click.IntRange(1), default=ROWS, help="Maximum number of rows.")
 @json_option
 def status_command(workspace: Workspace, policy: DriftPolicy, *, limit: int, json: bool) -> None:
     """Show the level of every watched metric; changes nothing.

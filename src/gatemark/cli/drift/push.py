@@ -16,6 +16,7 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, show
 from gatemark.drift.derive import DEFAULT_WINDOW, Derived, DeriveRequest, derive_points
+from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
 from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
@@ -26,7 +27,6 @@ from gatemark.workspace import Workspace
 @click.option(
     "--duplicate-key-check/--no-duplicate-key-check",
     default=True,
-    show_default=True,
     help="Refuse JSON objects that repeat a key.",
 )
 @now_option
@@ -59,8 +59,7 @@ def push_command(
     choices = ReadingChoices(check_duplicate_keys=duplicate_key_check, max_errors=max_errors)
     with byte_progress("pushing") as progress:
         pushed = push_points(workspace, files, choices, now=moment, on_progress=progress)
-    counts = _counts(pushed.received, pushed.added, pushed.repeated, pushed.corrected)
-    show(pushed, lambda _: counts, json=json)
+    show(pushed, _counts, json=json)
 
 
 @click.command("derive", cls=StrictCommand)
@@ -75,9 +74,7 @@ def push_command(
     help="File of advisory decisions to count. Repeatable.",
 )
 @click.option("--asset", help="Asset that the records are about.")
-@click.option(
-    "--window", default=DEFAULT_WINDOW, show_default=True, help="Length of the windows (1h, 1d)."
-)
+@click.option("--window", default=DEFAULT_WINDOW, help="Length of the windows (1h, 1d).")
 @now_option
 @max_errors_option
 @store_option
@@ -122,13 +119,14 @@ def derive_command(
     show(derived, _derived_lines, json=json)
 
 
-def _counts(received: int, added: int, repeated: int, corrected: int) -> str:
-    return f"{received} points: {added} new, {repeated} known, {corrected} corrections"
+def _counts(pushed: Pushed) -> str:
+    return (
+        f"{pushed.received} points: {pushed.added} new, {pushed.repeated} known, "
+        f"{pushed.corrected} corrections"
+    )
 
 
 def _derived_lines(derived: Derived) -> Iterator[str]:
-    pushed = derived.pushed
-    counts = _counts(pushed.received, pushed.added, pushed.repeated, pushed.corrected)
-    yield f"{counts}; {derived.open_windows} windows are still open"
+    yield f"{_counts(derived.pushed)}; {derived.open_windows} windows are still open"
     if derived.not_served:
         yield f"left out: {derived.not_served} results about versions that were not live then"

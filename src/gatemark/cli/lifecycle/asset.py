@@ -161,11 +161,7 @@ def show_asset(asset: str, environment: str, store: str, json: bool) -> None:
 @click.argument("asset")
 @click.option("--at", type=MOMENT, metavar="MOMENT", help="Time to show (default: now).")
 @click.option(
-    "--limit",
-    type=click.IntRange(1, 100_000),
-    default=50,
-    show_default=True,
-    help="Maximum number of events.",
+    "--limit", type=click.IntRange(1, 100_000), default=50, help="Maximum number of events."
 )
 @store_option
 @output_options(".json", ".html")
@@ -194,7 +190,6 @@ def _history_page(found: History) -> bytes:
     "--reason",
     type=click.Choice(get_args(PauseReason)),
     default="operator",
-    show_default=True,
     help="Reason for the pause.",
 )
 @environment_option
@@ -208,14 +203,8 @@ def pause(acting: Acting, *, version: str, reason: PauseReason, environment: str
     """
     ref = parse_version_ref(version)
     workspace = acting.workspace()
-    command = PauseVersion(
-        actor=workspace.actor,
-        asset=ref.asset,
-        version=ref.version,
-        environment=environment,
-        reason=reason,
-        note=acting.note,
-    )
+    about = acting.about(workspace, ref, environment)
+    command = PauseVersion(reason=reason, **about)
     acting.show(act(workspace, command), unchanged=f"{ref} is already paused")
 
 
@@ -232,13 +221,7 @@ def resume(acting: Acting, *, version: str, environment: str) -> None:
     """
     ref = parse_version_ref(version)
     workspace = acting.workspace()
-    command = ResumeVersion(
-        actor=workspace.actor,
-        asset=ref.asset,
-        version=ref.version,
-        environment=environment,
-        note=acting.note,
-    )
+    command = ResumeVersion(**acting.about(workspace, ref, environment))
     acting.show(act(workspace, command), unchanged=f"{ref} is not paused")
 
 
@@ -249,7 +232,6 @@ def resume(acting: Acting, *, version: str, environment: str) -> None:
     "--hours",
     type=click.FloatRange(0, 24 * 366, min_open=True),
     default=72,
-    show_default=True,
     help="Duration in hours.",
 )
 @environment_option
@@ -269,15 +251,8 @@ def waive(
     ref = parse_version_ref(version)
     workspace = acting.workspace()
     expires_at = workspace.clock() + timedelta(hours=hours)
-    command = Waive(
-        actor=workspace.actor,
-        asset=ref.asset,
-        version=ref.version,
-        environment=environment,
-        gate=gate,
-        expires_at=expires_at,
-        note=acting.note,
-    )
+    about = acting.about(workspace, ref, environment)
+    command = Waive(gate=gate, expires_at=expires_at, **about)
     acting.show(act(workspace, command), unchanged="it is already waived")
 
 

@@ -21,9 +21,7 @@ from gatemark.lifecycle.routing import route
 from gatemark.workspace import Workspace
 
 stop_option = click.option(
-    "--stop",
-    is_flag=True,
-    help="Demote even if no version serves afterwards.",
+    "--stop", is_flag=True, help="Demote even if no version serves afterwards."
 )
 STOPPED = "(--stop)"
 """Prefix of the note if the caller accepts that nothing serves afterwards."""
@@ -52,7 +50,6 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
     "--to",
     type=click.Choice(["shadow", "demoted"]),
     default="demoted",
-    show_default=True,
     help="Stage to go to. Shadow keeps it measured at the sample rate; demoted needs a fresh "
     "full-pack result to return.",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 import msgspec
@@ -15,7 +15,7 @@ from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.journey import CommandResult, act, preview
-from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.views.text import document_of, lines_of
 from gatemark.workspace import Workspace
 
@@ -34,10 +34,30 @@ class Caller(msgspec.Struct, frozen=True):
         return acting_workspace(self.store, self.actor, must_exist=must_exist)
 
 
+class AboutVersion(TypedDict):
+    """The fields that every command about one version has."""
+
+    actor: str
+    asset: str
+    version: str
+    environment: str
+    note: str
+
+
 class Acting(Caller, frozen=True, kw_only=True):
     """A caller whose action the ledger records, with a note."""
 
     note: str
+
+    def about(self, workspace: Workspace, ref: VersionRef, environment: str) -> AboutVersion:
+        """Return who does something about which version, where and why."""
+        return {
+            "actor": workspace.actor,
+            "asset": ref.asset,
+            "version": ref.version,
+            "environment": environment,
+            "note": self.note,
+        }
 
     def show(self, *several: CommandResult, unchanged: str) -> None:
         """Print what was recorded, or that nothing changed."""
@@ -65,20 +85,23 @@ class Acting(Caller, frozen=True, kw_only=True):
         return False
 
 
+note_option = click.option(
+    "--note",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="Reason, recorded in the ledger.",
+)
 caller_options = OptionGroup(Caller, actor=actor_option, store=store_option, json=json_option)
 acting_options = OptionGroup(
     Acting,
     actor=actor_option,
-    note=click.option("--note", default="", metavar="TEXT", help="Reason, recorded in the ledger."),
+    note=note_option,
     store=store_option,
     json=json_option,
 )
 environment_option = click.option(
-    "--environment",
-    metavar="NAME",
-    default=PRODUCTION,
-    show_default=True,
-    help="Name of the environment.",
+    "--environment", metavar="NAME", default=PRODUCTION, help="Name of the environment."
 )
 expect_option = click.option(
     "--expect",

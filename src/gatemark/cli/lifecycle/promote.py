@@ -71,15 +71,11 @@ def promote_command(
         raise UsageError("--break-glass needs --to enabled")
     workspace = acting.workspace()
     command = Promote(
-        actor=workspace.actor,
-        asset=ref.asset,
-        version=ref.version,
         to=_stage(to),
-        environment=environment,
         result_ids=result_ids(workspace, cite),
         incident=break_glass,
         expected_revision=expect,
-        note=acting.note,
+        **acting.about(workspace, ref, environment),
     )
     unchanged = f"{ref} already exists"
     if acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run):
@@ -94,7 +90,6 @@ def promote_command(
     "--decision",
     type=click.Choice(get_args(Decision)),
     default="approve",
-    show_default=True,
     help="Decision to record.",
 )
 @click.option("--review-glass", is_flag=True, help="Confirm a break-glass promotion.")
@@ -130,26 +125,16 @@ def approve_command(
         raise UsageError("give either --to STAGE or --review-glass")
     workspace = acting.workspace()
     command: Approve | ReviewGlass
+    about = acting.about(workspace, ref, environment)
     if to is None:
-        command = ReviewGlass(
-            actor=workspace.actor,
-            asset=ref.asset,
-            version=ref.version,
-            environment=environment,
-            expected_revision=expect,
-            note=acting.note,
-        )
+        command = ReviewGlass(expected_revision=expect, **about)
     else:
         command = Approve(
-            actor=workspace.actor,
-            asset=ref.asset,
-            version=ref.version,
             stage=_stage(to),
             decision=decision,
-            environment=environment,
             result_ids=result_ids(workspace, cite),
             expected_revision=expect,
-            note=acting.note,
+            **about,
         )
     unchanged = f"{ref} was already reviewed"
     acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run)

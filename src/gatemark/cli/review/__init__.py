@@ -44,14 +44,12 @@ plan_options = OptionGroup(
         "--gold-min-rate",
         type=click.FloatRange(0, 1),
         default=0.7,
-        show_default=True,
         help="Minimum share of gold pairs that a reviewer must get right to be counted.",
     ),
     votes_per_pair=click.option(
         "--votes-per-pair",
         type=click.IntRange(1, 100),
         default=1,
-        show_default=True,
         help="Number of people who judge each pair.",
     ),
     reviewers=click.option(
@@ -61,16 +59,10 @@ plan_options = OptionGroup(
         help="Person who may vote (default: everybody). Repeatable.",
     ),
     arbiter=click.option(
-        "--arbiter",
-        metavar="NAME",
-        help="Person who votes only where the others have no majority.",
+        "--arbiter", metavar="NAME", help="Person who votes only where the others have no majority."
     ),
     alpha=click.option(
-        "--alpha",
-        type=ALPHA,
-        default=0.05,
-        show_default=True,
-        help="Significance level of each one-sided claim.",
+        "--alpha", type=ALPHA, default=0.05, help="Significance level of each one-sided claim."
     ),
     peeking=click.option(
         "--peeking",
@@ -81,14 +73,12 @@ plan_options = OptionGroup(
         "--min-decisive",
         type=click.IntRange(1),
         default=20,
-        show_default=True,
         help="Minimum number of votes that prefer one side.",
     ),
     coverage_min=click.option(
         "--coverage-min",
         type=click.FloatRange(0, 1),
         default=1.0,
-        show_default=True,
         help="Minimum share of items with votes.",
     ),
     trim=click.option(
@@ -98,7 +88,6 @@ plan_options = OptionGroup(
         "--question",
         metavar="TEXT",
         default="Which answer is better?",
-        show_default=True,
         help="Question to ask reviewers.",
     ),
 )
@@ -133,7 +122,6 @@ def review_command() -> None:
     "--on-unpaired",
     type=click.Choice(["error", "exclude"]),
     default="error",
-    show_default=True,
     help="Whether to refuse items that an arm lacks, or to exclude them; they count as missing.",
 )
 @acting_options

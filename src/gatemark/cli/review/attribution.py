@@ -17,7 +17,7 @@ from gatemark.attribution.review import (
     sealed_attribution,
 )
 from gatemark.attribution.views import html, text
-from gatemark.cli.lifecycle.options import acting_workspace
+from gatemark.cli.lifecycle.options import acting_workspace, note_option
 from gatemark.cli.options import StrictCommand, actor_option, store_option
 from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
@@ -29,7 +29,7 @@ KIND: Final = click.Choice(list(JUDGES))
 @click.argument("attribution")
 @click.option("--accept", multiple=True, type=KIND, help="Proposal to accept. Repeatable.")
 @click.option("--reject", multiple=True, type=KIND, help="Proposal to reject. Repeatable.")
-@click.option("--note", default="", metavar="TEXT", help="Reason, recorded in the ledger.")
+@note_option
 @click.option(
     "--dataset", metavar="FILE", help="Data set (.jsonl) to add the accepted golden item to."
 )

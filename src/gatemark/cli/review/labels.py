@@ -52,7 +52,6 @@ def labels() -> None:
     "--field",
     type=click.Choice(["label", "target"]),
     default="label",
-    show_default=True,
     help="Field of the accepted label: label for rows that calibrate a judge, target for a "
     "golden set.",
 )
@@ -60,7 +59,6 @@ def labels() -> None:
     "--labels-per-item",
     type=click.IntRange(1, 100),
     default=1,
-    show_default=True,
     help="Number of people who label each sample.",
 )
 @click.option(

@@ -54,7 +54,9 @@ def next_command(caller: Caller, *, name: str) -> None:
 @click.argument("name")
 @click.argument("answer", required=False, type=click.Choice(list(WORDS)))
 @click.option("--token", metavar="TOKEN", help="Pair seen before (default: the open one).")
-@click.option("--reason", default="", metavar="TEXT", help="Reason; a skip needs one.")
+@click.option(
+    "--reason", default="", show_default=False, metavar="TEXT", help="Reason; a skip needs one."
+)
 @caller_options
 def vote(
     caller: Caller, *, name: str, answer: Answered | None, token: str | None, reason: str

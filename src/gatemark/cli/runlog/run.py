@@ -30,7 +30,9 @@ request_options = OptionGroup(
     variants=click.option(
         "--variant", "variants", multiple=True, help="Variant to run. Repeatable."
     ),
-    case=click.option("--case", default="", help="Text that the name of a case must contain."),
+    case=click.option(
+        "--case", default="", show_default=False, help="Text that the name of a case must contain."
+    ),
     manifest=click.option(
         "--manifest",
         metavar="FILE",

@@ -22,6 +22,8 @@ from gatemark.review.stores.tables import (
     LABEL_ITEMS,
     LABEL_MARKS,
     LABEL_SETS,
+    next_version,
+    rows_of,
 )
 
 
@@ -127,29 +129,18 @@ class SqlLabels:
 
     def stored_rows(self, name: str) -> LabelRows:
         """Return all rows of a label set, not decoded."""
-        items, accepted = LABEL_ITEMS.c, LABEL_ACCEPTANCES.c
+        mine = LABEL_ITEMS.c.label_set == name
         with self._database.reading() as connection:
             plan = connection.execute(
                 sa.select(LABEL_SETS.c.document).where(LABEL_SETS.c.name == name)
             ).scalar()
-            found_items = connection.execute(
-                sa.select(*(items[column] for column in ItemRow._fields))
-                .where(items.label_set == name)
-                .order_by(items.number)
-            ).all()
-            found_accepted = connection.execute(
-                sa.select(*(accepted[column] for column in AcceptanceRow._fields))
-                .where(accepted.label_set == name)
-                .order_by(accepted.number, accepted.version)
-            ).all()
-            found_marks = _mark_rows(connection, name)
-        return LabelRows(
-            name=name,
-            plan=plan,
-            items=[ItemRow(*row) for row in found_items],
-            accepted=[AcceptanceRow(*row) for row in found_accepted],
-            marks=found_marks,
-        )
+            return LabelRows(
+                name=name,
+                plan=plan,
+                items=rows_of(connection, LABEL_ITEMS, ItemRow, mine, "number"),
+                accepted=_acceptance_rows(connection, name),
+                marks=_mark_rows(connection, name),
+            )
 
     def given(self, name: str) -> list[GivenRow]:
         """Return every version of every label, as events name them."""
@@ -158,42 +149,15 @@ class SqlLabels:
 
     def marks(self, name: str) -> list[LabelMark]:
         """Return the newest version of every label."""
-        query = (
-            sa.select(
-                LABEL_MARKS.c.number,
-                LABEL_MARKS.c.reviewer,
-                LABEL_MARKS.c.version,
-                LABEL_MARKS.c.label,
-                LABEL_MARKS.c.note,
-            )
-            .where(LABEL_MARKS.c.label_set == name)
-            .order_by(LABEL_MARKS.c.number, LABEL_MARKS.c.reviewer, LABEL_MARKS.c.version)
-        )
         with self._database.reading() as connection:
-            found = connection.execute(query).all()
-        newest = {(row.number, row.reviewer): LabelMark(*row) for row in found}
-        return list(newest.values())
+            rows = _mark_rows(connection, name)
+        return list({(row.number, row.reviewer): LabelMark(*row[:5]) for row in rows}.values())
 
     def history(self, name: str, numbers: Sequence[int]) -> list[tuple[LabelMark, datetime]]:
         """Return every version of the labels of some items, oldest first."""
-        columns = LABEL_MARKS.c
-        query = (
-            sa.select(
-                columns.number,
-                columns.reviewer,
-                columns.version,
-                columns.label,
-                columns.note,
-                columns.at,
-            )
-            .where(columns.label_set == name, columns.number.in_(numbers))
-            .order_by(columns.number, columns.reviewer, columns.version)
-        )
         with self._database.reading() as connection, readable_rows("label_marks"):
-            return [
-                (LabelMark(*row[:5]), datetime.fromisoformat(row.at))
-                for row in connection.execute(query)
-            ]
+            rows = _mark_rows(connection, name, LABEL_MARKS.c.number.in_(numbers))
+            return [(LabelMark(*row[:5]), datetime.fromisoformat(row.at)) for row in rows]
 
     def mark(
         self,
@@ -212,15 +176,10 @@ class SqlLabels:
             LABEL_MARKS.c.reviewer == mark.reviewer,
         )
         with self._database.writing() as connection:
-            last = connection.execute(
-                sa.select(LABEL_MARKS.c.version, LABEL_MARKS.c.label, LABEL_MARKS.c.note)
-                .where(here)
-                .order_by(LABEL_MARKS.c.version.desc())
-                .limit(1)
-            ).first()
-            if last is not None and (last.label, last.note) == (mark.label, mark.note):
-                return int(last.version)
-            version = 1 if last is None else int(last.version) + 1
+            said = {"label": mark.label, "note": mark.note}
+            version, is_new = next_version(connection, LABEL_MARKS, here, **said)
+            if not is_new:
+                return version
             row = MarkRow(
                 mark.number, mark.reviewer, version, mark.label, mark.note, at.isoformat()
             )
@@ -259,27 +218,21 @@ class SqlLabels:
             tell(connection)
 
 
-def _mark_rows(connection: sa.Connection, name: str) -> list[MarkRow]:
-    columns = (LABEL_MARKS.c[column] for column in MarkRow._fields)
-    query = sa.select(*columns).where(LABEL_MARKS.c.label_set == name)
-    return [MarkRow(*row) for row in connection.execute(query)]
+def _mark_rows(
+    connection: sa.Connection, name: str, *also: sa.ColumnElement[bool]
+) -> list[MarkRow]:
+    mine = sa.and_(LABEL_MARKS.c.label_set == name, *also)
+    return rows_of(connection, LABEL_MARKS, MarkRow, mine, "number", "reviewer", "version")
+
+
+def _acceptance_rows(connection: sa.Connection, name: str) -> list[AcceptanceRow]:
+    mine = LABEL_ACCEPTANCES.c.label_set == name
+    return rows_of(connection, LABEL_ACCEPTANCES, AcceptanceRow, mine, "number", "version")
 
 
 def _accepted(connection: sa.Connection, name: str) -> dict[int, Acceptance]:
-    table = LABEL_ACCEPTANCES.c
-    query = (
-        sa.select(table.number, table.version, table.label, table.reviewers, table.by, table.at)
-        .where(table.label_set == name)
-        .order_by(table.number, table.version)
-    )
-    return {
-        row.number: Acceptance(
-            number=row.number,
-            version=row.version,
-            label=row.label,
-            reviewers=msgspec.json.decode(row.reviewers, type=tuple[str, ...]),
-            by=row.by,
-            at=row.at,
-        )
-        for row in connection.execute(query)
-    }
+    found = {}
+    for row in _acceptance_rows(connection, name):
+        reviewers = msgspec.json.decode(row.reviewers, type=tuple[str, ...])
+        found[row.number] = Acceptance(**{**row._asdict(), "reviewers": reviewers})
+    return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 import msgspec
 import sqlalchemy as sa
@@ -37,22 +38,20 @@ from gatemark.review.sealed_rows import (
     ShowRow,
     VoteRow,
 )
-from gatemark.review.stores.tables import CLOSINGS, PAIRS, REVIEWS, SHOWS, VOTES
-from gatemark.review.unblind import CastVote
+from gatemark.review.stores.tables import (
+    CLOSINGS,
+    PAIRS,
+    REVIEWS,
+    SHOWS,
+    VOTES,
+    next_version,
+    rows_of,
+)
+from gatemark.review.unblind import BALLOT, CastVote
 
 PAGE: Final = 50
-R = TypeVar("R", ReviewRow, ShowRow, VoteRow, ClosingRow)
 Tell = Callable[[sa.Connection], object]
 """Appends ledger events in the given transaction."""
-
-
-class Show(NamedTuple):
-    """A pair that a reviewer sees as their ``ordinal``-th."""
-
-    reviewer: str
-    ordinal: int
-    number: int
-    token: str
 
 
 class SqlReviews:
@@ -181,10 +180,10 @@ class SqlReviews:
     def stored_rows(self, name: str) -> ReviewRows:
         """Return all rows of a review, not decoded."""
         with self._database.reading() as connection:
-            review = _rows_of(connection, REVIEWS, ReviewRow, REVIEWS.c.name == name)
-            shows = _rows_of(connection, SHOWS, ShowRow, SHOWS.c.review == name)
-            votes = _rows_of(connection, VOTES, VoteRow, VOTES.c.review == name)
-            closing = _rows_of(connection, CLOSINGS, ClosingRow, CLOSINGS.c.review == name)
+            review = rows_of(connection, REVIEWS, ReviewRow, REVIEWS.c.name == name)
+            shows = rows_of(connection, SHOWS, ShowRow, SHOWS.c.review == name)
+            votes = rows_of(connection, VOTES, VoteRow, VOTES.c.review == name)
+            closing = rows_of(connection, CLOSINGS, ClosingRow, CLOSINGS.c.review == name)
         return ReviewRows(
             review=review[0],
             pairs=lambda: self._pair_rows(name),
@@ -217,22 +216,17 @@ class SqlReviews:
         ]
         return Sealed(name, review.plan_digest, manifest_digest(digests))
 
-    def shows(self, name: str, reviewer: str) -> list[Show]:
+    def shows(self, name: str, reviewer: str) -> list[ShowRow]:
         """Return the pairs that a reviewer was shown, in order."""
-        query = (
-            sa.select(SHOWS.c.reviewer, SHOWS.c.ordinal, SHOWS.c.number, SHOWS.c.token)
-            .where(SHOWS.c.review == name, SHOWS.c.reviewer == reviewer)
-            .order_by(SHOWS.c.ordinal)
-        )
         with self._database.reading() as connection:
-            return [Show._make(row) for row in connection.execute(query)]
+            return _shows(connection, name, reviewer)
 
     def votes(self, name: str) -> list[CastVote]:
         """Return the newest version of every vote."""
         with self._database.reading() as connection:
             return _newest(connection, name)
 
-    def last_vote(self, name: str, show: Show) -> tuple[Answered, str] | None:
+    def last_vote(self, name: str, show: ShowRow) -> tuple[Answered, str] | None:
         """Return a reviewer's latest answer on one pair, and the reason."""
         query = (
             sa.select(VOTES.c.answered, VOTES.c.reason)
@@ -257,19 +251,14 @@ class SqlReviews:
         self,
         name: str,
         reviewer: str,
-        pick: Callable[[list[PairProgress], list[CastVote], list[Show]], tuple[int, str] | None],
+        pick: Callable[[list[PairProgress], list[CastVote], list[ShowRow]], tuple[int, str] | None],
         at: datetime,
         erased: Collection[int],
-    ) -> Show | None:
+    ) -> ShowRow | None:
         """Add one more pair to a reviewer's queue; ``pick`` returns its number and token."""
         with self._database.writing() as connection:
             _refuse_closed(connection, name)
-            query = (
-                sa.select(SHOWS.c.reviewer, SHOWS.c.ordinal, SHOWS.c.number, SHOWS.c.token)
-                .where(SHOWS.c.review == name, SHOWS.c.reviewer == reviewer)
-                .order_by(SHOWS.c.ordinal)
-            )
-            seen = [Show._make(row) for row in connection.execute(query)]
+            seen = _shows(connection, name, reviewer)
             votes = _newest(connection, name)
             answered = {vote.ordinal for vote in votes if vote.reviewer == reviewer}
             for known in seen:
@@ -278,7 +267,7 @@ class SqlReviews:
             picked = pick(_standings(connection, name, votes), votes, seen)
             if picked is None:
                 return None
-            shown = Show(reviewer, len(seen) + 1, *picked)
+            shown = ShowRow(reviewer, len(seen) + 1, *picked)
             connection.execute(
                 sa.insert(SHOWS).values(review=name, at=at.isoformat(), **shown._asdict())
             )
@@ -287,7 +276,7 @@ class SqlReviews:
     def vote(
         self,
         name: str,
-        show: Show,
+        show: ShowRow,
         answered: Answered,
         *,
         reason: str,
@@ -305,15 +294,10 @@ class SqlReviews:
         )
         with self._database.writing() as connection:
             _refuse_closed(connection, name)
-            last = connection.execute(
-                sa.select(VOTES.c.version, VOTES.c.answered, VOTES.c.reason)
-                .where(here)
-                .order_by(VOTES.c.version.desc())
-                .limit(1)
-            ).first()
-            if last is not None and (last.answered, last.reason) == (answered, reason):
-                return int(last.version)
-            version = 1 if last is None else int(last.version) + 1
+            said = {"answered": answered, "reason": reason}
+            version, is_new = next_version(connection, VOTES, here, **said)
+            if not is_new:
+                return version
             row = VoteRow(show.reviewer, show.ordinal, version, answered, reason, at.isoformat())
             connection.execute(sa.insert(VOTES).values(review=name, **row._asdict()))
             tell(connection, row.given(name, show.number))
@@ -336,12 +320,9 @@ class SqlReviews:
             tell(connection, _newest(connection, name))
 
 
-def _rows_of(
-    connection: sa.Connection, table: sa.Table, kind: type[R], condition: sa.ColumnElement[bool]
-) -> list[R]:
-    """Return rows of a table as instances of a type."""
-    columns = (table.c[name] for name in kind._fields)
-    return [kind(*row) for row in connection.execute(sa.select(*columns).where(condition))]
+def _shows(connection: sa.Connection, name: str, reviewer: str) -> list[ShowRow]:
+    mine = sa.and_(SHOWS.c.review == name, SHOWS.c.reviewer == reviewer)
+    return rows_of(connection, SHOWS, ShowRow, mine, "ordinal")
 
 
 def _refuse_closed(connection: sa.Connection, name: str) -> None:
@@ -352,14 +333,7 @@ def _refuse_closed(connection: sa.Connection, name: str) -> None:
 
 def _newest(connection: sa.Connection, name: str) -> list[CastVote]:
     query = (
-        sa.select(
-            SHOWS.c.number,
-            VOTES.c.reviewer,
-            VOTES.c.ordinal,
-            VOTES.c.version,
-            VOTES.c.answered,
-            VOTES.c.reason,
-        )
+        sa.select(*((SHOWS if field == "number" else VOTES).c[field] for field in BALLOT))
         .join_from(
             VOTES,
             SHOWS,
@@ -394,11 +368,8 @@ def _standings(
         .where(PAIRS.c.review == name)
         .order_by(PAIRS.c.number)
     )
-    voted: dict[int, int] = {}
-    for vote in votes:
-        if vote.answered != "skip":
-            voted[vote.number] = voted.get(vote.number, 0) + 1
+    voted = Counter(vote.number for vote in votes if vote.answered != "skip")
     return [
-        PairProgress(row[0], bool(row[1]), int(row[2]), voted.get(row[0], 0))
+        PairProgress(row[0], bool(row[1]), int(row[2]), voted[row[0]])
         for row in connection.execute(query)
     ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 METADATA: Final = sa.MetaData()
+R = TypeVar("R", bound=NamedTuple)
 
 
 def _key(name: str) -> sa.Column[int]:
@@ -109,3 +110,29 @@ LABEL_ACCEPTANCES: Final = sa.Table(
     sa.Column("by", sa.Text, nullable=False),
     sa.Column("at", sa.String(40), nullable=False),
 )
+
+
+def rows_of(
+    connection: sa.Connection,
+    table: sa.Table,
+    kind: type[R],
+    condition: sa.ColumnElement[bool],
+    *order: str,
+) -> list[R]:
+    """Return rows of a table as instances of a type whose fields are columns."""
+    columns = (table.c[name] for name in kind._fields)
+    query = sa.select(*columns).where(condition).order_by(*(table.c[name] for name in order))
+    return [kind(*row) for row in connection.execute(query)]
+
+
+def next_version(
+    connection: sa.Connection, table: sa.Table, here: sa.ColumnElement[bool], **said: str
+) -> tuple[int, bool]:
+    """Return the version of what a person says, and whether it differs from what they said last."""
+    columns = (table.c[name] for name in said)
+    query = sa.select(table.c.version, *columns).where(here).order_by(table.c.version.desc())
+    last = connection.execute(query.limit(1)).first()
+    if last is None:
+        return 1, True
+    is_new = tuple(last[1:]) != tuple(said.values())
+    return int(last.version) + is_new, is_new

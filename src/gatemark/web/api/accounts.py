@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from gatemark.accounts.journey import (
     NewToken,
     PersonLine,
-    Scope,
     add_person,
     close_person,
     drop_token,
@@ -21,13 +20,12 @@ from gatemark.accounts.journey import (
     new_link,
     people,
     set_roles,
-    sign_in,
     sign_out,
 )
-from gatemark.accounts.nouns import Token, form_mark
+from gatemark.accounts.nouns import Scope, Token, form_mark
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
-from gatemark.web.areas.sessions import address_of, check_rate, join_address, let_in
+from gatemark.web.areas.sessions import check_rate, join_address, let_in, signed_in
 from gatemark.web.site import caller, check_origin, site_of
 
 router = APIRouter(tags=["accounts"], route_class=KeyedRoute)
@@ -123,17 +121,7 @@ def start(request: Request, body: SignIn) -> Response:
     """Sign in; the response sets the session cookie."""
     site = site_of(request)
     check_origin(request)
-    check_rate(site, request, body.name)
-    before = request.cookies.get(site.cookie)
-    where = address_of(request)
-    secret = sign_in(
-        site.workspace,
-        body.name,
-        body.password,
-        where=where,
-        before=before,
-        failures=site.failures,
-    )
+    secret = signed_in(site, request, body.name, body.password)
     return let_in(site, reply(Acknowledged()), secret)
 
 

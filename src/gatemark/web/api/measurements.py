@@ -128,16 +128,9 @@ def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Respo
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
-    command = ReportService(
-        actor=identity.person,
-        asset=asset,
-        environment=body.environment,
-        start=_moment(body.start),
-        end=_moment(body.end),
-        good=body.good,
-        total=body.total,
-        note=body.note,
-    )
+    span = {"start": _moment(body.start), "end": _moment(body.end)}
+    fields = {**body.model_dump(), **span}
+    command = ReportService(actor=identity.person, asset=asset, **fields)
     return move_done(request, asset, act(workspace, command))
 
 

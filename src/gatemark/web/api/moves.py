@@ -16,8 +16,8 @@ from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
-from gatemark.web.areas.moves import MoveRequest, acted_document, cast_vote, move
-from gatemark.web.areas.overview import ApprovalForm, asset_etag
+from gatemark.web.areas.moves import ApprovalForm, MoveRequest, acted_document, cast_vote, move
+from gatemark.web.areas.overview import asset_etag
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["moves"], route_class=KeyedRoute)
@@ -113,17 +113,7 @@ def post_version(
     """Add a version as a draft."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
-    new = NewVersion(
-        ref=parse_version_ref(f"{asset}@{version}"),
-        kind=body.kind,
-        risk=body.risk,
-        digest=body.digest,
-        result=body.result,
-        parent=body.parent,
-        pins=tuple(body.pins),
-        is_scope_change=body.is_scope_change,
-        note=body.note,
-    )
+    new = NewVersion(ref=parse_version_ref(f"{asset}@{version}"), **_fields(body))
     return move_done(request, asset, add_version(workspace, new, actor=identity.person))
 
 
@@ -132,10 +122,21 @@ def move_done(request: Request, asset: str, acted: CommandResult) -> Response:
     return reply(acted_document(acted), ETag=asset_etag(site_of(request).workspace, asset))
 
 
-def _move(request: Request, verb: str, wish: MoveRequest, tag: str | None) -> Response:
+def _move(
+    request: Request,
+    verb: str,
+    body: Body,
+    tag: str | None,
+    *,
+    asset: str,
+    version: str | None = None,
+) -> Response:
     identity = caller(request, "act", in_person=verb in ("review-glass", "waive"))
-    acted = move(site_of(request).workspace, identity, verb, wish, tag)
-    return move_done(request, wish.asset, acted)
+    fields = {"version": version, **_fields(body)}
+    acted = move(
+        site_of(request).workspace, identity, verb, MoveRequest(asset=asset, **fields), tag
+    )
+    return move_done(request, asset, acted)
 
 
 @router.post("/assets/{asset}/versions/{version}/promotion", responses=answers(MoveDone))
@@ -147,8 +148,7 @@ def post_promotion(
     tag: Tag = None,
 ) -> Response:
     """Promote a version to a stage, citing results."""
-    wish = MoveRequest(asset=asset, version=version, **_fields(body))
-    return _move(request, "promote", wish, tag)
+    return _move(request, "promote", body, tag, asset=asset, version=version)
 
 
 @router.post("/assets/{asset}/versions/{version}/votes", responses=answers(MoveDone))
@@ -167,7 +167,7 @@ def post_pause(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
     """Pause a version; If-Match is optional."""
-    return _move(request, "pause", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
+    return _move(request, "pause", body, tag, asset=asset, version=version)
 
 
 @router.post("/assets/{asset}/versions/{version}/resumption", responses=answers(MoveDone))
@@ -175,7 +175,7 @@ def post_resumption(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
     """Resume a paused version."""
-    return _move(request, "resume", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
+    return _move(request, "resume", body, tag, asset=asset, version=version)
 
 
 @router.post("/assets/{asset}/versions/{version}/glass-review", responses=answers(MoveDone))
@@ -183,9 +183,7 @@ def post_review(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
     """Confirm break-glass access as a second person."""
-    return _move(
-        request, "review-glass", MoveRequest(asset=asset, version=version, **_fields(body)), tag
-    )
+    return _move(request, "review-glass", body, tag, asset=asset, version=version)
 
 
 @router.post("/assets/{asset}/versions/{version}/waiver", responses=answers(MoveDone))
@@ -193,7 +191,7 @@ def post_waiver(
     request: Request, asset: AssetPath, version: VersionPath, body: WaiverBody, tag: Tag = None
 ) -> Response:
     """Waive a gate for a version, if the policy allows it."""
-    return _move(request, "waive", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
+    return _move(request, "waive", body, tag, asset=asset, version=version)
 
 
 @router.post("/assets/{asset}/demotion", responses=answers(MoveDone))
@@ -201,7 +199,7 @@ def post_demotion(
     request: Request, asset: AssetPath, body: DemotionBody, tag: Tag = None
 ) -> Response:
     """Demote a version; If-Match is optional."""
-    return _move(request, "demote", MoveRequest(asset=asset, **_fields(body)), tag)
+    return _move(request, "demote", body, tag, asset=asset)
 
 
 @router.post("/assets/{asset}/rollback", responses=answers(MoveDone))
@@ -209,11 +207,9 @@ def post_rollback(
     request: Request, asset: AssetPath, body: RollbackBody, tag: Tag = None
 ) -> Response:
     """Roll back immediately; If-Match is optional."""
-    return _move(request, "rollback", MoveRequest(asset=asset, **_fields(body)), tag)
+    return _move(request, "rollback", body, tag, asset=asset)
 
 
 def _fields(body: Body) -> dict[str, Any]:
     plain = body.model_dump()
-    if "result_ids" in plain:
-        plain["result_ids"] = tuple(plain["result_ids"])
-    return plain
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in plain.items()}

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 
 from gatemark.review.close import ReviewOutcome, export_votes
 from gatemark.review.create import ReviewCreated, SavedVote, ShownPair
+from gatemark.review.plan import ReviewPlan
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
@@ -45,12 +46,7 @@ PersonName = Annotated[
 Version = Annotated[
     str, StringConstraints(max_length=200, pattern=r"^[^@\x00-\x20]+@[^@\x00-\x20]+$")
 ]
-PLAN: Final = frozenset(
-    {
-        *("name", "candidates", "baseline", "alpha", "peeking", "min_decisive", "coverage_min"),
-        *("votes_per_pair", "reviewers", "arbiter", "gold_min_rate", "trim", "question"),
-    }
-)
+PLAN: Final = frozenset(ReviewPlan.__struct_fields__) - {"assets", "position_scheme"}
 
 
 class ReviewBody(Body):

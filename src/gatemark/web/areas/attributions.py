@@ -15,7 +15,6 @@ from gatemark.attribution.review import (
     ReviewAttribution,
     ReviewedAttribution,
     Verdict,
-    accepted_items,
     review_attribution,
     sealed_attribution,
     verdicts_in,
@@ -23,8 +22,6 @@ from gatemark.attribution.review import (
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.workspace import Workspace
-
-__all__ = ["ReviewedAttribution", "accepted_items", "sealed_attribution"]
 
 
 class AttributionLine(msgspec.Struct, frozen=True, kw_only=True):

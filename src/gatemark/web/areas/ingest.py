@@ -1,4 +1,4 @@
-"""Store measurements from request bodies, with the same checks as the commands."""
+"""Read request bodies as files, and store measurements, with the checks of the commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from gatemark.accounts.journey import Identity
-from gatemark.core.errors import BadInputError, NotAllowedError
+from gatemark.core.errors import BadInputError, NotAllowedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
@@ -23,35 +23,44 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, Role, VersionRef
 from gatemark.lifecycle.shadow import pairs_of, push_pairs
 from gatemark.workspace import Workspace
 
-__all__ = [
-    "Pushed",
-    "hand_in_pairs",
-    "hand_in_points",
-    "hand_in_windows",
-    "run_due_now",
-    "settle_episode",
-]
-
 MEASURING: Final[frozenset[Role]] = frozenset({"evaluator", "operator"})
 SETTLING: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 PLACE: Final = "body"
 
 
 @contextmanager
+def files_of(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield temporary file paths by name; errors mention the name instead of the path."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        paths = {}
+        for number, (name, text) in enumerate(texts.items()):
+            path = Path(folder) / f"{number}.jsonl"
+            path.write_text(text, encoding="utf-8")
+            paths[name] = str(path)
+        try:
+            yield paths
+        except BadInputError as error:
+            problems = tuple(_renamed(problem, paths) for problem in error.problems)
+            raise BadInputError(problems, unlisted_count=error.unlisted_count) from error
+        except UsageError as error:
+            raise type(error)(_renamed(str(error), paths)) from error
+
+
+def _renamed(problem: str, paths: Mapping[str, str]) -> str:
+    for name, path in paths.items():
+        problem = problem.replace(path, name)
+    return problem
+
+
+@contextmanager
 def _file_of(records: Sequence[object]) -> Iterator[str]:
     """Write records to a temporary file, so that errors name the line as for a command."""
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        path = Path(folder) / "records.jsonl"
-        try:
-            text = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
-        except ValueError as error:
-            raise BadInputError(f"{PLACE}: {error}") from error
-        path.write_text(text, encoding="utf-8")
-        try:
-            yield str(path)
-        except BadInputError as error:
-            told = tuple(one.replace(str(path), PLACE) for one in error.problems)
-            raise BadInputError(told, unlisted_count=error.unlisted_count) from error
+    try:
+        text = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
+    except ValueError as error:
+        raise BadInputError(f"{PLACE}: {error}") from error
+    with files_of({PLACE: text}) as paths:
+        yield paths[PLACE]
 
 
 def _require(identity: Identity, allowed: frozenset[Role], what: str) -> None:

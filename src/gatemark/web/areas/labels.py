@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Final
 
@@ -22,6 +23,7 @@ from gatemark.review.labels import (
     next_sample,
 )
 from gatemark.review.open_stores import erased_items, label_sets_of
+from gatemark.web.areas.ingest import files_of
 from gatemark.web.areas.reviews import (
     JUDGES,
     names_after,
@@ -29,7 +31,6 @@ from gatemark.web.areas.reviews import (
     require_judge,
     require_maker,
 )
-from gatemark.web.areas.temp_files import files_of
 from gatemark.workspace import Workspace
 
 OWNER: Final = "pack_owner"
@@ -80,7 +81,7 @@ class LabelDesk(msgspec.Struct, frozen=True, kw_only=True):
     total: int
 
 
-class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
+class MarkLine(msgspec.Struct, frozen=True):
     """One version of a reviewer's label."""
 
     reviewer: str
@@ -283,13 +284,7 @@ def label_rows(
     history: dict[int, list[MarkLine]] = {}
     for mark, at in label_sets_of(workspace).history(name, shown):
         if is_owner or mark.reviewer == identity.person:
-            line = MarkLine(
-                reviewer=mark.reviewer,
-                version=mark.version,
-                label=mark.label,
-                note=mark.note,
-                at=at,
-            )
+            line = MarkLine(mark.reviewer, mark.version, mark.label, mark.note, at)
             history.setdefault(mark.number, []).append(line)
     accepted = label_sets_of(workspace).accepted(name)
     erased = erased_items(workspace, name)
@@ -324,13 +319,9 @@ def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSet
         why_not = "others were named as reviewers"
     elif person not in plan.reviewers and not JUDGES & set(identity.roles):
         why_not = "your role does not allow judging"
-    given: dict[int, int] = {}
-    own = set()
-    for mark in marks:
-        given[mark.number] = given.get(mark.number, 0) + 1
-        if mark.reviewer == person:
-            own.add(mark.number)
-    free = sum(n not in own and given.get(n, 0) < plan.labels_per_item for n in numbers)
+    given = Counter(mark.number for mark in marks)
+    own = {mark.number for mark in marks if mark.reviewer == person}
+    free = sum(n not in own and given[n] < plan.labels_per_item for n in numbers)
     return LabelSetLine(
         labels=name,
         question=plan.question,

@@ -11,11 +11,19 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.accounts.journey import Identity
-from gatemark.core.errors import GatemarkError, RefusedError, UsageError
+from gatemark.core.errors import (
+    ConflictError,
+    GatemarkError,
+    InvalidValueError,
+    RefusedError,
+    UnknownNameError,
+    UsageError,
+)
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import (
+    Approve,
     Command,
     Demote,
     PauseVersion,
@@ -26,8 +34,9 @@ from gatemark.lifecycle.commands import (
     Waive,
 )
 from gatemark.lifecycle.journey import CommandResult, act
-from gatemark.lifecycle.model.nouns import PRODUCTION
-from gatemark.web.areas.overview import ApprovalForm, asset_etag, vote
+from gatemark.lifecycle.model.nouns import PRODUCTION, Stage
+from gatemark.lifecycle.state_cache import read_state
+from gatemark.web.areas.overview import asset_etag
 from gatemark.web.problems import ProblemResponse
 from gatemark.workspace import Workspace
 
@@ -179,11 +188,40 @@ _VERBS: Final[dict[str, Callable[[Workspace, MoveRequest, dict[str, Any]], Comma
 VERBS: Final = tuple(_VERBS)
 
 
+class ApprovalForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A vote with everything that the voter saw; it is bound to that."""
+
+    asset: str
+    version: str
+    environment: str = PRODUCTION
+    stage: Stage
+    decision: str
+    result_ids: tuple[str, ...]
+    candidate_digest: str
+    policy_digest: str
+    note: str
+
+
 def cast_vote(
     workspace: Workspace, identity: Identity, ballot: ApprovalForm, tag: str | None
 ) -> CommandResult:
-    """Vote on a step, bound to what the voter saw."""
-    full = msgspec.structs.replace(ballot, result_ids=result_ids(workspace, ballot.result_ids))
-    return locked(
-        workspace, ballot.asset, tag, lambda expected: vote(workspace, identity, full, expected)
-    )
+    """Vote on a step with a comment, bound to what the voter saw."""
+    fields = msgspec.structs.asdict(ballot)
+    seen = (fields.pop("candidate_digest"), fields.pop("policy_digest"))
+    fields["result_ids"] = result_ids(workspace, ballot.result_ids)
+
+    def do(expected: int) -> CommandResult:
+        if not ballot.note.strip():
+            raise InvalidValueError("a vote needs a comment with its reason")
+        state = read_state(workspace, ballot.asset)
+        known = state.asset.versions.get(ballot.version)
+        if known is None:
+            raise UnknownNameError(f"{ballot.asset} has no version {ballot.version}")
+        if seen != (known.digest, state.governance.policy_digest):
+            raise ConflictError(
+                "the candidate or the release policy changed since you loaded the page"
+            )
+        command = Approve(actor=identity.person, expected_revision=expected, **fields)
+        return act(workspace, command)
+
+    return locked(workspace, ballot.asset, tag, do)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from gatemark.accounts.journey import Identity
-from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
+from gatemark.core.errors import UnknownNameError
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import RESULT_SEALED, RULES_VERSION, ResultSealed
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.citations import summed_up
-from gatemark.lifecycle.commands import Approve
 from gatemark.lifecycle.decisions.approvals import conflict_of_interest
 from gatemark.lifecycle.decisions.citation import full_pack_of
 from gatemark.lifecycle.events.approvals import APPROVING
 from gatemark.lifecycle.events.versions import VersionAdded
-from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.model.stages import LANE, lane_of
 from gatemark.lifecycle.model.state import LifecycleState, Track
@@ -67,27 +63,15 @@ def overview(
 
 
 def _desk(workspace: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
-    reviews = [
-        DeskTask(
-            kind="review",
-            name=line.review,
-            what=line.question,
-            answered=line.mine.answered,
-            total=line.mine.total,
-        )
+    reviews = (
+        DeskTask("review", line.review, line.question, line.mine.answered, line.mine.total)
         for line in waiting_reviews(workspace, identity, DESK)
-    ]
-    labels = [
-        DeskTask(
-            kind="labels",
-            name=line.labels,
-            what=line.question,
-            answered=line.answered,
-            total=line.total,
-        )
+    )
+    labels = (
+        DeskTask("labels", line.labels, line.question, line.answered, line.total)
         for line in waiting_labels(workspace, identity, DESK)
-    ]
-    attributions = [
+    )
+    attributions = (
         DeskTask(
             kind="attribution",
             name=line.attribution,
@@ -96,7 +80,7 @@ def _desk(workspace: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
             total=line.proposed,
         )
         for line in waiting_attributions(workspace, identity, DESK)
-    ]
+    )
     return (*reviews, *labels, *attributions)
 
 
@@ -306,44 +290,3 @@ def offered_results(
                 is_cited=sealed.result_id in cited,
             )
     return tuple(reversed(found.values()))
-
-
-class ApprovalForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A vote with everything that the voter saw; it is bound to that."""
-
-    asset: str
-    version: str
-    environment: str = PRODUCTION
-    stage: Stage
-    decision: str
-    result_ids: tuple[str, ...]
-    candidate_digest: str
-    policy_digest: str
-    note: str
-
-
-def vote(
-    workspace: Workspace, identity: Identity, ballot: ApprovalForm, expected: int
-) -> CommandResult:
-    """Vote with a comment, bound to what the voter saw."""
-    if not ballot.note.strip():
-        raise InvalidValueError("a vote needs a comment with its reason")
-    state = read_state(workspace, ballot.asset)
-    known = state.asset.versions.get(ballot.version)
-    if known is None:
-        raise UnknownNameError(f"{ballot.asset} has no version {ballot.version}")
-    seen = (ballot.candidate_digest, ballot.policy_digest)
-    if seen != (known.digest, state.governance.policy_digest):
-        raise ConflictError("the candidate or the release policy changed since you loaded the page")
-    command = Approve(
-        actor=identity.person,
-        asset=ballot.asset,
-        version=ballot.version,
-        environment=ballot.environment,
-        stage=ballot.stage,
-        decision=ballot.decision,  # type: ignore[arg-type]
-        result_ids=ballot.result_ids,
-        expected_revision=expected,
-        note=ballot.note,
-    )
-    return act(workspace, command)

@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
 from gatemark.core.canonical import DIGEST_PREFIX, same_digest
-from gatemark.core.errors import GatemarkError, IntegrityError, InvalidValueError, UnknownNameError
+from gatemark.core.errors import GatemarkError, IntegrityError, UnknownNameError
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, verify_seal
 from gatemark.ledger.event_kinds import RESULT_SEALED
@@ -38,16 +39,7 @@ def result_page(workspace: Workspace, *, before: int | None, limit: int) -> Resu
     found = workspace.existing_results().lines(limit + 1, before)
     shown = found[:limit]
     return ResultPage(
-        items=tuple(
-            ResultSummary(
-                seq=line.seq,
-                id=line.id,
-                title=line.title,
-                verdict=line.verdict,
-                finished_at=line.finished_at,
-            )
-            for line in shown
-        ),
+        items=tuple(ResultSummary(**msgspec.structs.asdict(line)) for line in shown),
         next=str(shown[-1].seq) if len(found) > limit else None,
     )
 
@@ -86,18 +78,14 @@ def check_result(workspace: Workspace, reference: str) -> ResultCheck:
     except IntegrityError as error:
         line = CheckLine(what="seal", holds=False, detail=str(error))
         return ResultCheck(id=reference, verdict="fail", checked_at=now, lines=(line,))
-    lines = [_checked_seal(result)]
+    verify_seal(result)
+    lines = [CheckLine(what="seal", holds=True, detail="id and stamp match the content")]
     lines.extend(_checked_blob(workspace, blob.name, blob.digest) for blob in result.blobs)
     lines.append(_checked_event(workspace, result))
     holds = all(line.holds for line in lines)
     return ResultCheck(
         id=result.id, verdict="pass" if holds else "fail", checked_at=now, lines=tuple(lines)
     )
-
-
-def _checked_seal(result: Result) -> CheckLine:
-    verify_seal(result)
-    return CheckLine(what="seal", holds=True, detail="id and stamp match the content")
 
 
 def _checked_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
@@ -170,14 +158,13 @@ def _summary(result: Result) -> ResultSummary:
 def _measure_deltas(old: Result, new: Result) -> Iterator[MeasureDelta]:
     before = {one.key: one for one in old.measurements}
     after = {one.key: one for one in new.measurements}
-    for key in [*before, *(key for key in after if key not in before)]:
-        yield _measure_delta(before.get(key), after.get(key))
+    for key, known in (before | after).items():
+        yield _measure_delta(known, before.get(key), after.get(key))
 
 
-def _measure_delta(old: Measurement | None, new: Measurement | None) -> MeasureDelta:
-    known = new or old
-    if known is None:
-        raise InvalidValueError("there are no measures to compare")
+def _measure_delta(
+    known: Measurement, old: Measurement | None, new: Measurement | None
+) -> MeasureDelta:
     before = None if old is None else old.value
     after = None if new is None else new.value
     delta = None if before is None or after is None else after - before
@@ -201,7 +188,7 @@ def _measure_delta(old: Measurement | None, new: Measurement | None) -> MeasureD
 def _finding_deltas(old: Result, new: Result) -> Iterator[FindingDelta]:
     before = {one.rule: one.verdict for one in old.findings}
     after = {one.rule: one.verdict for one in new.findings}
-    for rule in [*before, *(rule for rule in after if rule not in before)]:
+    for rule in before | after:
         was, now = before.get(rule), after.get(rule)
         yield FindingDelta(
             rule=rule, before=was, after=now, is_worse=now in _BAD and was not in _BAD

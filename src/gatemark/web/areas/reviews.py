@@ -33,7 +33,7 @@ from gatemark.review.open_stores import erased_pairs, reviews_of
 from gatemark.review.plan import Answered, ReviewPlan, StoredReview
 from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
-from gatemark.web.areas.temp_files import files_of
+from gatemark.web.areas.ingest import files_of
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import Site
 from gatemark.workspace import Workspace

@@ -7,21 +7,23 @@ from math import ceil
 
 from fastapi import Request, Response
 
+from gatemark.accounts.journey import sign_in
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import Site
 
 
 def let_in(site: Site, response: Response, secret: str) -> Response:
     """Set the session cookie."""
-    response.set_cookie(
-        site.cookie,
-        secret,
-        path="/",
-        secure=site.settings.is_https,
-        httponly=True,
-        samesite="lax",
-    )
+    site.set_secret(response, site.cookie, secret)
     return response
+
+
+def signed_in(site: Site, request: Request, name: str, password: str) -> str:
+    """Return the secret of a new session, which replaces an earlier one of this browser."""
+    check_rate(site, request, name)
+    before = request.cookies.get(site.cookie)
+    where, failures = address_of(request), site.failures
+    return sign_in(site.workspace, name, password, where=where, before=before, failures=failures)
 
 
 def check_rate(site: Site, request: Request, name: str, what: str = "address") -> None:

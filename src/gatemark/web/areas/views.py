@@ -22,7 +22,7 @@ class Task(View, frozen=True, kw_only=True):
     since: datetime | None
 
 
-class DeskTask(View, frozen=True, kw_only=True):
+class DeskTask(View, frozen=True):
     """A review, label set or attribution that waits for a person, and its progress."""
 
     kind: Literal["review", "labels", "attribution"]

@@ -7,10 +7,10 @@ from http import HTTPStatus
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.accounts.journey import join, link_holder, sign_in, sign_out
+from gatemark.accounts.journey import join, link_holder, sign_out
 from gatemark.core.errors import GatemarkError, InvalidValueError
 from gatemark.web.areas.overview import overview
-from gatemark.web.areas.sessions import address_of, check_rate, let_in
+from gatemark.web.areas.sessions import check_rate, let_in, signed_in
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.render import Fields, form, member, one, page
 from gatemark.web.site import site_of, visitor
@@ -49,19 +49,9 @@ def sign_in_post(request: Request, fields: Fields) -> Response:
     """Sign in; a new session replaces any earlier one."""
     site = site_of(request)
     name = one(fields, "name")
-    check_rate(site, request, name)
     to = inside(one(fields, "to"))
-    before = request.cookies.get(site.cookie)
     try:
-        where = address_of(request)
-        secret = sign_in(
-            site.workspace,
-            name,
-            one(fields, "password"),
-            where=where,
-            before=before,
-            failures=site.failures,
-        )
+        secret = signed_in(site, request, name, one(fields, "password"))
     except GatemarkError as error:
         return sign_in_again(request, HTTPStatus.FORBIDDEN, to=to, trouble=str(error), name=name)
     return let_in(site, RedirectResponse(to, status_code=303), secret)

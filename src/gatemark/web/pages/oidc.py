@@ -33,16 +33,8 @@ def to_provider(request: Request, to: str = "/") -> Response:
     except GatemarkError as error:
         return sign_in_again(request, HTTPStatus.BAD_GATEWAY, trouble=str(error))
     response = RedirectResponse(begun.address, status_code=303)
-    response.set_cookie(
-        cookie_of(site),
-        begun.secret,
-        max_age=TRY_SECONDS,
-        path="/",
-        secure=site.settings.is_https,
-        httponly=True,
-        # The redirect back comes from another site and must send this cookie.
-        samesite="lax",
-    )
+    # The redirect back comes from another site and must send this cookie.
+    site.set_secret(response, cookie_of(site), begun.secret, max_age=TRY_SECONDS)
     return response
 
 

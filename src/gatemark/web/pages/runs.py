@@ -1,16 +1,18 @@
-"""Pages for packs and runs."""
+"""Pages for packs, runs and schedules."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
+from gatemark.schedule.journey import list_schedules, read_plan, recent_runs
 from gatemark.web.render import Fields, form, member, one, page, whole_number
 from gatemark.web.run_board import GOING, RUNNERS
 from gatemark.web.site import site_of
 from gatemark.web.stream import stream_steps
 
 router = APIRouter()
+SHOWN = 50
 
 
 @router.get("/runs")
@@ -77,3 +79,17 @@ def resume_post(request: Request, run: str) -> Response:
 async def steps_stream(request: Request, run: str) -> Response:
     """Stream the progress of a run as server-sent events."""
     return await stream_steps(request, run)
+
+
+@router.get("/schedules")
+def schedules_page(request: Request) -> Response:
+    """Show every schedule and its latest runs."""
+    identity = member(request)
+    site = site_of(request)
+    plan = read_plan(site.settings.schedules)
+    context = {
+        "title": "Schedules",
+        "lines": list_schedules(site.workspace, plan, site.workspace.clock()),
+        "runs": recent_runs(site.workspace, SHOWN),
+    }
+    return page(request, "schedules.html", identity, context)

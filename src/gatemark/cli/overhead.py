@@ -1,24 +1,117 @@
-"""``gatemark overhead verify``: check a report against its windows."""
+"""``gatemark overhead``: run both arms of a guard-overhead measurement, verify reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from typing import Literal, TypeVar
 
 import click
 
-from gatemark.cli.options import StrictCommand, max_errors_option
-from gatemark.cli.screen import Outputs, output_options, wants_color
+from gatemark.cli.options import (
+    StrictGroup,
+    json_option,
+    max_errors_option,
+    output_option,
+    store_option,
+)
+from gatemark.cli.score import report_file_option, show_report, struct_options
+from gatemark.cli.screen import Outputs, count_progress, output_options, say, wants_color
 from gatemark.core.canonical import json_file
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.overhead.policy import PolicyRequest
+from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
+from gatemark.exams.overhead.policy import Mode, PolicyRequest, ProfileName
+from gatemark.exams.overhead.run import run_overhead
 from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead
+from gatemark.exams.score import exam_report
+from gatemark.report.outputs import check_extensions, check_formats, write_reports
 from gatemark.report.words import VERDICT_WORDS, one_line
 from gatemark.scorers.scorer import truncate
 from gatemark.workspace import Workspace
 
+F = TypeVar("F", bound=Callable[..., int])
 
-@click.command("verify", cls=StrictCommand)
+
+def policy_options(function: F) -> F:
+    """Add the options of a policy to a command."""
+    for decorator in reversed([*struct_options(OverheadParameters)]):
+        function = decorator(function)
+    return function
+
+
+@click.group("overhead", cls=StrictGroup)
+def overhead_command() -> None:
+    """Run bare and guarded arms, and verify reports about them.
+
+    \b
+    Examples:
+      gatemark overhead run overhead.yaml
+      gatemark overhead verify report.json --bare bare.jsonl --guarded guarded.jsonl
+    """
+
+
+@overhead_command.command("run")
+@click.argument("config")
+@click.option("--out", metavar="DIR", help="Folder for the arms, the costs and the report.")
+@policy_options
+@report_file_option(COMPAT)
+@store_option
+@json_option
+@output_option
+def run(
+    *,
+    config: str,
+    out: str | None,
+    compat: str | None,
+    store: str,
+    json: bool,
+    output: tuple[str, ...],
+    budget: float | None,
+    mode: Mode | None,
+    profile: ProfileName | None,
+    policy: str | None,
+    reason: str,
+    owner: str,
+    evidence: str,
+) -> int:
+    """Run a target bare, guarded, guarded, bare, and judge the cost of the guards.
+
+    CONFIG is YAML: the target (a built-in example, or your own function), its options, the seeds
+    and the output folder. Before every pass, the state is restored (with 'reload: true', the target
+    is built again), its hash is compared and every seed is set again. The first bare pass runs
+    before any guard is switched on. Then both arms are timed side by side. Writes bare.jsonl,
+    guarded.jsonl, noise.jsonl and repeat.jsonl (the second bare and guarded pass), costs.json with
+    time and memory, and report.json.
+
+    Exit 0 pass, 1 fail, 2 bad input or a target that raises, 3 inconclusive.
+
+    \b
+    Examples:
+      gatemark overhead run overhead.yaml
+      gatemark overhead run overhead.yaml --out runs/7 --mode interval -o report.html
+    """
+    check_formats(output)
+    check_extensions([compat] if compat else [], (".json",))
+    # Output of the target must not mix with the JSON document on standard output.
+    with count_progress("running") as progress, redirect_stdout(sys.stderr):
+        ran = run_overhead(
+            Workspace(store=store),
+            config,
+            policy_request(
+                OverheadParameters(budget, mode, profile, policy, reason, owner, evidence)
+            ),
+            out=out,
+            on_progress=progress,
+        )
+    for path in ran.files:
+        say(f"wrote {path}", err=True)
+    report = exam_report(ran.scored)
+    write_reports(ran.scored.result, output, summary=report.document)
+    return show_report(report, {COMPAT: compat} if compat else {}, as_json=json)
+
+
+@overhead_command.command("verify")
 @click.argument("report")
 @click.option("--bare", metavar="FILE", help="Windows of the arm without guards.")
 @click.option("--guarded", metavar="FILE", help="Windows of the arm with guards.")
@@ -36,9 +129,7 @@ from gatemark.workspace import Workspace
     help="Profile to judge by (default: the policy of the report).",
 )
 @click.option(
-    "--accept-overrides",
-    is_flag=True,
-    help="Accept the justified overrides of the report.",
+    "--accept-overrides", is_flag=True, help="Accept the justified overrides of the report."
 )
 @max_errors_option
 @output_options(".json")

@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import msgspec
 
-from gatemark.cli.ledger.keys import checkpoint, chosen_signer, keygen, rotate, signer_option
-from gatemark.cli.options import StrictCommand, StrictGroup, json_option, store_option
-from gatemark.cli.screen import print_json, running_count, say, show
+from gatemark.cli.options import StrictGroup, json_option, store_option
+from gatemark.cli.screen import print_json, put, running_count, say, show
 from gatemark.core.errors import UsageError
 from gatemark.integrity import erase, verify
 from gatemark.ledger.checks.report import verified_text
 from gatemark.ledger.journey import VerifyRequest, export, log, set_clock_back
+from gatemark.ledger.keys import (
+    KeyMade,
+    NewKey,
+    command_signer,
+    make_key,
+    read_passphrase,
+    replace_lost_key,
+    rotate_key,
+    sign_checkpoint,
+)
 from gatemark.ledger.prove import check_proof, prove, prove_growth
+from gatemark.ledger.signing.command_signer import read_raw_public_key
+from gatemark.ledger.signing.note import Signer
+from gatemark.report.outputs import write_text
 from gatemark.workspace import Workspace
+
+passphrase_option = click.option(
+    "--passphrase",
+    is_flag=True,
+    help="Encrypt the private key; asks for a passphrase, or reads the file that "
+    "GATEMARK_KEY_PASSPHRASE_FILE names.",
+)
+signer_option = click.option(
+    "--signer-command",
+    metavar="COMMAND",
+    help="Command that signs instead of a key file: bytes on standard input, the Ed25519 "
+    "signature on standard output.",
+)
+public_option = click.option(
+    "--public-key",
+    metavar="FILE",
+    help="Public key of the new key that a command signs with: PEM, DER or 32 bytes.",
+)
 
 
 @click.group("ledger", cls=StrictGroup)
@@ -21,7 +53,7 @@ def ledger_command() -> None:
     """Verify, sign, export and list the ledger of a store."""
 
 
-@click.command("verify", cls=StrictCommand)
+@ledger_command.command("verify")
 @click.argument("folder", metavar="[EXPORT]", required=False)
 @click.option("--rescore", is_flag=True, help="Derive every result again from its evidence.")
 @click.option(
@@ -33,10 +65,7 @@ def ledger_command() -> None:
     "Repeatable.",
 )
 @click.option(
-    "--since",
-    multiple=True,
-    metavar="CHECKPOINT",
-    help="Checkpoint stored elsewhere. Repeatable.",
+    "--since", multiple=True, metavar="CHECKPOINT", help="Checkpoint stored elsewhere. Repeatable."
 )
 @click.option(
     "--require-checkpoint",
@@ -85,7 +114,156 @@ def verify_command(
     return report.exit_code
 
 
-@click.command("export", cls=StrictCommand)
+def _show(made: KeyMade, *, json: bool, is_in_file: bool) -> None:
+    if json:
+        print_json(made)
+        return
+    say(made.key)
+    if is_in_file:
+        say(f"private key in {made.private_file}; keep it away from the store", err=True)
+    say(f"public key in {made.public_file}; recorded in event {made.seq}", err=True)
+
+
+def _new(file: str, *, passphrase: bool, command: str | None, public: str | None) -> NewKey:
+    if (command is None) != (public is None):
+        raise UsageError("a key that a command signs with needs its --public-key")
+    if command is not None and public is not None:
+        if passphrase:
+            raise UsageError("--passphrase is for keys in a file")
+        return NewKey(path=Path(file), command=command, public=read_raw_public_key(public))
+    secret = read_passphrase(file, is_new=True) if passphrase else None
+    return NewKey(path=Path(file), passphrase=secret)
+
+
+def _chosen_signer(
+    workspace: Workspace, signing_key: str | None, signer_command: str | None
+) -> str | Signer | None:
+    """Return what to sign with: the file of a key, a command, or nothing."""
+    if signing_key is not None and signer_command is not None:
+        raise UsageError("give --signing-key or --signer-command, not both")
+    return signing_key if signer_command is None else command_signer(workspace, signer_command)
+
+
+@ledger_command.command("keygen")
+@click.argument("file", metavar="FILE")
+@click.option("--name", help="Name of the key (default: the name of the ledger).")
+@passphrase_option
+@signer_option
+@public_option
+@store_option
+@json_option
+def keygen(
+    *,
+    file: str,
+    name: str | None,
+    passphrase: bool,
+    signer_command: str | None,
+    public_key: str | None,
+    store: str,
+    json: bool,
+) -> None:
+    """Make the key that signs for the ledger.
+
+    FILE gets the private key, readable by its owner alone; FILE.pub gets the public key, which is
+    also printed. An event records the key. It replaces the key that Gatemark made by itself at the
+    first promotion, which signs the change.
+
+    With --signer-command, the key stays where the command has it (a hardware token, a key service):
+    only FILE.pub is written.
+
+    \b
+    Examples:
+      gatemark ledger keygen ledger.key
+      gatemark ledger keygen ledger.key --passphrase
+      gatemark ledger keygen token.key --public-key token.pem --signer-command "./sign-by-token"
+    """
+    workspace = Workspace(store=store)
+    new = _new(file, passphrase=passphrase, command=signer_command, public=public_key)
+    made = make_key(workspace, new, name, workspace.signing_key_file)
+    _show(made, json=json, is_in_file=signer_command is None)
+
+
+@ledger_command.command("checkpoint")
+@click.option("--signing-key", metavar="FILE", help="Private key of the ledger.")
+@signer_option
+@click.option(
+    "-o", "--output", metavar="FILE", help="File to write the note to (default: standard output)."
+)
+@store_option
+def checkpoint(
+    *, signing_key: str | None, signer_command: str | None, output: str | None, store: str
+) -> None:
+    """Sign a checkpoint of the ledger.
+
+    The note (C2SP tlog-checkpoint) is stored and printed. Keep a copy where nobody with access to
+    the store can change it: it reveals a history that was rewritten or cut.
+
+    \b
+    Examples:
+      gatemark ledger checkpoint --signing-key ledger.key -o checkpoint.txt
+      gatemark ledger checkpoint --signer-command "./sign-by-token" -o checkpoint.txt
+    """
+    workspace = Workspace(store=store)
+    signer = _chosen_signer(workspace, signing_key, signer_command)
+    if signer is None:
+        raise UsageError("give --signing-key or --signer-command")
+    note = sign_checkpoint(workspace, signer)
+    if output is None:
+        put(note)
+    else:
+        write_text(output, note)
+        say(output)
+
+
+@ledger_command.command("rotate")
+@click.argument("file", metavar="FILE")
+@click.option("--signing-key", metavar="FILE", help="Current private key.")
+@signer_option
+@click.option("--lost", metavar="REASON", help="Reason why the old key cannot sign.")
+@click.option("--name", help="Name of the new key (default: the name of the old one).")
+@passphrase_option
+@click.option(
+    "--new-signer-command", metavar="COMMAND", help="Command that signs with the new key."
+)
+@public_option
+@store_option
+@json_option
+def rotate(
+    *,
+    file: str,
+    signing_key: str | None,
+    signer_command: str | None,
+    lost: str | None,
+    name: str | None,
+    passphrase: bool,
+    new_signer_command: str | None,
+    public_key: str | None,
+    store: str,
+    json: bool,
+) -> None:
+    """Replace the signing key with a new one.
+
+    Both keys sign the change, so that anyone who trusts the old key can trust the new one. A lost
+    key cannot sign: every later check reports this, and the new public key must be distributed.
+
+    \b
+    Examples:
+      gatemark ledger rotate new.key --signing-key ledger.key
+      gatemark ledger rotate new.key --lost "the laptop was stolen"
+    """
+    workspace = Workspace(store=store)
+    old = _chosen_signer(workspace, signing_key, signer_command)
+    new = _new(file, passphrase=passphrase, command=new_signer_command, public=public_key)
+    if old is not None and lost is None:
+        made = rotate_key(workspace, old, new, name)
+    elif lost is not None and old is None:
+        made = replace_lost_key(workspace, new, lost, name)
+    else:
+        raise UsageError("give --signing-key or --signer-command, or --lost with a reason")
+    _show(made, json=json, is_in_file=new_signer_command is None)
+
+
+@ledger_command.command("export")
 @click.argument("folder", metavar="DIR")
 @click.option(
     "--signing-key", metavar="FILE", help="Private key of the ledger; required to export decisions."
@@ -106,13 +284,13 @@ def export_command(
       gatemark ledger export exported --signing-key ledger.key
     """
     workspace = Workspace(store=store)
-    done = export(workspace, folder, chosen_signer(workspace, signing_key, signer_command))
+    done = export(workspace, folder, _chosen_signer(workspace, signing_key, signer_command))
     counted = ("events", "results", "decisions", "blobs", "checkpoints")
     words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
     show(done, lambda done: f"{done.folder}: {words}", json=json)
 
 
-@click.command("prove", cls=StrictCommand)
+@ledger_command.command("prove")
 @click.argument("seq", type=click.IntRange(1), required=False)
 @click.option("--since", metavar="FILE", help="Checkpoint that the ledger must continue.")
 @click.option(
@@ -154,7 +332,7 @@ def prove_command(
         print_json(prove(workspace, seq, checkpoint))
 
 
-@click.command("erase", cls=StrictCommand)
+@ledger_command.command("erase")
 @click.argument("what", metavar="WHAT")
 @click.option("--reason", required=True, help="Reason; stays in the ledger.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed and change nothing.")
@@ -185,19 +363,17 @@ def erase_command(*, what: str, reason: str, dry_run: bool, store: str, json: bo
     show(report, lambda report: report.text, json=json)
 
 
-@click.command("log", cls=StrictCommand)
+@ledger_command.command("log")
 @click.option(
-    "--after", type=click.IntRange(0), default=0, help="Number of the event to start after."
+    "--after",
+    type=click.IntRange(0),
+    default=0,
+    show_default=False,
+    help="Number of the event to start after.",
 )
 @click.option("--kind", help="Kind of events to list.")
 @click.option("--subject", help="Asset whose events to list.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Maximum number of events.",
-)
+@click.option("--limit", type=click.IntRange(1), default=100, help="Maximum number of events.")
 @store_option
 @json_option
 def log_command(
@@ -221,7 +397,7 @@ def log_command(
         say(f"{event.seq:>6}  {moment}  {event.kind:<18}  {event.actor}  {subject}{erased}")
 
 
-@click.command("clock-back", cls=StrictCommand)
+@ledger_command.command("clock-back")
 @click.option("--reason", required=True, help="Reason; stays in the ledger.")
 @store_option
 def clock_back_command(reason: str, store: str) -> None:
@@ -236,17 +412,3 @@ def clock_back_command(reason: str, store: str) -> None:
     """
     event = set_clock_back(Workspace(store=store), reason)
     say(f"event {event.seq}: times continue from {event.at.isoformat()}")
-
-
-for _command in (
-    verify_command,
-    keygen,
-    checkpoint,
-    rotate,
-    export_command,
-    prove_command,
-    erase_command,
-    log_command,
-    clock_back_command,
-):
-    ledger_command.add_command(_command)
