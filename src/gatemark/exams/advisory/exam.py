@@ -49,8 +49,12 @@ from gatemark.evidence.run_exam import (
     fold_each,
 )
 from gatemark.exams.advisory.findings import Findings, broken_rules, find
-from gatemark.exams.advisory.fixtures.fixture import Fixture, FixtureManifest
-from gatemark.exams.advisory.fixtures.references import FixtureLabel, ShadowInput
+from gatemark.exams.advisory.fixtures.fixture import (
+    Fixture,
+    FixtureLabel,
+    FixtureManifest,
+    ShadowInput,
+)
 from gatemark.exams.advisory.history import EarlierRun, PastRun, Terms
 from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.measure import Collector, lanes_of, merged

@@ -6,15 +6,14 @@ The busy counter is a file with one number that grows while the NPU works.
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.exams.advisory.decision import FallbackKind, Mode
+from gatemark.exams.advisory.decision import FallbackKind, Mode, Reference
+from gatemark.exams.advisory.dry_run.payload import wire_payload
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.exams.advisory.policy import Taxonomy
 
 DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"
@@ -100,14 +99,18 @@ class CallObservation(msgspec.Struct, frozen=True):
     alone: bool
 
 
-class DryRunQuestion(msgspec.Struct, frozen=True):
-    """One question: its id, its time, its input, and its reference.
-
-    A health probe has no fixture.
-    """
+class CallQuestion(msgspec.Struct, frozen=True):
+    """One question: its id, its input and its reference; a health probe has no fixture."""
 
     decision_id: str
-    at: datetime
     input_class: str
-    fixture: Fixture | None
-    reference: Given
+    setting: LaneSetting
+    reference: Reference
+    fixture: Fixture | None = None
+
+    @property
+    def payload(self) -> object:
+        """The payload to send; a sound is rendered only now."""
+        if self.fixture is None:
+            return None
+        return wire_payload(self.input_class, self.fixture.payload)

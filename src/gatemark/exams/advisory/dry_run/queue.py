@@ -14,9 +14,8 @@ from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import json_rows
 from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.fixtures.files import open_fixtures
+from gatemark.exams.advisory.fixtures.files import open_fixtures, open_inputs
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.fixtures.shadow import open_inputs
 
 SAMPLE_SCHEMA = "gatemark.sample/1"
 EXPECTED = "fixture_expected"

@@ -21,10 +21,15 @@ from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import json_rows
 from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.calls import NOT_READ, CallQuestion, ask_service, record
+from gatemark.exams.advisory.dry_run.calls import NOT_READ, ask_service
 from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
 from gatemark.exams.advisory.dry_run.leaks import OTHER, Leak
-from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, CallObservation, LaneSetting
+from gatemark.exams.advisory.dry_run.question import (
+    DEFAULT_COUNTER,
+    CallObservation,
+    CallQuestion,
+    LaneSetting,
+)
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply, withhold
 from gatemark.exams.advisory.dry_run.services import (
     MAX_REPLY_BYTES,
@@ -32,11 +37,17 @@ from gatemark.exams.advisory.dry_run.services import (
     own_names,
     parse_services,
 )
+from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.exam import FUTURE_HOURS_MAX
-from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
-from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
-from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
-from gatemark.exams.advisory.fixtures.shadow import open_inputs
+from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, open_inputs, read_labels
+from gatemark.exams.advisory.fixtures.fixture import (
+    NO_REFERENCE,
+    FixtureSet,
+    Labels,
+    TaxonomyOf,
+    reference_for,
+    service_name,
+)
 from gatemark.exams.advisory.journey import KIND, read_advisory_policy
 from gatemark.exams.advisory.policy import Taxonomy, lane_name
 from gatemark.exams.advisory.record_rules import privacy_breaches, side_effect_breaches
@@ -335,7 +346,7 @@ def _questions(
 
     if choices.mode == "health_only":
         return run_id, [
-            CallQuestion(fresh(), lane, setting, NOTHING) for lane, setting in settings.items()
+            CallQuestion(fresh(), lane, setting, NO_REFERENCE) for lane, setting in settings.items()
         ]
     return run_id, [
         CallQuestion(
@@ -392,5 +403,5 @@ def _from_recording(
         name = question.fixture.fixture_id if question.fixture is not None else ""
         told: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
         told = withhold(told, msgspec.to_builtins(told), question.payload)
-        answers.append(record(question, told, at.astimezone(UTC), seen))
+        answers.append(record_of(question, told, at.astimezone(UTC), seen))
     return answers
