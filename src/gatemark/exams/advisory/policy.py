@@ -25,6 +25,7 @@ from gatemark.exams.advisory.decision import (
     NAME_PATTERN,
     Bucket,
     Comparison,
+    ComparisonError,
     Edges,
     ErrorType,
     ReferenceSource,
@@ -40,15 +41,7 @@ from gatemark.exams.advisory.limits import (
 )
 
 Category = Literal[
-    "agree",
-    "disagree",
-    "false_positive",
-    "false_negative",
-    "severity_overcall",
-    "severity_undercall",
-    "uncertain",
-    "missing_reference",
-    "not_applicable",
+    "agree", "disagree", ComparisonError, "uncertain", "missing_reference", "not_applicable"
 ]
 LabelKind = Literal["no_op", "action", "deferred"]
 
