@@ -79,7 +79,7 @@ from gatemark.exams.advisory.views import (
     wrong_records_note,
 )
 
-FACTS_VERSION: Final = 9
+FACTS_VERSION: Final = 10
 """Changes whenever a state of the same records would hold something else."""
 
 

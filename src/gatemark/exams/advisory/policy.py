@@ -28,6 +28,10 @@ from gatemark.exams.advisory.decision import (
     ComparisonError,
     Edges,
     ErrorType,
+    InputSource,
+    Mode,
+    Recommendation,
+    Reference,
     ReferenceSource,
     Severity,
 )
@@ -120,9 +124,19 @@ class CategoryKey(msgspec.Struct, frozen=True, gc=False, array_like=True):
     applicable: bool
 
 
-def is_applicable(source_kind: str, mode: str) -> bool:
-    """Whether there is anything to compare; a health probe recommends nothing."""
-    return source_kind != "service_health_probe" and mode != "health_only"
+def category_key(
+    source: InputSource, mode: Mode, advice: Recommendation, bucket: Bucket, reference: Reference
+) -> CategoryKey:
+    """Return what the category of a record depends on; a health probe recommends nothing."""
+    return CategoryKey(
+        label=advice.label,
+        severity=advice.severity,
+        bucket=bucket,
+        reference_source=reference.source,
+        reference_label=reference.label or None,
+        reference_severity=reference.severity or None,
+        applicable=source.kind != "service_health_probe" and mode != "health_only",
+    )
 
 
 def category_of(

@@ -22,6 +22,7 @@ from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
 from gatemark.exams.advisory.policy import (
     ASKED_OVERALL,
     CATEGORIES,
+    COMPARABLE,
     FIRST_RULES,
     OTHER_LANES,
     AdvisoryPolicy,
@@ -381,11 +382,7 @@ def _bucket_summary(counts: Counts) -> dict[str, Any]:
 def _shadow(counts: Counts) -> dict[str, Any]:
     """Return what Atlas would have said: a signal that no rate above includes."""
     signals = counts.sorted_by("signal")
-    comparable = sum(
-        count
-        for name, count in signals.items()
-        if name not in ("uncertain", "missing_reference", "not_applicable")
-    )
+    comparable = sum(signals.get(name, 0) for name in COMPARABLE)
     return {
         "records": sum(signals.values()),
         "categories": signals,

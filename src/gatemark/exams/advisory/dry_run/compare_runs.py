@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -19,19 +19,9 @@ from gatemark.exams.advisory.dry_run.folder import DECISIONS, RUNS
 from gatemark.exams.advisory.dry_run.run import advisory_policy
 from gatemark.exams.advisory.journey import history_files
 from gatemark.exams.advisory.metrics import kind_of
-from gatemark.exams.advisory.policy import Category, category_of, lane_name
+from gatemark.exams.advisory.policy import COMPARABLE, Category, category_of, lane_name
 from gatemark.statistics.proportion import wilson
 
-COMPARABLE: Final[frozenset[Category]] = frozenset(
-    {
-        "agree",
-        "disagree",
-        "false_positive",
-        "false_negative",
-        "severity_overcall",
-        "severity_undercall",
-    }
-)
 CategoryOf = Callable[[AdvisoryDecision], Category]
 
 
@@ -134,8 +124,8 @@ def _category_of(path: str | None) -> CategoryOf:
     policy: Any = advisory_policy(path)
 
     def category(record: AdvisoryDecision) -> Category:
-        parts = kind_of(record, noted=False, private_text=False).compared
-        return category_of(parts, policy.taxonomy(_lane(record)))
+        kind = kind_of(record, noted=False, private_text=False)
+        return category_of(kind, policy.taxonomy(kind.lane))
 
     return category
 

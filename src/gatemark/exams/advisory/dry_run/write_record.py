@@ -48,9 +48,8 @@ from gatemark.exams.advisory.dry_run.reply import (
 from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.policy import (
     Category,
-    CategoryKey,
+    category_key,
     category_of,
-    is_applicable,
     outcome_of,
 )
 from gatemark.exams.advisory.record_rules import bucket_of, is_implausible
@@ -175,15 +174,8 @@ def record_of(
     score = advice.score if advice else None
     recommendation = _recommendation(answer)
     source = _source(asked)
-    parts = CategoryKey(
-        label=recommendation.label,
-        severity=recommendation.severity,
-        bucket=bucket_of(score),
-        reference_source=reference.source,
-        reference_label=reference.label or None,
-        reference_severity=reference.severity or None,
-        applicable=is_applicable(source.kind, setting.mode),
-    )
+    bucket = bucket_of(score)
+    parts = category_key(source, setting.mode, recommendation, bucket, reference)
     lesser = _lesser_error(fallback, proof, too_slow=_is_slow(seen, setting))
     outcome = _outcome(category_of(parts, setting.taxonomy), answer.conduct, lesser)
     return AdvisoryDecision(
@@ -200,7 +192,7 @@ def record_of(
         input_class=asked.input_class,
         recommendation=recommendation,
         confidence=StatedConfidence(
-            bucket=parts.bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
+            bucket=bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
         ),
         authority_flags=_flags(answer),
         allowed_actions=_actions(outcome),
