@@ -15,6 +15,8 @@ from gatemark.core.errors import RefusedError
 from gatemark.exams.advisory.decision import ALLOWED_ACTIONS, CLOSED_FLAGS, Mode
 
 PROTOCOL: Final = "gatemark.advisory/1"
+ADVISE_PATH: Final = "/v1/advise"
+DeviceChoice = Literal["AUTO", "NPU", "CPU"]
 MAX_DEPTH: Final = 32
 
 FLAG_OF_ACTION: Final = {
