@@ -8,7 +8,8 @@ nothing; after that the records can be scored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,9 +46,9 @@ from gatemark.exams.advisory.journey import (
 )
 from gatemark.exams.advisory.policy import RULES
 from gatemark.exams.advisory.record_rules import breaches_of
+from gatemark.exams.advisory.summary import BLOCKED
 from gatemark.workspace import Workspace
 
-BLOCKED: Final = "blocked"
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
 
 
@@ -115,11 +116,9 @@ def dry_run(
 def _health(asked: DryRuns) -> dict[str, bool]:
     """Return which lanes answered every probe well and asked for nothing forbidden."""
     found: dict[str, bool] = {}
-    for run in asked.runs:
-        for decision in run.decisions:
-            lane = decision.input_class
-            is_well = decision.fallback.kind == "health_only" and not breaches_of(decision, RULES)
-            found[lane] = found.get(lane, True) and is_well
+    for decision in chain.from_iterable(run.decisions for run in asked.runs):
+        is_well = decision.fallback.kind == "health_only" and not breaches_of(decision, RULES)
+        found[decision.input_class] = found.get(decision.input_class, True) and is_well
     return found
 
 
@@ -202,14 +201,7 @@ def overall(summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]) -> d
     """
     last = summaries[-1]
     verdict = next(word for word in WORST_FIRST if any(s["verdict"] == word for s in summaries))
-    blockers = list(last["promotion"]["blockers"])
-    for summary in summaries[:-1]:
-        name = summary["run_ids"][0]
-        blockers.extend(
-            f"run {name}: {reason}"
-            for reason in summary["promotion"]["blockers"]
-            if reason not in blockers
-        )
+    blockers = _blockers(summaries, lambda promotion: promotion["blockers"])
     lanes = {lane: _lane_over_runs(lane, summaries) for lane in last["promotion"]["lanes"]}
     promotion = {
         **last["promotion"],
@@ -238,15 +230,22 @@ def overall(summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]) -> d
 
 def _lane_over_runs(lane: str, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a lane's part of the last run, with the blockers of all; a candidate has none."""
-    found = dict(summaries[-1]["promotion"]["lanes"][lane])
-    blockers = list(found["blockers"])
-    for summary in summaries[:-1]:
-        own = summary["promotion"]["lanes"].get(lane, {"blockers": ["it has no records"]})
-        blockers.extend(
-            f"run {summary['run_ids'][0]}: {reason}"
-            for reason in own["blockers"]
-            if reason not in blockers
-        )
-    candidate = lane in summaries[-1]["promotion"]["candidate_lanes"]
-    status = BLOCKED if candidate and blockers else found["status"]
+    absent = {"blockers": ["it has no records"]}
+    last = summaries[-1]["promotion"]
+    found = last["lanes"][lane]
+    blockers = _blockers(
+        summaries, lambda promotion: promotion["lanes"].get(lane, absent)["blockers"]
+    )
+    status = BLOCKED if lane in last["candidate_lanes"] and blockers else found["status"]
     return {**found, "status": status, "blockers": blockers}
+
+
+def _blockers(
+    summaries: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], list[str]]
+) -> list[str]:
+    """Return the blockers of the last run, and what further ones the others have."""
+    found = list(of(summaries[-1]["promotion"]))
+    for summary in summaries[:-1]:
+        own = [reason for reason in of(summary["promotion"]) if reason not in found]
+        found += [f"run {summary['run_ids'][0]}: {reason}" for reason in own]
+    return found
