@@ -17,9 +17,7 @@ import msgspec
 
 from gatemark.core.policy import Outcome
 from gatemark.core.result import Result
-from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamRun, Scored, judge_exam, write_sitting
-from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.exam import Scored
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
     encode_decisions,
@@ -40,13 +38,13 @@ from gatemark.exams.advisory.exam import DECISIONS, HISTORY
 from gatemark.exams.advisory.journey import (
     KIND,
     dated,
-    exam_options,
     read_advisory_policy,
     write_summaries,
 )
 from gatemark.exams.advisory.policy import RULES
 from gatemark.exams.advisory.record_rules import breaches_of
 from gatemark.exams.advisory.summary import BLOCKED
+from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.workspace import Workspace
 
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
@@ -129,39 +127,11 @@ def _judged(
     policy: Mapping[str, object] | None,
     history: Sequence[str],
 ) -> Scored:
-    started_at = workspace.clock()
-    options = exam_options(policy or {})
-    files = [
-        (DECISIONS, str(run_file(out, run.run_id))),
-        *((HISTORY, path) for path in history),
-    ]
+    files = [(DECISIONS, str(run_file(out, run.run_id))), *((HISTORY, path) for path in history)]
     expected_ids = frozenset(decision.decision_id for decision in run.decisions)
-    reading = ReadingChoices()
-    examined = run_exam(
-        ExamRun(
-            kind=KIND,
-            options=options,
-            files=files,
-            reading=reading,
-            engine=workspace.engine,
-            expected_ids=expected_ids,
-            now=started_at,
-        )
-    )
-    return dated(
-        judge_exam(
-            KIND,
-            examined,
-            actor=workspace.actor,
-            started_at=started_at,
-            finished_at=workspace.clock(),
-            # Everything that is needed to derive the result again.
-            kept={
-                SITTING: write_sitting(KIND, options, reading, [role for role, _ in files]),
-                EXPECTED_IDS: "\n".join(sorted(expected_ids)).encode(),
-            },
-        )
-    )
+    request = ScoreRequest(files=files, expected_ids=expected_ids)
+    options: dict[str, object] = {"policy": policy or {}}
+    return dated(score_exam(workspace, KIND, options, request, started_at=workspace.clock()))
 
 
 def _without_folder(summary: Mapping[str, Any], out: Path) -> dict[str, Any]:
