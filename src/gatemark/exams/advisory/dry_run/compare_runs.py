@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -119,7 +118,7 @@ def run_diff(before: str, after: str, policy: str | None = None) -> RunDiff:
 
 
 def _category_of(path: str | None) -> CategoryOf:
-    policy: Any = advisory_policy(path)
+    policy = advisory_policy(path)
 
     def category(record: AdvisoryDecision) -> Category:
         kind = kind_of(record, noted=False, private_text=False)
