@@ -127,8 +127,8 @@ def guarded(number: Number, rules: list[Rule], lost: int) -> Measurement:
 class OtherLane(NamedTuple):
     """The default limits broken by a lane that the policy does not name, or leaves open."""
 
-    broken: tuple[str, ...]
-    open: tuple[str, ...]
+    broken: list[str]
+    open: list[str]
 
 
 class AllTimes(NamedTuple):
@@ -361,8 +361,8 @@ def _other_lanes(
             for rule in rules
         }
         others[lane] = OtherLane(
-            broken=tuple(name for name, answer in answers.items() if answer is False),
-            open=tuple(name for name, answer in answers.items() if answer is None),
+            broken=[name for name, answer in answers.items() if answer is False],
+            open=[name for name, answer in answers.items() if answer is None],
         )
     return others
 

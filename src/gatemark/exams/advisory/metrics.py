@@ -156,7 +156,7 @@ def shared_part(
         proof.service_reported_delta_us and True,
         latency.timeout,
         latency.total_ms is None,
-        is_implausible(proof, latency.total_ms) if proof.busy_delta_us else False,
+        is_implausible(proof.busy_delta_us, latency.total_ms) if proof.busy_delta_us else False,
     )
 
 

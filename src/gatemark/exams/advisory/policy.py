@@ -48,6 +48,7 @@ Category = Literal[
     "agree", "disagree", ComparisonError, "uncertain", "missing_reference", "not_applicable"
 ]
 LabelKind = Literal["no_op", "action", "deferred"]
+LABEL_KINDS: Final[tuple[LabelKind, ...]] = get_args(LabelKind)
 
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 COMPARABLE: Final[tuple[Category, ...]] = CATEGORIES[:6]
@@ -99,13 +100,9 @@ class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def kind(self, label: str) -> LabelKind:
         """Return the meaning of a label."""
-        normal = self.normal(label)
-        if normal in self.no_op:
-            return "no_op"
-        if normal in self.action:
-            return "action"
-        if normal in self.deferred:
-            return "deferred"
+        for kind in LABEL_KINDS:
+            if self.normal(label) in getattr(self, kind):
+                return kind
         raise InvalidValueError(f"a label must be one of {', '.join(self.labels)}")
 
 
@@ -537,7 +534,7 @@ def global_rules() -> tuple[Rule, ...]:
 
 
 def _limits(
-    bounds: OverallBounds | LaneBounds,
+    bounds: OverallBounds,
 ) -> Iterator[tuple[str, str, Literal["<=", ">="], float]]:
     """Yield name, metric, operator and bound of every limit that is set."""
     for name, metric, limit in LIMITS:

@@ -101,10 +101,7 @@ def _counter_problem(
     """Return why the growth of a counter is not a proof, or None if it is."""
     if not KERNEL_COUNTER.match(setting.counter_path):
         return "other_counter"
-    probe = NpuProof(
-        proof_mode="sysfs_busy_delta", inference_ran=True, proof_ok=None, busy_delta_us=busy_us
-    )
-    return "busier_than_the_call" if is_implausible(probe, seen.total_ms) else None
+    return "busier_than_the_call" if is_implausible(busy_us, seen.total_ms) else None
 
 
 def ran_on_cpu(advice: Advice) -> bool:
@@ -176,7 +173,7 @@ def record_of(
     source = _source(asked)
     bucket = bucket_of(score)
     parts = category_key(source, setting.mode, recommendation, bucket, reference)
-    lesser = _lesser_error(fallback, proof, too_slow=_is_slow(seen, setting))
+    lesser = _lesser_error(fallback, proof, seen.total_ms, setting.slo_ms)
     outcome = _outcome(category_of(parts, setting.taxonomy), answer.conduct, lesser)
     return AdvisoryDecision(
         schema_version=SCHEMA_NAME,
@@ -312,23 +309,18 @@ def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> 
     )
 
 
-def _is_slow(seen: CallObservation, setting: LaneSetting) -> bool:
-    if seen.total_ms is None or setting.slo_ms is None:
-        return False
-    return seen.total_ms > setting.slo_ms
-
-
-def _lesser_error(fallback: Fallback, proof: NpuProof, *, too_slow: bool) -> ErrorType | None:
+def _lesser_error(
+    fallback: Fallback, proof: NpuProof, total_ms: float | None, slo_ms: float | None
+) -> ErrorType | None:
     if fallback.occurred and not fallback.expected:
         return "fallback_unexpected"
     if proof.proof_ok is False:
         return "npu_proof_missing"
-    return "latency_slo_miss" if too_slow else None
+    return "latency_slo_miss" if _is_longer(total_ms, slo_ms) else None
 
 
-def _can_be(told_ms: float | None, seen: CallObservation) -> bool:
-    """Whether a time reported by the service fits into the time of the whole call."""
-    return told_ms is None or seen.total_ms is None or told_ms <= seen.total_ms
+def _is_longer(time_ms: float | None, limit_ms: float | None) -> bool:
+    return time_ms is not None and limit_ms is not None and time_ms > limit_ms
 
 
 def _notes(
@@ -344,7 +336,8 @@ def _notes(
             found.append(f"model_digest:{answer.model_digest}")
         found.extend(f"reply_dropped:{name}" for name in answer.dropped)
         for name, told_ms in (("service_ms", answer.service_ms), ("queue_ms", answer.queue_ms)):
-            if not _can_be(told_ms, seen):
+            # A time reported by the service must fit into that of the whole call.
+            if _is_longer(told_ms, seen.total_ms):
                 found.append(f"longer_than_total:{name}")
     found.extend(leak.code for leak in answer.conduct.leaks)
     return tuple(found)
