@@ -323,7 +323,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         found = self._find(state, self._terms(digests), lost=lost, digests=digests)
         first = min(found.runs.began.values(), default=None)
         return ExamReport(
-            measurements=found.guarded(self._rules_by_key()),
+            measurements=found.guarded(self._rules()),
             figures=figures(found),
             attachments={},
             facts=facts_document(found),
@@ -361,12 +361,6 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         if lane_count > LANES_MAX:
             raise BadInputError(f"the evidence has {lane_count} lanes, more than {LANES_MAX}")
         return find(state, policy, terms, self._scan, lost=lost, digests=digests)
-
-    def _rules_by_key(self) -> dict[tuple[str, str | None], list[Rule]]:
-        by_key: dict[tuple[str, str | None], list[Rule]] = {}
-        for rule in self._rules():
-            by_key.setdefault((rule.metric, rule.lane), []).append(rule)
-        return by_key
 
 
 def _has_undefined(

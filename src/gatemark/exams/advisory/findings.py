@@ -183,10 +183,13 @@ class Findings(NamedTuple):
         """Return a measurement over the records that were not lost."""
         return self.numbers[name, lane].measurement
 
-    def guarded(self, rules: Mapping[NumberKey, list[Rule]]) -> tuple[Measurement, ...]:
+    def guarded(self, rules: Iterable[Rule]) -> tuple[Measurement, ...]:
         """Return all measurements, without values that lost records could change."""
+        by_key: dict[NumberKey, list[Rule]] = {}
+        for rule in rules:
+            by_key.setdefault((rule.metric, rule.lane), []).append(rule)
         return tuple(
-            guarded(number, rules.get(key, []), self.lost) for key, number in self.numbers.items()
+            guarded(number, by_key.get(key, []), self.lost) for key, number in self.numbers.items()
         )
 
 

@@ -17,6 +17,7 @@ from gatemark.evidence.exam import Scored, file_option, suites
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.advisory.exam import HISTORY, SUITE
 from gatemark.exams.advisory.fixtures.files import open_fixtures
+from gatemark.exams.advisory.inputs import PinnedFixture
 from gatemark.exams.score import (
     EVERY_EXAM,
     ScoreReport,
@@ -66,11 +67,7 @@ def pinned_fixtures(path: str) -> dict[str, Any]:
     return {
         "fixture_set": opened.name,
         "fixtures": [
-            {
-                "input_class": fixture.input_class,
-                "fixture_id": fixture.fixture_id,
-                "content_hash": fixture.content_hash,
-            }
+            {name: getattr(fixture, name) for name in PinnedFixture.__struct_fields__}
             for fixture in opened.fixtures
         ],
     }

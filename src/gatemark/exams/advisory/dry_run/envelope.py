@@ -60,11 +60,6 @@ class EnvelopeRefusedError(RefusedError):
         self.code = code
 
 
-def asks_authority(value: object) -> bool:
-    """Whether an envelope or a reply asks for more than advising."""
-    return bool(requested_flags(value))
-
-
 def requested_flags(value: object) -> frozenset[str]:
     """Return the authority flags that have a forbidden value in ``value``.
 

@@ -22,16 +22,9 @@ MAX_COUNT: Final = 2**63 - 1
 
 
 class BusyReading(NamedTuple):
-    """A reading, or a code for why there is none."""
+    """A reading or the growth between two, or a code for why there is none."""
 
     value_us: int | None
-    problem: str | None = None
-
-
-class Delta(NamedTuple):
-    """How much a counter grew between two readings, or a code for why that is unknown."""
-
-    busy_us: int | None
     problem: str | None = None
 
 
@@ -55,14 +48,14 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def busy_delta(before: BusyReading, after: BusyReading) -> Delta:
+def busy_delta(before: BusyReading, after: BusyReading) -> BusyReading:
     """Return the growth between two readings; unknown if the counter went back."""
     problem = before.problem or after.problem
     if before.value_us is None or after.value_us is None:
-        return Delta(None, problem)
+        return BusyReading(None, problem)
     if after.value_us < before.value_us:
-        return Delta(None, "counter_went_backwards")
-    return Delta(after.value_us - before.value_us)
+        return BusyReading(None, "counter_went_backwards")
+    return BusyReading(after.value_us - before.value_us)
 
 
 class LaneSetting(msgspec.Struct, frozen=True):

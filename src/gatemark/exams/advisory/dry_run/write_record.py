@@ -70,18 +70,18 @@ def proof_of(
         return unavailable, "ran_on_cpu"
     delta = busy_delta(seen.before, seen.after)
     reported = advice.busy_delta_us
-    grade = _counter_problem(delta.busy_us, seen, setting) if delta.busy_us else None
+    grade = _counter_problem(delta.value_us, seen, setting) if delta.value_us else None
     path = setting.counter_path if KERNEL_COUNTER.match(setting.counter_path) else None
-    if seen.alone and delta.busy_us is not None and grade is None:
+    if seen.alone and delta.value_us is not None and grade is None:
         proof = NpuProof(
             proof_mode="sysfs_busy_delta",
             inference_ran=True,
-            proof_ok=delta.busy_us > 0,
-            busy_delta_us=delta.busy_us,
+            proof_ok=delta.value_us > 0,
+            busy_delta_us=delta.value_us,
             service_reported_delta_us=reported,
             counter_path=path,
         )
-        return proof, "measured" if delta.busy_us else "counter_did_not_move"
+        return proof, "measured" if delta.value_us else "counter_did_not_move"
     problem = delta.problem or grade or "other_calls_under_way"
     if reported is not None:
         # The service's own claim is recorded, but it proves nothing.

@@ -95,7 +95,7 @@ class Advisor:
         inferred = lane.infer(row)
         delta = None
         if before is not None:
-            delta = busy_delta(before, read_counter(self._counter)).busy_us
+            delta = busy_delta(before, read_counter(self._counter)).value_us
         certainty = "low_confidence" if inferred.confidence < LOW_CONFIDENCE else "model_confident"
         return {
             **self._machine(lane),
