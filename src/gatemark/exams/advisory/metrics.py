@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cache
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -38,6 +39,7 @@ from gatemark.exams.advisory.record_rules import breaches_of, is_implausible, pr
 
 MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta"))
 _NOTABLE: Final = frozenset(SEVERITIES[2:])
+_compared_fields: Final = attrgetter(*CategoryKey.__struct_fields__)
 
 
 class Kind(CategoryKey, frozen=True, gc=False, array_like=True, kw_only=True, cache_hash=True):
@@ -71,7 +73,7 @@ class Kind(CategoryKey, frozen=True, gc=False, array_like=True, kw_only=True, ca
     @property
     def compared(self) -> CategoryKey:
         """The fields that determine the category."""
-        return CategoryKey(*(getattr(self, name) for name in CategoryKey.__struct_fields__))
+        return CategoryKey(*_compared_fields(self))
 
 
 def kind_of(

@@ -100,8 +100,9 @@ class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def kind(self, label: str) -> LabelKind:
         """Return the meaning of a label."""
+        normal = self.normal(label)
         for kind in LABEL_KINDS:
-            if self.normal(label) in getattr(self, kind):
+            if normal in getattr(self, kind):
                 return kind
         raise InvalidValueError(f"a label must be one of {', '.join(self.labels)}")
 
