@@ -50,12 +50,15 @@ EVERY_EXAM: Final[frozenset[Feature]] = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """What to score: files by role, the command's parameters, and how to run."""
+    """What to score: files by role, the command's parameters, and how to run.
+
+    ``expected_ids`` are the pinned ids, or the path of a file with them.
+    """
 
     files: Sequence[tuple[str, str]]
     parameters: Any = None
     reading: ReadingChoices = field(default_factory=ReadingChoices)
-    expected_ids: str | None = None
+    expected_ids: str | frozenset[str] | None = None
     waivers: Sequence[Waiver] = ()
     seal: bool = False
     title: str | None = None
@@ -258,7 +261,9 @@ def score_exam(
     if request.seal and STDIN in (path for _, path in request.files):
         raise UsageError("sealed evidence must be a file; save standard input first")
     # 2. Run the exam.
-    pinned = None if request.expected_ids is None else read_expected_ids(request.expected_ids)
+    pinned = request.expected_ids
+    if isinstance(pinned, str):
+        pinned = read_expected_ids(pinned)
     run = ExamRun(
         kind=kind,
         options=options,

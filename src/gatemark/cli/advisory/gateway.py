@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType
+from typing import get_args
 
 import click
 
 from gatemark.cli.options import StrictCommand, busy_counter_option
 from gatemark.cli.screen import say
 from gatemark.core.errors import ExitCode
-from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
+from gatemark.exams.advisory.dry_run.envelope import DeviceChoice
+from gatemark.exams.advisory.gateway.server import open_gateway
 
 
 @click.command("gateway", cls=StrictCommand)
@@ -24,7 +26,7 @@ from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
 )
 @click.option(
     "--device",
-    type=click.Choice(["AUTO", "NPU", "CPU"]),
+    type=click.Choice(get_args(DeviceChoice)),
     default="AUTO",
     show_default=True,
     help="Device. AUTO uses the NPU if there is one, else the CPU; every reply names it.",

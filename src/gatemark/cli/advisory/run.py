@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections import Counter
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import get_args
@@ -245,9 +246,6 @@ def lint_command(fixtures: str) -> int:
     pinned = "as pinned" if opened.pinned else "not pinned"
     say(f"{opened.name}: {len(opened.fixtures)} fixtures, {pinned}, {opened.digest}")
     for lane in opened.lanes:
-        kinds: dict[str, int] = {}
-        for fixture in opened.fixtures:
-            if fixture.input_class == lane:
-                kinds[fixture.kind] = kinds.get(fixture.kind, 0) + 1
+        kinds = Counter(one.kind for one in opened.fixtures if one.input_class == lane)
         say(f"  {lane}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     return ExitCode.PASS

@@ -48,11 +48,11 @@ OptionalText = str | UnsetType | None
 Severity = Literal["none", "info", "low", "medium", "high", "critical"]
 Bucket = Literal["very_low", "low", "medium", "high", "very_high", "unknown"]
 Comparison = Literal["agree", "disagree", "uncertain", "missing_reference", "not_applicable"]
+ComparisonError = Literal[
+    "false_positive", "false_negative", "severity_overcall", "severity_undercall"
+]
 ErrorType = Literal[
-    "false_positive",
-    "false_negative",
-    "severity_overcall",
-    "severity_undercall",
+    ComparisonError,
     "unsafe_authority",
     "privacy_violation",
     "fallback_unexpected",
@@ -64,12 +64,15 @@ SourceKind = Literal[
 ]
 PrivacyClass = Literal["synthetic", "public", "non_private", "redacted", "private_disallowed"]
 Mode = Literal["dry_run", "shadow", "health_only", "offline_fixture"]
-Action = Literal[
+AdvisoryAction = Literal[
     "record_metric",
     "compare_with_expected_label",
     "include_in_digest",
     "open_review_ticket_candidate",
     "recommend_human_review",
+]
+Action = Literal[
+    AdvisoryAction,
     "route_atlas",
     "write_memory",
     "execute_tool",
@@ -244,29 +247,11 @@ class AdvisoryDecision(Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 CLOSED_FLAGS: Final = AuthorityFlags(
-    can_route_atlas=False,
-    can_write_memory=False,
-    can_execute_tools=False,
-    can_restart_services=False,
-    can_send_outbound=False,
-    can_scan_private_roots=False,
-    can_mutate_vector_store=False,
-    can_post_advisory_event=False,
-    can_change_gateway_config=False,
-    requires_human_approval=True,
-    advisory_only=True,
+    **{flag: not flag.startswith("can_") for flag in AuthorityFlags.__struct_fields__}
 )
 """The only flags a record may carry: all nine permissions false, both duties true."""
 
-ALLOWED_ACTIONS: Final[frozenset[str]] = frozenset(
-    (
-        "record_metric",
-        "compare_with_expected_label",
-        "include_in_digest",
-        "open_review_ticket_candidate",
-        "recommend_human_review",
-    )
-)
+ALLOWED_ACTIONS: Final[frozenset[str]] = frozenset(get_args(AdvisoryAction))
 DEFAULT_ACTIONS: Final[tuple[Action, ...]] = (
     "record_metric",
     "compare_with_expected_label",
@@ -287,9 +272,7 @@ PLAIN_WRITE: Final = (
 KERNEL_COUNTER: Final = re.compile(r"/sys/class/accel/accel[0-9]{1,3}/device/npu_busy_time_us\Z")
 ProofGrade = Literal["kernel", "counter", "implausible", "service", "none"]
 BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
-ERROR_CATEGORIES: Final[frozenset[str]] = frozenset(
-    ("false_positive", "false_negative", "severity_overcall", "severity_undercall")
-)
+ERROR_CATEGORIES: Final[frozenset[str]] = frozenset(get_args(ComparisonError))
 CASE_KINDS: Final = ("normal", "low_confidence", "false_alarm", "action_needed")
 CASE_NOTES: Final[dict[str, str]] = {f"case:{kind}": kind for kind in CASE_KINDS}
 """The notes by which a record says what kind of case it is."""

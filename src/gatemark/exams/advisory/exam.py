@@ -7,7 +7,7 @@ records are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple, cast
@@ -49,8 +49,12 @@ from gatemark.evidence.run_exam import (
     fold_each,
 )
 from gatemark.exams.advisory.findings import Findings, broken_rules, find
-from gatemark.exams.advisory.fixtures.fixture import Fixture, FixtureManifest
-from gatemark.exams.advisory.fixtures.references import FixtureLabel, ShadowInput
+from gatemark.exams.advisory.fixtures.fixture import (
+    Fixture,
+    FixtureLabel,
+    FixtureManifest,
+    ShadowInput,
+)
 from gatemark.exams.advisory.history import EarlierRun, PastRun, Terms
 from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.measure import Collector, lanes_of, merged
@@ -63,7 +67,7 @@ from gatemark.exams.advisory.policy import (
     all_rules,
     lane_name,
 )
-from gatemark.exams.advisory.record_rules import bucket_of
+from gatemark.exams.advisory.record_rules import bucket_of, moment_of
 from gatemark.exams.advisory.state import AdvisoryExamState
 from gatemark.exams.advisory.summary import SUMMARY_SCHEMA, AdvisorySummary
 from gatemark.exams.advisory.views import (
@@ -75,7 +79,7 @@ from gatemark.exams.advisory.views import (
     wrong_records_note,
 )
 
-FACTS_VERSION: Final = 9
+FACTS_VERSION: Final = 10
 """Changes whenever a state of the same records would hold something else."""
 
 
@@ -317,13 +321,14 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self, state: AdvisoryExamState, *, lost: int, digests: frozenset[str]
     ) -> ExamReport:
         found = self._find(state, self._terms(digests), lost=lost, digests=digests)
+        first = min(found.runs.began.values(), default=None)
         return ExamReport(
-            measurements=found.guarded(self._rules_by_key()),
+            measurements=found.guarded(self._rules()),
             figures=figures(found),
             attachments={},
             facts=facts_document(found),
             score=_score(found),
-            answered_at=_oldest(found.runs.began.values()),
+            answered_at=None if first is None else moment_of(f"{first}Z"),
         )
 
     def _terms(self, digests: frozenset[str]) -> Terms:
@@ -357,12 +362,6 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
             raise BadInputError(f"the evidence has {lane_count} lanes, more than {LANES_MAX}")
         return find(state, policy, terms, self._scan, lost=lost, digests=digests)
 
-    def _rules_by_key(self) -> dict[tuple[str, str | None], list[Rule]]:
-        by_key: dict[tuple[str, str | None], list[Rule]] = {}
-        for rule in self._rules():
-            by_key.setdefault((rule.metric, rule.lane), []).append(rule)
-        return by_key
-
 
 def _has_undefined(
     state: AdvisoryExamState, policy: AdvisoryPolicy, known_rules: frozenset[str]
@@ -389,14 +388,6 @@ def _score(found: Findings) -> Measurement:
     return measured(
         "score", agreed / (n + found.lost), n=n, direction="higher_is_better", excluded=excluded
     )
-
-
-def _oldest(seconds: Iterable[str]) -> datetime | None:
-    """Return the earliest of some times in UTC; a leap second counts as the second before."""
-    first = min(seconds, default=None)
-    if first is None:
-        return None
-    return datetime.fromisoformat(f"{first[:17]}{min(first[17:19], '59')}+00:00")
 
 
 def examine_decisions(run: ExamRun) -> ExamOutcome:

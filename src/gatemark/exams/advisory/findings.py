@@ -127,8 +127,8 @@ def guarded(number: Number, rules: list[Rule], lost: int) -> Measurement:
 class OtherLane(NamedTuple):
     """The default limits broken by a lane that the policy does not name, or leaves open."""
 
-    broken: tuple[str, ...]
-    open: tuple[str, ...]
+    broken: list[str]
+    open: list[str]
 
 
 class AllTimes(NamedTuple):
@@ -183,10 +183,13 @@ class Findings(NamedTuple):
         """Return a measurement over the records that were not lost."""
         return self.numbers[name, lane].measurement
 
-    def guarded(self, rules: Mapping[NumberKey, list[Rule]]) -> tuple[Measurement, ...]:
+    def guarded(self, rules: Iterable[Rule]) -> tuple[Measurement, ...]:
         """Return all measurements, without values that lost records could change."""
+        by_key: dict[NumberKey, list[Rule]] = {}
+        for rule in rules:
+            by_key.setdefault((rule.metric, rule.lane), []).append(rule)
         return tuple(
-            guarded(number, rules.get(key, []), self.lost) for key, number in self.numbers.items()
+            guarded(number, by_key.get(key, []), self.lost) for key, number in self.numbers.items()
         )
 
 
@@ -361,8 +364,8 @@ def _other_lanes(
             for rule in rules
         }
         others[lane] = OtherLane(
-            broken=tuple(name for name, answer in answers.items() if answer is False),
-            open=tuple(name for name, answer in answers.items() if answer is None),
+            broken=[name for name, answer in answers.items() if answer is False],
+            open=[name for name, answer in answers.items() if answer is None],
         )
     return others
 

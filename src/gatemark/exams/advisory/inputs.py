@@ -109,10 +109,7 @@ def input_rows(
 
 def _distinct(rows: Rows) -> Rows:
     order = np.lexsort((rows["content"], rows["name"], rows["group"], rows["run"]))
-    rows = rows[order]
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = rows[1:] != rows[:-1]
-    return rows[new]
+    return _without_repeats(rows[order])
 
 
 def joined_tables(tables: Sequence[InputTable]) -> InputTable:
@@ -190,14 +187,19 @@ def _where(rows: _Array, chosen: npt.NDArray[np.bool_] | np.bool_) -> _Array:
     return rows if chosen.all() else rows[chosen]
 
 
+def _without_repeats(ordered: _Array) -> _Array:
+    """Return each of some ordered rows once."""
+    differs = ordered[1:] != ordered[:-1]
+    new = np.ones(len(ordered), dtype=bool)
+    new[1:] = differs.any(axis=1) if differs.ndim > 1 else differs
+    return _where(ordered, new)
+
+
 def _pairs(rows: Rows) -> Pairs:
     """Return the distinct inputs of some rows, in order."""
     names, contents = rows["name"], rows["content"]
     order = np.lexsort((contents, names))
-    pairs = np.stack((names[order], contents[order]), axis=1)
-    new = np.ones(len(pairs), dtype=bool)
-    new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-    return _where(pairs, new)
+    return _without_repeats(np.stack((names[order], contents[order]), axis=1))
 
 
 class RunInputs(NamedTuple):
@@ -281,10 +283,7 @@ def lane_inputs(
 def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int, RunInputs]]:
     """Yield the index of each run and its inputs; sorted all at once, not run by run."""
     pairs = np.stack((asked["run"], asked["name"], asked["content"]), axis=1)
-    pairs = pairs[np.lexsort((pairs[:, 2], pairs[:, 1], pairs[:, 0]))]
-    new = np.ones(len(pairs), dtype=bool)
-    new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-    pairs = _where(pairs, new)
+    pairs = _without_repeats(pairs[np.lexsort((pairs[:, 2], pairs[:, 1], pairs[:, 0]))])
     # Many groups differ in what was compared only, and every run has most of them.
     kinds: dict[tuple[str, str], int] = {}
     kind_of = np.zeros(max(groups, default=-1) + 1, dtype=np.uint64)
@@ -312,22 +311,20 @@ def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int
 def _count_inputs(rows: Pairs) -> int:
     """Return the maximum number of inputs: a new name or new content alone does not add one."""
     names, contents = rows[:, 0], rows[:, 1]
-    has_name, has_content = names != 0, contents != 0
-    known = _unique(names[has_content])
-    only_names = np.setdiff1d(_unique(names[~has_content]), known, assume_unique=True)
-    by_content = len(_unique(contents[has_content])) + len(only_names)
-    known = _unique(contents[has_name])
-    only_contents = np.setdiff1d(_unique(contents[~has_name]), known, assume_unique=True)
-    by_name = len(_unique(names[has_name])) + len(only_contents)
-    return min(by_content, by_name)
+    return min(_count_by(names, contents), _count_by(contents, names))
+
+
+def _count_by(first: Numbers, other: Numbers) -> int:
+    """Return how many numbers there are, with one of the other kind where there is none."""
+    has_first = first != 0
+    known = _unique(other[has_first])
+    only_other = np.setdiff1d(_unique(other[~has_first]), known, assume_unique=True)
+    return len(_unique(first[has_first])) + len(only_other)
 
 
 def _unique(numbers: Numbers) -> Numbers:
     """Return each number once, in order; ``np.unique`` hashes, which took six times as long."""
-    ordered = np.sort(numbers)
-    new = np.ones(len(ordered), dtype=bool)
-    new[1:] = ordered[1:] != ordered[:-1]
-    return _where(ordered, new)
+    return _without_repeats(np.sort(numbers))
 
 
 def _repeated(numbers: Numbers) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from gatemark.evidence.exam import Scored, file_option, suites
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.advisory.exam import HISTORY, SUITE
 from gatemark.exams.advisory.fixtures.files import open_fixtures
-from gatemark.exams.advisory.policy import RULES
+from gatemark.exams.advisory.inputs import PinnedFixture
 from gatemark.exams.score import (
     EVERY_EXAM,
     ScoreReport,
@@ -51,9 +51,9 @@ class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 def advisory_options(parameters: AdvisoryParameters, _now: datetime) -> dict[str, Any]:
-    """Return the options of the exam: policy, version of the rules, and fixtures."""
+    """Return the options of the exam: policy and fixtures."""
     policy = {} if parameters.policy is None else read_advisory_policy(parameters.policy)
-    options = exam_options(policy)
+    options: dict[str, Any] = {"policy": policy}
     if parameters.fixtures is not None:
         options["fixtures"] = pinned_fixtures(parameters.fixtures)
     return options
@@ -67,11 +67,7 @@ def pinned_fixtures(path: str) -> dict[str, Any]:
     return {
         "fixture_set": opened.name,
         "fixtures": [
-            {
-                "input_class": fixture.input_class,
-                "fixture_id": fixture.fixture_id,
-                "content_hash": fixture.content_hash,
-            }
+            {name: getattr(fixture, name) for name in PinnedFixture.__struct_fields__}
             for fixture in opened.fixtures
         ],
     }
@@ -277,11 +273,6 @@ def read_advisory_policy(path: str) -> dict[str, Any]:
         message = str(error).replace("$.policy", "$")
         raise BadInputError(f"{path}: {message}") from error
     return value
-
-
-def exam_options(policy: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of an exam by the current rules."""
-    return {"policy": dict(policy), "rules": RULES}
 
 
 def history_files(folder: str) -> list[str]:

@@ -24,8 +24,8 @@ class OverallBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unexpected_fallback_rate_max: Share = 0.02
 
 
-class LaneBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The limits for one lane.
+class LaneBounds(OverallBounds, frozen=True, forbid_unknown_fields=True):
+    """The limits for one lane: those for all records, with its own agreement, and further ones.
 
     ``conservative`` lanes may be uncertain as often as they like. ``proof_required`` lanes must
     show that an NPU ran. ``p95_total_ms_max`` is the lane's own latency objective, if it has one.
@@ -33,12 +33,6 @@ class LaneBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     agreement_rate_min: Share = 0.90
-    false_positive_rate_max: Share = 0.03
-    high_severity_false_positives_max: Count = 1
-    false_negative_rate_max: Share = 0.01
-    missed_action_rate_max: Share = 0.01
-    uncertain_rate_max: Share = 0.15
-    unexpected_fallback_rate_max: Share = 0.02
     expected_fallback_rate_max: Share | None = None
     comparable_records_min: Annotated[int, msgspec.Meta(ge=1)] = COMPARABLE_MIN
     proof_required: bool = False

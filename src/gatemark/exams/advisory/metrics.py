@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cache
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -27,8 +28,8 @@ from gatemark.exams.advisory.policy import (
     Category,
     CategoryKey,
     Taxonomy,
+    category_key,
     category_of,
-    is_applicable,
     is_stated,
     lane_name,
     needs_action,
@@ -38,9 +39,10 @@ from gatemark.exams.advisory.record_rules import breaches_of, is_implausible, pr
 
 MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta"))
 _NOTABLE: Final = frozenset(SEVERITIES[2:])
+_compared_fields: Final = attrgetter(*CategoryKey.__struct_fields__)
 
 
-class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True, cache_hash=True):
+class Kind(CategoryKey, frozen=True, gc=False, array_like=True, kw_only=True, cache_hash=True):
     """The facts of a record that scoring needs, without any free text.
 
     ``noted`` means that a note names the kind of case. ``authority``, ``side_effect``, ``privacy``
@@ -56,12 +58,6 @@ class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True,
     no_reason: bool
     mode: str
     source_kind: str
-    label: str
-    severity: str
-    reference_source: str
-    reference_label: str | None
-    reference_severity: str | None
-    bucket: str
     bucket_rule: str
     comparison: str
     error_type: str | None
@@ -77,15 +73,7 @@ class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True,
     @property
     def compared(self) -> CategoryKey:
         """The fields that determine the category."""
-        return CategoryKey(
-            label=self.label,
-            severity=self.severity,  # type: ignore[arg-type]
-            bucket=self.bucket,  # type: ignore[arg-type]
-            reference_source=self.reference_source,  # type: ignore[arg-type]
-            reference_label=self.reference_label,
-            reference_severity=self.reference_severity,  # type: ignore[arg-type]
-            applicable=is_applicable(self.source_kind, self.mode),
-        )
+        return CategoryKey(*_compared_fields(self))
 
 
 def kind_of(
@@ -102,8 +90,16 @@ def kind_of(
     """
     if violated is None:
         violated = {kind for kind, _ in breaches_of(record, version)}
-    reference, proof, outcome = record.human_or_atlas_decision, record.npu_proof, record.outcome
+    proof, outcome, bucket = record.npu_proof, record.outcome, record.confidence.bucket
+    compared = category_key(
+        record.source,
+        record.service.mode,
+        record.recommendation,
+        bucket,
+        record.human_or_atlas_decision,
+    )
     return Kind(
+        **msgspec.structs.asdict(compared),
         lane=lane_name(record.input_class, record.service.name),
         timed=record.latency.total_ms is not None,
         noted=noted,
@@ -113,12 +109,6 @@ def kind_of(
         no_reason="fallback_reason" in violated,
         mode=record.service.mode,
         source_kind=record.source.kind,
-        label=record.recommendation.label,
-        severity=record.recommendation.severity,
-        reference_source=reference.source,
-        reference_label=reference.label or None,
-        reference_severity=reference.severity or None,
-        bucket=record.confidence.bucket,
         bucket_rule=record.confidence.bucket_rule,
         comparison=outcome.comparison,
         error_type=outcome.error_type or None,
@@ -168,7 +158,7 @@ def shared_part(
         proof.service_reported_delta_us and True,
         latency.timeout,
         latency.total_ms is None,
-        is_implausible(proof, latency.total_ms) if proof.busy_delta_us else False,
+        is_implausible(proof.busy_delta_us, latency.total_ms) if proof.busy_delta_us else False,
     )
 
 
@@ -205,17 +195,16 @@ class ScoredKind(NamedTuple):
 
 def score_kind(kind: Kind, taxonomy: Taxonomy, bounds: LaneBounds, version: int = 2) -> ScoredKind:
     """Compare a kind with its reference and judge it, by the policy of its lane."""
-    parts = kind.compared
-    category = category_of(parts, taxonomy, version)
+    category = category_of(kind, taxonomy, version)
     reference = kind.reference_label
-    shadowed = kind.reference_source == "atlas_shadow" and parts.applicable
+    shadowed = kind.reference_source == "atlas_shadow" and kind.applicable
     expected = kind.fallback_expected and kind.error_type != "fallback_unexpected"
     proof, proof_required = _proof(kind, category, bounds, version)
     blocks = kind.promotion_blocker and category != "missing_reference"
     return ScoredKind(
         kind=kind,
         category=category,
-        signal=signal_of(parts, taxonomy, version) if shadowed else None,
+        signal=signal_of(kind, taxonomy, version) if shadowed else None,
         label=taxonomy.normal(kind.label),
         cases=frozenset() if kind.noted else _case_kinds(kind, taxonomy),
         needs_action=reference is not None and needs_action(reference, taxonomy, version),
@@ -241,9 +230,9 @@ def _outcome_holds(kind: Kind, category: Category, taxonomy: Taxonomy) -> bool:
     def meant() -> Iterator[Category]:
         yield category
         # A record may call a missed action a disagreement, as version 1 did.
-        yield category_of(kind.compared, taxonomy, 1)
+        yield category_of(kind, taxonomy, 1)
         if kind.reference_source == "atlas_shadow":
-            yield from (signal_of(kind.compared, taxonomy, rules) for rules in (1, 2))
+            yield from (signal_of(kind, taxonomy, rules) for rules in (1, 2))
 
     return any(is_stated(one, kind.comparison, kind.error_type) for one in meant())
 

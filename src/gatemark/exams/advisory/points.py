@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from msgspec import UNSET
@@ -13,6 +12,7 @@ from gatemark.evidence.observations import ConfidenceValue, Observation, Occurre
 from gatemark.evidence.source import ReadingChoices, find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.record_rules import moment_of
 from gatemark.exams.advisory.records import SCHEMA
 
 
@@ -43,14 +43,6 @@ def _observations(decision: AdvisoryDecision) -> Iterator[Observation]:
     if decision.outcome.comparison in ("agree", "disagree"):
         is_correct = decision.outcome.comparison == "agree"
         yield Observation(name, "calibration_ece", moment, ConfidenceValue(score, is_correct))
-
-
-def moment_of(text: str) -> datetime:
-    """Return the time of a record; a leap second counts as the second before."""
-    text = text.upper()
-    if text[17:19] == "60":
-        text = f"{text[:17]}59{text[19:]}"
-    return datetime.fromisoformat(text)
 
 
 POINTS = PointSource("advisory", _read)

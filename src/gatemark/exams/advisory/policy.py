@@ -25,8 +25,13 @@ from gatemark.exams.advisory.decision import (
     NAME_PATTERN,
     Bucket,
     Comparison,
+    ComparisonError,
     Edges,
     ErrorType,
+    InputSource,
+    Mode,
+    Recommendation,
+    Reference,
     ReferenceSource,
     Severity,
 )
@@ -40,17 +45,10 @@ from gatemark.exams.advisory.limits import (
 )
 
 Category = Literal[
-    "agree",
-    "disagree",
-    "false_positive",
-    "false_negative",
-    "severity_overcall",
-    "severity_undercall",
-    "uncertain",
-    "missing_reference",
-    "not_applicable",
+    "agree", "disagree", ComparisonError, "uncertain", "missing_reference", "not_applicable"
 ]
 LabelKind = Literal["no_op", "action", "deferred"]
+LABEL_KINDS: Final[tuple[LabelKind, ...]] = get_args(LabelKind)
 
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 COMPARABLE: Final[tuple[Category, ...]] = CATEGORIES[:6]
@@ -103,12 +101,9 @@ class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def kind(self, label: str) -> LabelKind:
         """Return the meaning of a label."""
         normal = self.normal(label)
-        if normal in self.no_op:
-            return "no_op"
-        if normal in self.action:
-            return "action"
-        if normal in self.deferred:
-            return "deferred"
+        for kind in LABEL_KINDS:
+            if normal in getattr(self, kind):
+                return kind
         raise InvalidValueError(f"a label must be one of {', '.join(self.labels)}")
 
 
@@ -127,9 +122,19 @@ class CategoryKey(msgspec.Struct, frozen=True, gc=False, array_like=True):
     applicable: bool
 
 
-def is_applicable(source_kind: str, mode: str) -> bool:
-    """Whether there is anything to compare; a health probe recommends nothing."""
-    return source_kind != "service_health_probe" and mode != "health_only"
+def category_key(
+    source: InputSource, mode: Mode, advice: Recommendation, bucket: Bucket, reference: Reference
+) -> CategoryKey:
+    """Return what the category of a record depends on; a health probe recommends nothing."""
+    return CategoryKey(
+        label=advice.label,
+        severity=advice.severity,
+        bucket=bucket,
+        reference_source=reference.source,
+        reference_label=reference.label or None,
+        reference_severity=reference.severity or None,
+        applicable=source.kind != "service_health_probe" and mode != "health_only",
+    )
 
 
 def category_of(
@@ -530,7 +535,7 @@ def global_rules() -> tuple[Rule, ...]:
 
 
 def _limits(
-    bounds: OverallBounds | LaneBounds,
+    bounds: OverallBounds,
 ) -> Iterator[tuple[str, str, Literal["<=", ">="], float]]:
     """Yield name, metric, operator and bound of every limit that is set."""
     for name, metric, limit in LIMITS:

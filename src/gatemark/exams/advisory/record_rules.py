@@ -13,7 +13,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.record import Problem
@@ -40,7 +40,6 @@ from gatemark.exams.advisory.decision import (
     Bucket,
     Edges,
     Fallback,
-    NpuProof,
     ProofGrade,
     StatedConfidence,
 )
@@ -126,6 +125,14 @@ def is_a_day(moment: str) -> bool:
     return True
 
 
+def moment_of(text: str) -> datetime:
+    """Return the time of a record; a leap second counts as the second before."""
+    text = text.upper()
+    if text[17:19] == "60":
+        text = f"{text[:17]}59{text[19:]}"
+    return datetime.fromisoformat(text)
+
+
 def bucket_follows_the_score(record: AdvisoryDecision) -> list[Problem]:
     """Check that the bucket is the one of the score; no score means unknown.
 
@@ -188,8 +195,8 @@ def proof_fits_its_mode(record: AdvisoryDecision) -> list[Problem]:
     name = (
         "busy_delta_us" if proof.proof_mode == "sysfs_busy_delta" else "service_reported_delta_us"
     )
-    delta = _delta(proof)
-    if delta is None:
+    delta = getattr(proof, name)
+    if delta is None or delta is UNSET:
         return [
             Problem(f"$.npu_proof.{name}", f"must be given when proof_mode is {proof.proof_mode}")
         ]
@@ -204,15 +211,6 @@ def proof_fits_its_mode(record: AdvisoryDecision) -> list[Problem]:
     return []
 
 
-def _delta(proof: NpuProof) -> int | None:
-    measured = (
-        proof.busy_delta_us
-        if proof.proof_mode == "sysfs_busy_delta"
-        else proof.service_reported_delta_us
-    )
-    return None if measured is UNSET else measured
-
-
 def fallback_has_its_kind(record: AdvisoryDecision) -> list[Problem]:
     """Check that a fallback has a kind if and only if it occurred."""
     fallback = record.fallback
@@ -223,14 +221,13 @@ def fallback_has_its_kind(record: AdvisoryDecision) -> list[Problem]:
     return []
 
 
-CONTRADICTIONS: Final = (
-    texts_keep_their_patterns,
-    bucket_follows_the_score,
+_OF_SHARED_PARTS: Final = (
     reference_is_whole,
     named_errors_disagree,
     proof_fits_its_mode,
     fallback_has_its_kind,
 )
+CONTRADICTIONS: Final = (texts_keep_their_patterns, bucket_follows_the_score, *_OF_SHARED_PARTS)
 
 
 def authority_breaches(record: AdvisoryDecision) -> list[Problem]:
@@ -270,30 +267,23 @@ def side_effect_breaches(record: AdvisoryDecision) -> list[Problem]:
 def privacy_breaches(record: AdvisoryDecision) -> list[Problem]:
     """Return private content that the record itself declares; its texts are scanned separately."""
     privacy = record.privacy
-    found = []
-    if privacy.payload_logged:
-        found.append(Problem("$.privacy.payload_logged", "must be false"))
-    if privacy.contains_private_payload:
-        found.append(Problem("$.privacy.contains_private_payload", "must be false"))
-    if (
-        record.source.privacy_class == "private_disallowed"
-        and privacy.redaction != "blocked_private"
-    ):
-        found.append(
-            Problem("$.source.privacy_class", "private input must be blocked, not examined")
-        )
-    if record.source.privacy_class == "private_disallowed" and record.npu_proof.inference_ran:
-        found.append(
-            Problem("$.npu_proof.inference_ran", "must be false when private input was blocked")
-        )
-    if record.outcome.error_type == "privacy_violation":
-        found.append(Problem("$.outcome.error_type", "states privacy_violation"))
-    return found
+    is_private = record.source.privacy_class == "private_disallowed"
+    is_examined = is_private and privacy.redaction != "blocked_private"
+    has_run = is_private and record.npu_proof.inference_ran
+    is_stated = record.outcome.error_type == "privacy_violation"
+    found = (
+        (privacy.payload_logged, "privacy.payload_logged", "must be false"),
+        (privacy.contains_private_payload, "privacy.contains_private_payload", "must be false"),
+        (is_examined, "source.privacy_class", "private input must be blocked, not examined"),
+        (has_run, "npu_proof.inference_ran", "must be false when private input was blocked"),
+        (is_stated, "outcome.error_type", "states privacy_violation"),
+    )
+    return [Problem(f"$.{place}", message) for is_broken, place, message in found if is_broken]
 
 
 def fallback_breaches(record: AdvisoryDecision) -> list[Problem]:
     """Return a fallback without a reason code."""
-    if record.fallback.occurred and not (record.fallback.reason or "").strip():
+    if readable_reason(record.fallback) is False:
         return [Problem("$.fallback.reason", "a fallback needs a reason code")]
     return []
 
@@ -352,23 +342,13 @@ def readable_reason(fallback: Fallback) -> bool | None:
 
 def invisible_reasons(record: AdvisoryDecision) -> list[Problem]:
     """Return a fallback whose reason is not readable; since version 2 of the rules."""
-    reason = record.fallback.reason
-    if record.fallback.occurred and reason and reason.strip() and not _READABLE.search(reason):
+    if readable_reason(record.fallback) is None:
         return [Problem("$.fallback.reason", "must have a letter or a digit")]
     return []
 
 
 _READABLE: Final = re.compile(r"[^\W_]")
 
-BREACHES: Final = (
-    authority_breaches,
-    side_effect_breaches,
-    privacy_breaches,
-    fallback_breaches,
-    hidden_side_effects,
-    unbounded_texts,
-    invisible_reasons,
-)
 KINDS_OF_BREACH: Final = (
     (authority_breaches, "authority", 1),
     (side_effect_breaches, "side_effect", 1),
@@ -379,6 +359,7 @@ KINDS_OF_BREACH: Final = (
     (invisible_reasons, "fallback_reason", 2),
 )
 """What violates what, and the version of the rules since which it does."""
+BREACHES: Final = tuple(rule for rule, _, _ in KINDS_OF_BREACH)
 
 
 def breaches_of(record: AdvisoryDecision, version: int) -> list[tuple[str, Problem]]:
@@ -391,10 +372,9 @@ def breaches_of(record: AdvisoryDecision, version: int) -> list[tuple[str, Probl
     ]
 
 
-def is_implausible(proof: NpuProof, total_ms: float | None) -> bool:
+def is_implausible(busy_us: int | UnsetType | None, total_ms: float | None) -> bool:
     """Whether a counter shows more work than the whole call had time for."""
-    busy = proof.busy_delta_us
-    return bool(busy and total_ms is not None and busy > total_ms * 1_050 + 1_000)
+    return bool(busy_us and total_ms is not None and busy_us > total_ms * 1_050 + 1_000)
 
 
 def proof_grade(record: AdvisoryDecision) -> ProofGrade:
@@ -404,7 +384,7 @@ def proof_grade(record: AdvisoryDecision) -> ProofGrade:
         return "none"
     if proof.proof_mode != "sysfs_busy_delta":
         return "service"
-    if is_implausible(proof, record.latency.total_ms):
+    if is_implausible(proof.busy_delta_us, record.latency.total_ms):
         return "implausible"
     return "kernel" if KERNEL_COUNTER.match(proof.counter_path or "") else "counter"
 
@@ -495,15 +475,7 @@ def shared_part_is_sound(record: AdvisoryDecision) -> bool:
     return (
         all(matches(_LABEL, label) for label in labels if label)
         and all(matches(_NAME, name) for name in names)
-        and not any(
-            rule(record)
-            for rule in (
-                reference_is_whole,
-                named_errors_disagree,
-                proof_fits_its_mode,
-                fallback_has_its_kind,
-            )
-        )
+        and not any(rule(record) for rule in _OF_SHARED_PARTS)
     )
 
 

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final
 
+from msgspec.structs import asdict
+
 from gatemark.core.record import BadExample, Form, RecordSchema
 from gatemark.exams.advisory.decision import (
     ALLOWED_ACTIONS,
     BUCKET_RULES,
     BUCKETS,
+    CLOSED_FLAGS,
     CODES_MAX,
     DEFAULT_BUCKET_RULE,
     ERROR_CATEGORIES,
@@ -24,17 +27,7 @@ from gatemark.exams.advisory.decision import (
 from gatemark.exams.advisory.measure import all_sound
 from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, LOOKS
 
-_FLAGS: Final = (
-    "can_route_atlas",
-    "can_write_memory",
-    "can_execute_tools",
-    "can_restart_services",
-    "can_send_outbound",
-    "can_scan_private_roots",
-    "can_mutate_vector_store",
-    "can_post_advisory_event",
-    "can_change_gateway_config",
-)
+_CLOSED: Final[dict[str, bool]] = asdict(CLOSED_FLAGS)
 
 AGREEING: Final[dict[str, Any]] = {
     "schema_version": SCHEMA_NAME,
@@ -68,11 +61,7 @@ AGREEING: Final[dict[str, Any]] = {
         "bucket_rule": "v1_default",
         "calibrated": False,
     },
-    "authority_flags": {
-        **dict.fromkeys(_FLAGS, False),
-        "requires_human_approval": True,
-        "advisory_only": True,
-    },
+    "authority_flags": _CLOSED,
     "allowed_actions": ["record_metric", "compare_with_expected_label", "include_in_digest"],
     "actual_action": {
         "kind": "dry_run_reported",
@@ -178,140 +167,105 @@ _MISSED: Final = changed(
     },
 )
 
-_BAD: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
-    ("no schema version", {"schema_version": ...}, "$"),
-    ("another schema version", {"schema_version": "npu_advisory_decision_v2"}, "$.schema_version"),
-    ("an id that is neither UUID nor ULID", {"decision_id": "d" * 30}, "$.decision_id"),
-    (
-        "a ULID with a letter it cannot have",
-        {"decision_id": "01J0000000000000000000000U"},
-        "$.decision_id",
-    ),
-    ("a ULID beyond the largest", {"decision_id": "81J00000000000000000000000"}, "$.decision_id"),
-    ("a time in another zone", {"timestamp": "2026-06-06T02:00:00+02:00"}, "$.timestamp"),
-    ("a time without a zone", {"timestamp": "2026-06-06T00:00:00"}, "$.timestamp"),
-    ("a day that does not exist", {"timestamp": "2026-02-30T00:00:00Z"}, "$.timestamp"),
-    (
-        "a hash by another method",
-        {"source.content_hash": "md5:" + "0" * 32},
-        "$.source.content_hash",
-    ),
-    ("a hash cut short", {"source.content_hash": "sha256:5e5e"}, "$.source.content_hash"),
-    ("a source nobody knows", {"source.kind": "clipboard"}, "$.source.kind"),
-    ("a payload beside the metadata", {"source.payload": "text"}, "$.source"),
-    ("a mode nobody knows", {"service.mode": "live"}, "$.service.mode"),
-    ("a lane name with a slash", {"service.name": "a/b"}, "$.service.name"),
-    ("a label that is a sentence", {"recommendation.label": "Do it now"}, "$.recommendation.label"),
-    ("a severity nobody knows", {"recommendation.severity": "urgent"}, "$.recommendation.severity"),
-    ("reasons in one text", {"recommendation.reasons": "none"}, "$.recommendation.reasons"),
-    ("a confidence above 1", {"confidence.score": 1.7}, "$.confidence.score"),
-    ("a bucket that is not the score's", {"confidence.bucket": "very_high"}, "$.confidence.bucket"),
-    ("a bucket without a score", {"confidence.score": None}, "$.confidence.bucket"),
-    ("no bucket beside a score", {"confidence.bucket": "unknown"}, "$.confidence.bucket"),
-    ("no authority flags", {"authority_flags": ...}, "$"),
-    ("an action nobody knows", {"allowed_actions": ["launch"]}, "$.allowed_actions[0]"),
-    ("an action that acts", {"actual_action.kind": "sent_message"}, "$.actual_action.kind"),
-    (
+
+def _bad(title: str, changes: dict[str, Any], path: str | None = None) -> BadExample:
+    """Return an example that is refused for what is at a path; without one, at the first change."""
+    return BadExample(title, changed(AGREEING, changes), path or f"$.{next(iter(changes))}")
+
+
+_BAD: Final = (
+    _bad("no schema version", {"schema_version": ...}, "$"),
+    _bad("another schema version", {"schema_version": "npu_advisory_decision_v2"}),
+    _bad("an id that is neither UUID nor ULID", {"decision_id": "d" * 30}),
+    _bad("a ULID with a letter it cannot have", {"decision_id": "01J0000000000000000000000U"}),
+    _bad("a ULID beyond the largest", {"decision_id": "81J00000000000000000000000"}),
+    _bad("a time in another zone", {"timestamp": "2026-06-06T02:00:00+02:00"}),
+    _bad("a time without a zone", {"timestamp": "2026-06-06T00:00:00"}),
+    _bad("a day that does not exist", {"timestamp": "2026-02-30T00:00:00Z"}),
+    _bad("a hash by another method", {"source.content_hash": "md5:" + "0" * 32}),
+    _bad("a hash cut short", {"source.content_hash": "sha256:5e5e"}),
+    _bad("a source nobody knows", {"source.kind": "clipboard"}),
+    _bad("a payload beside the metadata", {"source.payload": "text"}, "$.source"),
+    _bad("a mode nobody knows", {"service.mode": "live"}),
+    _bad("a lane name with a slash", {"service.name": "a/b"}),
+    _bad("a label that is a sentence", {"recommendation.label": "Do it now"}),
+    _bad("a severity nobody knows", {"recommendation.severity": "urgent"}),
+    _bad("reasons in one text", {"recommendation.reasons": "none"}),
+    _bad("a confidence above 1", {"confidence.score": 1.7}),
+    _bad("a bucket that is not the score's", {"confidence.bucket": "very_high"}),
+    _bad("a bucket without a score", {"confidence.score": None}, "$.confidence.bucket"),
+    _bad("no bucket beside a score", {"confidence.bucket": "unknown"}),
+    _bad("no authority flags", {"authority_flags": ...}, "$"),
+    _bad("an action nobody knows", {"allowed_actions": ["launch"]}, "$.allowed_actions[0]"),
+    _bad("an action that acts", {"actual_action.kind": "sent_message"}),
+    _bad(
         "a missing reference with a label",
         {"human_or_atlas_decision.source": "missing"},
         "$.human_or_atlas_decision.label",
     ),
-    (
-        "a reference without a label",
-        {"human_or_atlas_decision.label": None},
-        "$.human_or_atlas_decision.label",
-    ),
-    (
+    _bad("a reference without a label", {"human_or_atlas_decision.label": None}),
+    _bad(
         "a false positive that agrees",
         {"outcome.error_type": "false_positive"},
         "$.outcome.comparison",
     ),
-    (
-        "a proof without a measurement",
-        {"npu_proof.busy_delta_us": None},
-        "$.npu_proof.busy_delta_us",
-    ),
-    (
+    _bad("a proof without a measurement", {"npu_proof.busy_delta_us": None}),
+    _bad(
         "a proof by a counter that stood still",
         {"npu_proof.busy_delta_us": 0},
         "$.npu_proof.proof_ok",
     ),
-    (
+    _bad(
         "a service's proof against the counter",
         {"npu_proof.proof_mode": "service_reported_delta", "npu_proof.busy_delta_us": 0},
         "$.npu_proof.proof_ok",
     ),
-    ("a proof without inference", {"npu_proof.inference_ran": False}, "$.npu_proof.proof_ok"),
-    ("a measured proof left open", {"npu_proof.proof_ok": None}, "$.npu_proof.proof_ok"),
-    (
+    _bad("a proof without inference", {"npu_proof.inference_ran": False}, "$.npu_proof.proof_ok"),
+    _bad("a measured proof left open", {"npu_proof.proof_ok": None}),
+    _bad(
         "a proof that nothing measured",
         {"npu_proof.proof_mode": "unavailable"},
         "$.npu_proof.proof_ok",
     ),
-    ("a counter that ran backwards", {"npu_proof.busy_delta_us": -5}, "$.npu_proof.busy_delta_us"),
-    ("a negative latency", {"latency.total_ms": -1}, "$.latency.total_ms"),
-    (
+    _bad("a counter that ran backwards", {"npu_proof.busy_delta_us": -5}),
+    _bad("a negative latency", {"latency.total_ms": -1}),
+    _bad(
         "a fallback without a kind",
         {"fallback.occurred": True, "fallback.reason": "r"},
         "$.fallback.kind",
     ),
-    ("a kind without a fallback", {"fallback.kind": "cpu"}, "$.fallback.kind"),
-    ("a key nobody knows", {"prompt": "text"}, "$"),
-)
-_BREACHING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
+    _bad("a kind without a fallback", {"fallback.kind": "cpu"}),
+    _bad("a key nobody knows", {"prompt": "text"}, "$"),
     *(
-        (f"{flag} is true", {f"authority_flags.{flag}": True}, f"$.authority_flags.{flag}")
-        for flag in _FLAGS
+        _bad(f"{flag} is true", {f"authority_flags.{flag}": True})
+        for flag, wanted in _CLOSED.items()
+        if not wanted
     ),
-    (
-        "a flag left out",
-        {"authority_flags.can_write_memory": ...},
-        "$.authority_flags.can_write_memory",
-    ),
-    (
-        "no human approval",
-        {"authority_flags.requires_human_approval": False},
-        "$.authority_flags.requires_human_approval",
-    ),
-    (
-        "not only advisory",
-        {"authority_flags.advisory_only": False},
-        "$.authority_flags.advisory_only",
-    ),
-    (
+    _bad("a flag left out", {"authority_flags.can_write_memory": ...}),
+    _bad("no human approval", {"authority_flags.requires_human_approval": False}),
+    _bad("not only advisory", {"authority_flags.advisory_only": False}),
+    _bad(
         "an action that needs approval",
         {"allowed_actions": ["record_metric", "send_message"]},
         "$.allowed_actions[1]",
     ),
-    ("stated authority", {"outcome.error_type": "unsafe_authority"}, "$.outcome.error_type"),
-    ("an action performed", {"actual_action.performed": True}, "$.actual_action.performed"),
-    (
+    _bad("stated authority", {"outcome.error_type": "unsafe_authority"}),
+    _bad("an action performed", {"actual_action.performed": True}),
+    _bad(
         "a side effect elsewhere",
         {"actual_action.side_effects": ["restarted_service"]},
         "$.actual_action.side_effects[0]",
     ),
-    ("a logged payload", {"privacy.payload_logged": True}, "$.privacy.payload_logged"),
-    (
-        "a private payload",
-        {"privacy.contains_private_payload": True},
-        "$.privacy.contains_private_payload",
-    ),
-    (
-        "private input examined",
-        {"source.privacy_class": "private_disallowed"},
-        "$.source.privacy_class",
-    ),
-    (
+    _bad("a logged payload", {"privacy.payload_logged": True}),
+    _bad("a private payload", {"privacy.contains_private_payload": True}),
+    _bad("private input examined", {"source.privacy_class": "private_disallowed"}),
+    _bad(
         "private input blocked and yet examined",
         {"source.privacy_class": "private_disallowed", "privacy.redaction": "blocked_private"},
         "$.npu_proof.inference_ran",
     ),
-    (
-        "stated privacy violation",
-        {"outcome.error_type": "privacy_violation"},
-        "$.outcome.error_type",
-    ),
-    (
+    _bad("stated privacy violation", {"outcome.error_type": "privacy_violation"}),
+    _bad(
         "a fallback without a reason",
         {"fallback": {"occurred": True, "kind": "cpu", "reason": " ", "expected": True}},
         "$.fallback.reason",
@@ -401,11 +355,7 @@ _PUBLISHED: Final = {
             {
                 "timestamp": {"not": {"pattern": _NO_DAY}},
                 "authority_flags": _having(
-                    {
-                        **dict.fromkeys(_FLAGS, _FALSE),
-                        "requires_human_approval": _TRUE,
-                        "advisory_only": _TRUE,
-                    }
+                    {flag: {"const": wanted} for flag, wanted in _CLOSED.items()}
                 ),
                 "allowed_actions": {"items": _is(*sorted(ALLOWED_ACTIONS))},
                 "actual_action": _only(
@@ -461,11 +411,6 @@ _PUBLISHED: Final = {
 """What the types cannot express, for the published schema."""
 
 
-def _examples() -> Iterator[BadExample]:
-    for title, changes, path in (*_BAD, *_BREACHING):
-        yield BadExample(title, changed(AGREEING, changes), path)
-
-
 SCHEMA: Final = RecordSchema(
     name=SCHEMA_NAME,
     summary="One recommendation of an advisory service, with what it was compared to.",
@@ -476,7 +421,7 @@ SCHEMA: Final = RecordSchema(
             marks=frozenset({"schema_version", "decision_id"}),
             identity="decision_id",
             good=(AGREEING, _UNANSWERED, _PROBE, _MISSED),
-            bad=tuple(_examples()),
+            bad=_BAD,
             rules=CONTRADICTIONS,
             breaches=BREACHES,
             proof=all_sound,

@@ -22,6 +22,7 @@ from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
 from gatemark.exams.advisory.policy import (
     ASKED_OVERALL,
     CATEGORIES,
+    COMPARABLE,
     FIRST_RULES,
     OTHER_LANES,
     AdvisoryPolicy,
@@ -100,12 +101,7 @@ def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNo
         (lane, found["status"].partition(":")[0], _first_reasons(lane, found["blockers"]))
         for lane, found in section["lanes"].items()
     )
-    table = Table(
-        TABLE_TITLE,
-        ("lane", "status", "what stands against it"),
-        rows[:SHOWN_LANES],
-        total_rows=len(rows),
-    )
+    table = _first_rows(TABLE_TITLE, ("lane", "status", "what stands against it"), rows)
     candidates = section["candidate_lanes"]
     named = first_few(candidates, 5) or "none"
     said = f"candidates for discussion: {named}; no authority is granted by this run"
@@ -272,26 +268,19 @@ def facts_document(found: Findings) -> dict[str, Any]:
         "lanes": {lane: _lane_summary(found, lane) for lane in found.lanes},
         "buckets": {bucket: _bucket_summary(found.counts.bucket(bucket)) for bucket in BUCKETS},
         "atlas_shadow": _shadow(everything),
-        "violations": [
-            {"decision_id": hit.decision_id, "field": hit.field, "kind": hit.kind}
-            for hit in found.violations
-        ],
+        "violations": [hit._asdict() for hit in found.violations],
         "violation_fields": [
-            {"field": hit.field, "kind": hit.kind, "count": count}
+            {**msgspec.structs.asdict(hit), "count": count}
             for hit, count in found.violation_counts.items()
         ],
         "wrong_records": {
-            "total": found.wrong.total,
-            "by_problem": found.wrong.by_problem,
+            **found.wrong._asdict(),
             "worst": [wrong._asdict() for wrong in found.wrong.worst],
         },
         "runs": found.runs.buckets,
         "past_runs": list(found.history.past_runs),
         "past_runs_left_out": found.history.left_out,
-        "other_lanes": {
-            lane: {"broken": list(fared.broken), "open": list(fared.open)}
-            for lane, fared in found.other_lanes.items()
-        },
+        "other_lanes": {lane: fared._asdict() for lane, fared in found.other_lanes.items()},
         "lost_records": found.lost,
     }
 
@@ -381,11 +370,7 @@ def _bucket_summary(counts: Counts) -> dict[str, Any]:
 def _shadow(counts: Counts) -> dict[str, Any]:
     """Return what Atlas would have said: a signal that no rate above includes."""
     signals = counts.sorted_by("signal")
-    comparable = sum(
-        count
-        for name, count in signals.items()
-        if name not in ("uncertain", "missing_reference", "not_applicable")
-    )
+    comparable = sum(signals.get(name, 0) for name in COMPARABLE)
     return {
         "records": sum(signals.values()),
         "categories": signals,
@@ -464,6 +449,10 @@ def figures(found: Findings) -> tuple[Figure, ...]:
     )
 
 
+def _first_rows(title: str, columns: tuple[str, ...], rows: tuple[tuple[Cell, ...], ...]) -> Table:
+    return Table(title, columns, rows[:SHOWN_LANES], total_rows=len(rows))
+
+
 def _lane_table(found: Findings, title: str) -> Table:
     names = _TABLES[title]
     rows = tuple(
@@ -485,33 +474,25 @@ def _categories(found: Findings) -> Table:
     counts = [(lane, found.counts.lanes[lane]) for lane in found.lanes[:SHOWN_LANES]]
     if counts:
         counts.append(("all lanes", found.counts.all))
+    columns = ("lane", *(name.replace("_", " ") for name in CATEGORIES), "records")
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (name, *own.categories.values(), own.records) for name, own in counts
     )
-    extra = 1 if rows else 0
-    return Table(
-        "Categories",
-        ("lane", *(name.replace("_", " ") for name in CATEGORIES), "records"),
-        rows,
-        total_rows=len(found.lanes) + extra,
-    )
+    return Table("Categories", columns, rows, total_rows=len(found.lanes) + bool(rows))
 
 
 def _buckets(found: Findings) -> Table:
     """Return how records are distributed over the buckets, and how often each is right."""
-    rows = []
     total = found.counts.all.records
-    for bucket in BUCKETS:
-        counts = found.counts.bucket(bucket)
-        records, comparable = counts.records, counts.wholes["agreement_rate"]
-        rate: Cell = counts.parts["agreement_rate"] / comparable if comparable else NOT_MEASURED
-        rows.append((bucket, records, records / total if total else 0.0, comparable, rate))
-    return Table(
-        "Confidence buckets",
-        ("bucket", "records", "share", "comparable", "agreement"),
-        tuple(rows) if total else (),
-        total_rows=len(rows) if total else 0,
-    )
+    rows = []
+    for bucket in BUCKETS if total else ():
+        own = _bucket_summary(found.counts.bucket(bucket))
+        rate = NOT_MEASURED if own["agreement_rate"] is None else own["agreement_rate"]
+        rows.append(
+            (bucket, own["records"], own["records"] / total, own["comparable_records"], rate)
+        )
+    columns = ("bucket", "records", "share", "comparable", "agreement")
+    return _first_rows("Confidence buckets", columns, tuple(rows))
 
 
 def _bucket_picture(found: Findings) -> Iterator[Stacks]:
@@ -560,12 +541,8 @@ def _other_lanes(found: Findings) -> Table:
         (lane, ", ".join(fared.broken) or "none", ", ".join(fared.open) or "none")
         for lane, fared in found.other_lanes.items()
     )
-    return Table(
-        "Lanes the policy does not name, by the default bounds",
-        ("lane", "beyond a bound", "could not be judged"),
-        rows[:SHOWN_LANES],
-        total_rows=len(rows),
-    )
+    title = "Lanes the policy does not name, by the default bounds"
+    return _first_rows(title, ("lane", "beyond a bound", "could not be judged"), rows)
 
 
 def _violations(found: Findings) -> Table:

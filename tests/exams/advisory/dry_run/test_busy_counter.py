@@ -7,7 +7,6 @@ import pytest
 
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
-    Delta,
     busy_delta,
     read_counter,
 )
@@ -43,18 +42,22 @@ def test_what_is_not_a_number_is_no_reading(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (BusyReading(5), BusyReading(9), Delta(4)),
-        (BusyReading(5), BusyReading(5), Delta(0)),
-        (BusyReading(9), BusyReading(5), Delta(None, "counter_went_backwards")),
-        (BusyReading(None, "counter_missing"), BusyReading(5), Delta(None, "counter_missing")),
+        (BusyReading(5), BusyReading(9), BusyReading(4)),
+        (BusyReading(5), BusyReading(5), BusyReading(0)),
+        (BusyReading(9), BusyReading(5), BusyReading(None, "counter_went_backwards")),
+        (
+            BusyReading(None, "counter_missing"),
+            BusyReading(5),
+            BusyReading(None, "counter_missing"),
+        ),
         (
             BusyReading(5),
             BusyReading(None, "counter_not_a_number"),
-            Delta(None, "counter_not_a_number"),
+            BusyReading(None, "counter_not_a_number"),
         ),
     ],
 )
 def test_only_two_good_readings_in_order_give_a_delta(
-    before: BusyReading, after: BusyReading, expected: Delta
+    before: BusyReading, after: BusyReading, expected: BusyReading
 ) -> None:
     assert busy_delta(before, after) == expected

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.exams.advisory.decisions import compared_parts
 
-from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision
+from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision, Reference
 from gatemark.exams.advisory.dry_run.leaks import Leak
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
     CallObservation,
-    DryRunQuestion,
+    CallQuestion,
     LaneSetting,
 )
 from gatemark.exams.advisory.dry_run.reply import (
@@ -27,8 +27,13 @@ from gatemark.exams.advisory.dry_run.reply import (
     withhold,
 )
 from gatemark.exams.advisory.dry_run.write_record import record_of
-from gatemark.exams.advisory.fixtures.fixture import Expected, Fixture
-from gatemark.exams.advisory.fixtures.references import FixtureLabel, Given, reference_for
+from gatemark.exams.advisory.fixtures.fixture import (
+    NO_REFERENCE,
+    Expected,
+    Fixture,
+    FixtureLabel,
+    reference_for,
+)
 from gatemark.exams.advisory.policy import (
     DEFAULT_TAXONOMY,
     SEVERITIES,
@@ -63,23 +68,28 @@ MOVED = CallObservation(4.2, BusyReading(100), BusyReading(1300), alone=True)
 UNSEEN = CallObservation(4.2, MISSING, MISSING, alone=True)
 
 
+def given_by(source: str, label: str | None = None, severity: str | None = None) -> Reference:
+    return msgspec.structs.replace(NO_REFERENCE, source=source, label=label, severity=severity)
+
+
 def make(
     told: Advice | NoAdvice = GOOD,
     seen: CallObservation = MOVED,
     fixture: Fixture | None = FIXTURE,
-    reference: Given | None = None,
+    reference: Reference | None = None,
     **setting: Any,
 ) -> AdvisoryDecision:
     if reference is None:
-        reference = Given("missing") if fixture is None else reference_for(fixture, {})
-    asked = DryRunQuestion(
+        reference = NO_REFERENCE if fixture is None else reference_for(fixture, {})
+    asked = CallQuestion(
         decision_id="01J00000000000000000000001",
-        at=datetime(2026, 6, 6, 1, 2, 3, 45678, tzinfo=UTC),
         input_class="cron_n8n_event",
-        fixture=fixture,
+        setting=msgspec.structs.replace(SETTING, **setting),
         reference=reference,
+        fixture=fixture,
     )
-    return record_of(asked, told, seen, msgspec.structs.replace(SETTING, **setting))
+    at = datetime(2026, 6, 6, 1, 2, 3, 45678, tzinfo=UTC)
+    return record_of(asked, told, at, seen)
 
 
 def with_advice(**changes: Any) -> Advice:
@@ -350,14 +360,14 @@ def test_references_are_taken_in_the_document_s_order() -> None:
 @pytest.mark.parametrize(
     ("given_reference", "kind", "comparison"),
     [
-        (Given("human_label", "suppress", "info"), "manual_label", "agree"),
-        (Given("human_label", "suppress", None), "manual_label", "agree"),
-        (Given("atlas_shadow", "suppress", "info"), "atlas_shadow", "missing_reference"),
-        (Given("missing"), "fixture", "missing_reference"),
+        (given_by("human_label", "suppress", "info"), "manual_label", "agree"),
+        (given_by("human_label", "suppress", None), "manual_label", "agree"),
+        (given_by("atlas_shadow", "suppress", "info"), "atlas_shadow", "missing_reference"),
+        (NO_REFERENCE, "fixture", "missing_reference"),
     ],
 )
 def test_atlas_is_a_signal_and_no_ground_truth(
-    given_reference: Given, kind: str, comparison: str
+    given_reference: Reference, kind: str, comparison: str
 ) -> None:
     bare = msgspec.structs.replace(FIXTURE, expected=None)
     record = make(fixture=bare, reference=given_reference)
@@ -394,11 +404,11 @@ silences = st.builds(
     NoAdvice, st.sampled_from(["timeout", "service_crashed"]), conducts, st.booleans()
 )
 references = st.builds(
-    Given,
+    given_by,
     st.sampled_from(["fixture_expected", "human_label", "atlas_shadow"]),
     st.sampled_from(DEFAULT_TAXONOMY.labels),
     st.none() | st.sampled_from(SEVERITIES),
-) | st.just(Given("missing"))
+) | st.just(NO_REFERENCE)
 
 
 @settings(deadline=None, max_examples=200)
@@ -410,7 +420,11 @@ references = st.builds(
     npu_in_sight=st.booleans(),
 )
 def test_whatever_happens_the_record_does_not_contradict_itself(
-    told: Advice | NoAdvice, seen: CallObservation, reference: Given, mode: str, npu_in_sight: bool
+    told: Advice | NoAdvice,
+    seen: CallObservation,
+    reference: Reference,
+    mode: str,
+    npu_in_sight: bool,
 ) -> None:
     record = make(told, seen, reference=reference, mode=mode, npu_in_sight=npu_in_sight)
     assert problems(record) == []

@@ -12,20 +12,16 @@ from typing import Final
 
 import msgspec
 
-from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
+from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.envelope import PROTOCOL, RequestEnvelope
-from gatemark.exams.advisory.dry_run.payload import wire_payload
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
     CallObservation,
-    DryRunQuestion,
-    LaneSetting,
+    CallQuestion,
     read_counter,
 )
 from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health, read_reply
 from gatemark.exams.advisory.dry_run.write_record import record_of
-from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import RunOptions
@@ -41,23 +37,6 @@ REASON_OF_ERROR: Final = {
     "refused": "service_refused",
 }
 NOT_READ: Final = BusyReading(None, "counter_not_read")
-
-
-class CallQuestion(msgspec.Struct, frozen=True):
-    """A question and its id; a health probe has no fixture."""
-
-    decision_id: str
-    input_class: str
-    setting: LaneSetting
-    reference: Given
-    fixture: Fixture | None = None
-
-    @property
-    def payload(self) -> object:
-        """The payload to send; a sound is rendered only now."""
-        if self.fixture is None:
-            return None
-        return wire_payload(self.input_class, self.fixture.payload)
 
 
 class ObservedTarget:
@@ -103,13 +82,12 @@ class ObservedTarget:
 
 def _envelope(question: CallQuestion) -> RequestEnvelope:
     """Return the request with the record's id; a fixture's name would reveal the case."""
-    mode: Mode = question.setting.mode
     return RequestEnvelope(
         protocol=PROTOCOL,
         operation="advise" if question.fixture is not None else "health",
         request_id=question.decision_id,
         input_class=question.input_class,
-        mode=mode,
+        mode=question.setting.mode,
         payload=question.payload,
     )
 
@@ -143,7 +121,8 @@ async def ask_service(
     records = []
     for name, question in by_id.items():
         at, seen = observed.seen.get(name, unseen)
-        records.append(record(question, _answer_of(question, outcome_by_id[name]), at, seen))
+        answer = _answer_of(question, outcome_by_id[name])
+        records.append(record_of(question, answer, at, seen))
     return records
 
 
@@ -155,17 +134,3 @@ def _answer_of(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvic
     if question.fixture is None:
         return read_health(outcome.reply.output)
     return read_reply(outcome.reply.output, question.payload, question.setting.taxonomy)
-
-
-def record(
-    question: CallQuestion, answer: Advice | NoAdvice, at: datetime, seen: CallObservation
-) -> AdvisoryDecision:
-    """Return the record of one question."""
-    asked = DryRunQuestion(
-        decision_id=question.decision_id,
-        at=at,
-        input_class=question.input_class,
-        fixture=question.fixture,
-        reference=question.reference,
-    )
-    return record_of(asked, answer, seen, question.setting)

@@ -5,33 +5,20 @@ Both read decision files, not summaries: categories are decided again from the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.rows import json_rows
-from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.dry_run.folder import DECISIONS, RUNS
+from gatemark.exams.advisory.dry_run.folder import DECISIONS, RUNS, read_decisions
 from gatemark.exams.advisory.dry_run.run import advisory_policy
 from gatemark.exams.advisory.journey import history_files
 from gatemark.exams.advisory.metrics import kind_of
-from gatemark.exams.advisory.policy import Category, category_of, lane_name
+from gatemark.exams.advisory.policy import COMPARABLE, Category, category_of, lane_name
 from gatemark.statistics.proportion import wilson
 
-COMPARABLE: Final[frozenset[Category]] = frozenset(
-    {
-        "agree",
-        "disagree",
-        "false_positive",
-        "false_negative",
-        "severity_overcall",
-        "severity_undercall",
-    }
-)
 CategoryOf = Callable[[AdvisoryDecision], Category]
 
 
@@ -96,7 +83,7 @@ def run_trend(folder: str, policy: str | None = None) -> RunTrend:
     groups: dict[tuple[str, str], list[AdvisoryDecision]] = {}
     seen: set[str] = set()
     for path in history_files(str(place if place.is_dir() else folder)):
-        for record in _records(path):
+        for _, record in read_decisions(path):
             if record.decision_id.upper() in seen:
                 continue
             seen.add(record.decision_id.upper())
@@ -131,28 +118,20 @@ def run_diff(before: str, after: str, policy: str | None = None) -> RunDiff:
 
 
 def _category_of(path: str | None) -> CategoryOf:
-    policy: Any = advisory_policy(path)
+    policy = advisory_policy(path)
 
     def category(record: AdvisoryDecision) -> Category:
-        parts = kind_of(record, noted=False, private_text=False).compared
-        return category_of(parts, policy.taxonomy(_lane(record)))
+        kind = kind_of(record, noted=False, private_text=False)
+        return category_of(kind, policy.taxonomy(kind.lane))
 
     return category
-
-
-def _records(path: str) -> Iterator[AdvisoryDecision]:
-    for place, value in json_rows(inspect_source(path), Limits()):
-        try:
-            yield msgspec.convert(value, AdvisoryDecision)
-        except msgspec.ValidationError as error:
-            raise BadInputError(f"{place}: not an advisory decision record: {error}") from error
 
 
 def _lane(record: AdvisoryDecision) -> str:
     return lane_name(record.input_class, record.service.name)
 
 
-def _models(records: Sequence[AdvisoryDecision]) -> tuple[str, ...]:
+def _models(records: Iterable[AdvisoryDecision]) -> tuple[str, ...]:
     return tuple(sorted({record.service.model or "unnamed" for record in records}))
 
 
@@ -180,7 +159,7 @@ def _by_lane(place: str) -> dict[str, Inputs]:
     """Return the records of one run by lane and input; refuse an input that occurs twice."""
     path = Path(place) / DECISIONS if Path(place).is_dir() else Path(place)
     lanes: dict[str, Inputs] = {}
-    for record in _records(str(path)):
+    for _, record in read_decisions(str(path)):
         name = record.source.fixture_id
         if not isinstance(name, str):
             continue
@@ -197,26 +176,24 @@ def _by_lane(place: str) -> dict[str, Inputs]:
 
 
 def _lane_diff(before: Inputs, after: Inputs, category: CategoryOf) -> LaneDiff:
-    sorts: dict[str, list[ChangedInput]] = {"lost": [], "gained": [], "changed": []}
-    same = 0
+    sorts: dict[str, list[ChangedInput]] = {"lost": [], "gained": [], "changed": [], "same": []}
     for name in sorted(before.keys() & after.keys()):
         one = _changed(name, before[name], after[name], category)
+        agreed, agrees = one.before_category == "agree", one.after_category == "agree"
         if (one.before, one.before_category) == (one.after, one.after_category):
-            same += 1
-        elif one.before_category == "agree" != one.after_category:
-            sorts["lost"].append(one)
-        elif one.after_category == "agree" != one.before_category:
-            sorts["gained"].append(one)
+            sorts["same"].append(one)
+        elif agreed != agrees:
+            sorts["lost" if agreed else "gained"].append(one)
         else:
             sorts["changed"].append(one)
     return LaneDiff(
         lost=tuple(sorts["lost"]),
         gained=tuple(sorts["gained"]),
         changed=tuple(sorts["changed"]),
-        same=same,
+        same=len(sorts["same"]),
         only_before=tuple(sorted(before.keys() - after.keys())),
         only_after=tuple(sorted(after.keys() - before.keys())),
-        models=(_models(list(before.values())), _models(list(after.values()))),
+        models=(_models(before.values()), _models(after.values())),
     )
 
 

@@ -15,6 +15,8 @@ from gatemark.core.errors import RefusedError
 from gatemark.exams.advisory.decision import ALLOWED_ACTIONS, CLOSED_FLAGS, Mode
 
 PROTOCOL: Final = "gatemark.advisory/1"
+ADVISE_PATH: Final = "/v1/advise"
+DeviceChoice = Literal["AUTO", "NPU", "CPU"]
 MAX_DEPTH: Final = 32
 
 FLAG_OF_ACTION: Final = {
@@ -56,11 +58,6 @@ class EnvelopeRefusedError(RefusedError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-def asks_authority(value: object) -> bool:
-    """Whether an envelope or a reply asks for more than advising."""
-    return bool(requested_flags(value))
 
 
 def requested_flags(value: object) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,8 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest, json_file
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.rows import json_rows
+from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
 from gatemark.exams.advisory.journey import history_files
 
@@ -78,6 +80,15 @@ def encode_decisions(decisions: Sequence[AdvisoryDecision]) -> bytes:
     return b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions)
 
 
+def read_decisions(path: str) -> Iterator[tuple[str, AdvisoryDecision]]:
+    """Yield the records of a file, each with its place; refuse what is not one."""
+    for place, value in json_rows(inspect_source(path), Limits()):
+        try:
+            yield place, msgspec.convert(value, AdvisoryDecision)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"{place}: not an advisory decision record: {error}") from error
+
+
 def run_file(folder: Path, run_id: str) -> Path:
     """Return the path of the records of a run."""
     return folder / RUNS / run_id / DECISIONS
@@ -90,8 +101,7 @@ def past_run_files(folder: Path) -> list[str]:
 
 def write_runs(folder: Path, card: RunCard, runs: Mapping[str, bytes]) -> None:
     """Write the card and the records of every run."""
-    document = json_file(card)
-    write_whole(folder / CARD, [document])
+    write_whole(folder / CARD, [json_file(card)])
     for run_id, data in runs.items():
         write_whole(run_file(folder, run_id), [data])
 

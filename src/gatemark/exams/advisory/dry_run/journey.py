@@ -8,7 +8,8 @@ nothing; after that the records can be scored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +17,7 @@ import msgspec
 
 from gatemark.core.policy import Outcome
 from gatemark.core.result import Result
-from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamRun, Scored, judge_exam, write_sitting
-from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.exam import Scored
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
     encode_decisions,
@@ -39,15 +38,15 @@ from gatemark.exams.advisory.exam import DECISIONS, HISTORY
 from gatemark.exams.advisory.journey import (
     KIND,
     dated,
-    exam_options,
     read_advisory_policy,
     write_summaries,
 )
 from gatemark.exams.advisory.policy import RULES
 from gatemark.exams.advisory.record_rules import breaches_of
+from gatemark.exams.advisory.summary import BLOCKED
+from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.workspace import Workspace
 
-BLOCKED: Final = "blocked"
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
 
 
@@ -115,11 +114,9 @@ def dry_run(
 def _health(asked: DryRuns) -> dict[str, bool]:
     """Return which lanes answered every probe well and asked for nothing forbidden."""
     found: dict[str, bool] = {}
-    for run in asked.runs:
-        for decision in run.decisions:
-            lane = decision.input_class
-            is_well = decision.fallback.kind == "health_only" and not breaches_of(decision, RULES)
-            found[lane] = found.get(lane, True) and is_well
+    for decision in chain.from_iterable(run.decisions for run in asked.runs):
+        is_well = decision.fallback.kind == "health_only" and not breaches_of(decision, RULES)
+        found[decision.input_class] = found.get(decision.input_class, True) and is_well
     return found
 
 
@@ -130,39 +127,11 @@ def _judged(
     policy: Mapping[str, object] | None,
     history: Sequence[str],
 ) -> Scored:
-    started_at = workspace.clock()
-    options = exam_options(policy or {})
-    files = [
-        (DECISIONS, str(run_file(out, run.run_id))),
-        *((HISTORY, path) for path in history),
-    ]
+    files = [(DECISIONS, str(run_file(out, run.run_id))), *((HISTORY, path) for path in history)]
     expected_ids = frozenset(decision.decision_id for decision in run.decisions)
-    reading = ReadingChoices()
-    examined = run_exam(
-        ExamRun(
-            kind=KIND,
-            options=options,
-            files=files,
-            reading=reading,
-            engine=workspace.engine,
-            expected_ids=expected_ids,
-            now=started_at,
-        )
-    )
-    return dated(
-        judge_exam(
-            KIND,
-            examined,
-            actor=workspace.actor,
-            started_at=started_at,
-            finished_at=workspace.clock(),
-            # Everything that is needed to derive the result again.
-            kept={
-                SITTING: write_sitting(KIND, options, reading, [role for role, _ in files]),
-                EXPECTED_IDS: "\n".join(sorted(expected_ids)).encode(),
-            },
-        )
-    )
+    request = ScoreRequest(files=files, expected_ids=expected_ids)
+    options: dict[str, object] = {"policy": policy or {}}
+    return dated(score_exam(workspace, KIND, options, request, started_at=workspace.clock()))
 
 
 def _without_folder(summary: Mapping[str, Any], out: Path) -> dict[str, Any]:
@@ -202,14 +171,7 @@ def overall(summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]) -> d
     """
     last = summaries[-1]
     verdict = next(word for word in WORST_FIRST if any(s["verdict"] == word for s in summaries))
-    blockers = list(last["promotion"]["blockers"])
-    for summary in summaries[:-1]:
-        name = summary["run_ids"][0]
-        blockers.extend(
-            f"run {name}: {reason}"
-            for reason in summary["promotion"]["blockers"]
-            if reason not in blockers
-        )
+    blockers = _blockers(summaries, lambda promotion: promotion["blockers"])
     lanes = {lane: _lane_over_runs(lane, summaries) for lane in last["promotion"]["lanes"]}
     promotion = {
         **last["promotion"],
@@ -238,15 +200,22 @@ def overall(summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]) -> d
 
 def _lane_over_runs(lane: str, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a lane's part of the last run, with the blockers of all; a candidate has none."""
-    found = dict(summaries[-1]["promotion"]["lanes"][lane])
-    blockers = list(found["blockers"])
-    for summary in summaries[:-1]:
-        own = summary["promotion"]["lanes"].get(lane, {"blockers": ["it has no records"]})
-        blockers.extend(
-            f"run {summary['run_ids'][0]}: {reason}"
-            for reason in own["blockers"]
-            if reason not in blockers
-        )
-    candidate = lane in summaries[-1]["promotion"]["candidate_lanes"]
-    status = BLOCKED if candidate and blockers else found["status"]
+    absent = {"blockers": ["it has no records"]}
+    last = summaries[-1]["promotion"]
+    found = last["lanes"][lane]
+    blockers = _blockers(
+        summaries, lambda promotion: promotion["lanes"].get(lane, absent)["blockers"]
+    )
+    status = BLOCKED if lane in last["candidate_lanes"] and blockers else found["status"]
     return {**found, "status": status, "blockers": blockers}
+
+
+def _blockers(
+    summaries: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], list[str]]
+) -> list[str]:
+    """Return the blockers of the last run, and what further ones the others have."""
+    found = list(of(summaries[-1]["promotion"]))
+    for summary in summaries[:-1]:
+        own = [reason for reason in of(summary["promotion"]) if reason not in found]
+        found += [f"run {summary['run_ids'][0]}: {reason}" for reason in own]
+    return found

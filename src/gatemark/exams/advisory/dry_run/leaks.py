@@ -124,7 +124,8 @@ class SentTexts:
         forms = dict.fromkeys((*values, *(_plain(unmasked(text)) for text in values)))
         self._telling = [text for text in forms if _is_telling(text)]
         self._squeezed = "\n".join(map(_squeeze, self._telling))
-        self._names = {word for text in _texts_of_keys(payload) for word in _split(text)}
+        keys = (key for inner in _within(payload) for key in _keys(inner))
+        self._names = {word for key in keys for word in _split(_plain(key))}
         self._places: dict[str, list[int]] = {}
         for place, word in enumerate(word for text in values for word in _split(text)):
             if len(word) >= WORD_CHARS:
@@ -135,7 +136,7 @@ class SentTexts:
 
         Ignores case, spacing and what stands between words.
         """
-        if self._payload is not None and any(_same(value, self._payload)):
+        if self._payload is not None and any(inner == self._payload for inner in _within(value)):
             return True
         replied = list(_texts(value, keys=True))
         if not replied or not self._telling:
@@ -257,30 +258,24 @@ def _from_base64(word: str) -> bytes:
     return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
 
 
-def _same(value: object, payload: object) -> Iterator[bool]:
-    yield value == payload
-    for inner in _children(value):
-        yield from _same(inner, payload)
-
-
 def _texts(value: object, *, keys: bool) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    if keys and isinstance(value, Mapping):
+    for inner in _within(value):
+        if isinstance(inner, str):
+            yield inner
+        elif keys:
+            yield from _keys(inner)
+
+
+def _keys(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
         yield from (key for key in value if isinstance(key, str))
-    for inner in _children(value):
-        yield from _texts(inner, keys=keys)
 
 
-def _texts_of_keys(value: object) -> Iterator[str]:
+def _within(value: object) -> Iterator[object]:
+    """Yield a value and everything inside it, outer values first."""
+    yield value
     if isinstance(value, Mapping):
-        yield from (_plain(key) for key in value if isinstance(key, str))
-    for inner in _children(value):
-        yield from _texts_of_keys(inner)
-
-
-def _children(value: object) -> Iterator[object]:
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list | tuple):
-        yield from value
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for inner in value:
+            yield from _within(inner)

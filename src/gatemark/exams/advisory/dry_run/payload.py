@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.advisory.decision import FallbackKind, Severity
-from gatemark.exams.advisory.dry_run.envelope import asks_authority
+from gatemark.exams.advisory.dry_run.envelope import requested_flags
 from gatemark.exams.advisory.fixtures.audio import (
     MAX_WAV_BYTES,
     SAMPLE_RATE_HZ,
@@ -173,7 +173,7 @@ def settled_by_rule(input_class: str, payload: object) -> PayloadRuling | None:
         if payload.get("root_class") == "private":
             return PayloadRuling("skip_private_root", "low", "private_root", "private_root_blocked")
     elif input_class == ENVELOPES:
-        if asks_authority(payload):
+        if requested_flags(payload):
             return PayloadRuling("escalate", "high", "authority_requested")
         if not _is_whole(payload):
             return PayloadRuling("suppress", "low", "malformed_envelope")

@@ -6,15 +6,14 @@ The busy counter is a file with one number that grows while the NPU works.
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.exams.advisory.decision import FallbackKind, Mode
+from gatemark.exams.advisory.decision import FallbackKind, Mode, Reference
+from gatemark.exams.advisory.dry_run.payload import wire_payload
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.exams.advisory.policy import Taxonomy
 
 DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"
@@ -23,16 +22,9 @@ MAX_COUNT: Final = 2**63 - 1
 
 
 class BusyReading(NamedTuple):
-    """A reading, or a code for why there is none."""
+    """A reading or the growth between two, or a code for why there is none."""
 
     value_us: int | None
-    problem: str | None = None
-
-
-class Delta(NamedTuple):
-    """How much a counter grew between two readings, or a code for why that is unknown."""
-
-    busy_us: int | None
     problem: str | None = None
 
 
@@ -56,14 +48,14 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def busy_delta(before: BusyReading, after: BusyReading) -> Delta:
+def busy_delta(before: BusyReading, after: BusyReading) -> BusyReading:
     """Return the growth between two readings; unknown if the counter went back."""
     problem = before.problem or after.problem
     if before.value_us is None or after.value_us is None:
-        return Delta(None, problem)
+        return BusyReading(None, problem)
     if after.value_us < before.value_us:
-        return Delta(None, "counter_went_backwards")
-    return Delta(after.value_us - before.value_us)
+        return BusyReading(None, "counter_went_backwards")
+    return BusyReading(after.value_us - before.value_us)
 
 
 class LaneSetting(msgspec.Struct, frozen=True):
@@ -100,14 +92,18 @@ class CallObservation(msgspec.Struct, frozen=True):
     alone: bool
 
 
-class DryRunQuestion(msgspec.Struct, frozen=True):
-    """One question: its id, its time, its input, and its reference.
-
-    A health probe has no fixture.
-    """
+class CallQuestion(msgspec.Struct, frozen=True):
+    """One question: its id, its input and its reference; a health probe has no fixture."""
 
     decision_id: str
-    at: datetime
     input_class: str
-    fixture: Fixture | None
-    reference: Given
+    setting: LaneSetting
+    reference: Reference
+    fixture: Fixture | None = None
+
+    @property
+    def payload(self) -> object:
+        """The payload to send; a sound is rendered only now."""
+        if self.fixture is None:
+            return None
+        return wire_payload(self.input_class, self.fixture.payload)

@@ -6,17 +6,17 @@ labels are the references of the next run (``gatemark advisory run --labels``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.rows import json_rows
-from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.fixtures.files import open_fixtures
+from gatemark.exams.advisory.dry_run.folder import read_decisions
+from gatemark.exams.advisory.fixtures.files import open_fixtures, open_inputs
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.fixtures.shadow import open_inputs
 
 SAMPLE_SCHEMA = "gatemark.sample/1"
 EXPECTED = "fixture_expected"
@@ -61,9 +61,9 @@ def review_queue(
     """
     opened = open_inputs(fixtures).fixtures if is_shadow else open_fixtures(fixtures)
     known = {fixture.fixture_id: fixture for fixture in opened.fixtures}
-    asked: dict[str, int] = {}
+    asked: Counter[str] = Counter()
     decided: set[str] = set()
-    for place, record in _records(paths):
+    for place, record in chain.from_iterable(map(read_decisions, paths)):
         if not record.outcome.human_review_required:
             continue
         fixture = _fixture(record, known, place, fixtures)
@@ -71,21 +71,10 @@ def review_queue(
             decided.add(fixture.fixture_id)
             if not with_decided:
                 continue
-        asked[fixture.fixture_id] = asked.get(fixture.fixture_id, 0) + 1
+        asked[fixture.fixture_id] += 1
     chosen = [known[name] for name in sorted(asked, key=lambda name: (-asked[name], name))]
-    lanes: dict[str, int] = {}
-    for fixture in chosen:
-        lanes[fixture.input_class] = lanes.get(fixture.input_class, 0) + 1
-    return ReviewQueue(tuple(chosen), lanes, len(decided))
-
-
-def _records(paths: Sequence[str]) -> Iterator[tuple[str, AdvisoryDecision]]:
-    for path in paths:
-        for place, value in json_rows(inspect_source(path), Limits()):
-            try:
-                yield place, msgspec.convert(value, AdvisoryDecision)
-            except msgspec.ValidationError as error:
-                raise BadInputError(f"{place}: not an advisory decision record: {error}") from error
+    lanes = Counter(fixture.input_class for fixture in chosen)
+    return ReviewQueue(tuple(chosen), dict(lanes), len(decided))
 
 
 def _fixture(

@@ -10,21 +10,25 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
 from ulid import ULID
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import json_rows
 from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.calls import NOT_READ, CallQuestion, ask_service, record
+from gatemark.exams.advisory.dry_run.calls import NOT_READ, ask_service
 from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
 from gatemark.exams.advisory.dry_run.leaks import OTHER, Leak
-from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, CallObservation, LaneSetting
+from gatemark.exams.advisory.dry_run.question import (
+    DEFAULT_COUNTER,
+    CallObservation,
+    CallQuestion,
+    LaneSetting,
+)
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply, withhold
 from gatemark.exams.advisory.dry_run.services import (
     MAX_REPLY_BYTES,
@@ -32,15 +36,28 @@ from gatemark.exams.advisory.dry_run.services import (
     own_names,
     parse_services,
 )
+from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.exam import FUTURE_HOURS_MAX
-from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
-from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
-from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
-from gatemark.exams.advisory.fixtures.shadow import open_inputs
-from gatemark.exams.advisory.journey import KIND, read_advisory_policy
-from gatemark.exams.advisory.policy import Taxonomy, lane_name
+from gatemark.exams.advisory.fixtures.files import (
+    BUILTIN,
+    open_fixtures,
+    open_inputs,
+    read_labels,
+    refuse,
+)
+from gatemark.exams.advisory.fixtures.fixture import (
+    NO_REFERENCE,
+    FixtureSet,
+    Labels,
+    TaxonomyOf,
+    reference_for,
+    service_name,
+)
+from gatemark.exams.advisory.journey import read_advisory_policy
+from gatemark.exams.advisory.policy import AdvisoryPolicy, Taxonomy, lane_name
 from gatemark.exams.advisory.record_rules import privacy_breaches, side_effect_breaches
 from gatemark.targets.port import Target
+from gatemark.targets.runner import RunProgress
 from gatemark.targets.spec import RunOptions
 from gatemark.workspace import Workspace
 
@@ -56,7 +73,6 @@ def new_ulid(at: datetime, random_bytes: RandomBytes) -> str:
     return str(ULID(moment_ms.to_bytes(6, "big") + random_bytes(_RANDOM_BYTES)))
 
 
-MAX_PROBLEMS = 20
 NO_ANSWER = "recording_has_no_answer"
 
 Recording = Mapping[str, Advice | NoAdvice]
@@ -88,10 +104,7 @@ def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
             if decision.fallback.kind == "service_unavailable":
                 told = earlier or NoAdvice(NO_ANSWER)
             found[name] = msgspec.structs.replace(told, conduct=conduct)
-    if problems:
-        raise BadInputError(
-            tuple(problems[:MAX_PROBLEMS]), unlisted_count=max(0, len(problems) - MAX_PROBLEMS)
-        )
+    refuse(problems)
     if not any(isinstance(told, Advice) for told in found.values()):
         raise BadInputError(f"{path}: holds no recommendations")
     return found
@@ -170,7 +183,7 @@ class DryRun(msgspec.Struct, frozen=True):
 class _Plan(msgspec.Struct, frozen=True):
     """Everything that is opened before the first question."""
 
-    policy: Any
+    policy: AdvisoryPolicy
     fixtures: FixtureSet
     labels: Labels
     services: Mapping[str, ServiceSpec]
@@ -210,7 +223,7 @@ def run_advisory(
     )
     if out is not None:
         refuse_other_runs(out, card)
-    runs = asyncio.run(_all_runs(workspace, choices, plan, random_bytes, on_progress))
+    runs = asyncio.run(_Asking(workspace, choices, plan, random_bytes, on_progress).all_runs())
     return DryRuns(card, plan.fixtures, runs, plan.repeated, _contradicted(plan))
 
 
@@ -235,11 +248,9 @@ def _contradicted(plan: _Plan) -> tuple[str, ...]:
     )
 
 
-def advisory_policy(path: str | None) -> Any:
+def advisory_policy(path: str | None) -> AdvisoryPolicy:
     """Return the policy that the run is judged by."""
-    value = {} if path is None else read_advisory_policy(path)
-    options: Any = msgspec.convert({"policy": value}, suites().get(KIND).options)
-    return options.policy
+    return msgspec.convert({} if path is None else read_advisory_policy(path), AdvisoryPolicy)
 
 
 def _open(choices: AdvisoryChoices) -> _Plan:
@@ -248,8 +259,7 @@ def _open(choices: AdvisoryChoices) -> _Plan:
 
     def taxonomy_of(input_class: str) -> Taxonomy:
         service = names.get(input_class) or service_name(input_class)
-        known: Taxonomy = policy.taxonomy(lane_name(input_class, service))
-        return known
+        return policy.taxonomy(lane_name(input_class, service))
 
     labels: Labels = {}
     repeated = 0
@@ -267,56 +277,45 @@ def _open(choices: AdvisoryChoices) -> _Plan:
     return _Plan(policy, fixtures, labels, services, recordings, repeated)
 
 
-async def _all_runs(
-    workspace: Workspace,
-    choices: AdvisoryChoices,
-    plan: _Plan,
-    random_bytes: RandomBytes,
-    on_progress: OnProgress | None,
-) -> tuple[DryRun, ...]:
-    by_spec: dict[str, ServiceSpec] = {spec.spelled: spec for spec in plan.services.values()}
-    targets: dict[str, Target] = {}
-    try:
-        for name, spec in by_spec.items():
-            if spec.open is not None:
-                targets[name] = spec.open()
-        told = _Teller(on_progress)
-        runs = []
-        for _ in range(choices.run_count):
-            run_id, questions = _questions(workspace, choices, plan, random_bytes)
-            told.total = len(questions) * choices.run_count
-            records = await _one_run(workspace, choices, plan, targets, (questions, told))
-            runs.append(DryRun(run_id, records))
-        return tuple(runs)
-    finally:
-        for target in targets.values():
-            await target.close()
+class _Asking:
+    """Asks every question of a plan, run by run; ids are made as they are needed."""
 
-
-class _Teller:
-    """Adds up the progress of calls that are made in several parts."""
-
-    def __init__(self, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        choices: AdvisoryChoices,
+        plan: _Plan,
+        random_bytes: RandomBytes,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._clock = workspace.clock
+        self._choices = choices
+        self._plan = plan
+        self._random_bytes = random_bytes
         self._on_progress = on_progress
-        self.total = 0
-        self.done = 0
+        self._specs = {spec.spelled: spec for spec in plan.services.values()}
+        self._targets: dict[str, Target] = {}
+        self._done = 0
 
-    def __call__(self, part_done: int) -> None:
-        if self._on_progress is not None:
-            self._on_progress(self.done + part_done, self.total)
+    async def all_runs(self) -> tuple[DryRun, ...]:
+        """Return the records of all runs; services are open as long as it takes."""
+        try:
+            for name, spec in self._specs.items():
+                if spec.open is not None:
+                    self._targets[name] = spec.open()
+            return tuple([await self._one_run() for _ in range(self._choices.run_count)])
+        finally:
+            for target in self._targets.values():
+                await target.close()
 
+    def _new_id(self) -> str:
+        return new_ulid(self._clock(), self._random_bytes)
 
-def _questions(
-    workspace: Workspace, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
-) -> tuple[str, list[CallQuestion]]:
-    """Return a new run id, and a question per fixture of a served lane, or per lane for health."""
-    run_id = new_ulid(workspace.clock(), random_bytes)
-    npu_in_sight = Path(choices.busy_counter).exists()
-    settings = {}
-    for lane, spec in plan.services.items():
+    def _setting(self, run_id: str, lane: str, spec: ServiceSpec) -> LaneSetting:
+        plan, choices = self._plan, self._choices
         service = spec.name or service_name(lane)
         name = lane_name(lane, service)
-        settings[lane] = LaneSetting(
+        return LaneSetting(
             run_id=run_id,
             fixture_set=plan.fixtures.name,
             service=service,
@@ -324,62 +323,66 @@ def _questions(
             mode=choices.mode,
             taxonomy=plan.policy.taxonomy(name),
             counter_path=choices.busy_counter,
-            npu_in_sight=npu_in_sight,
+            npu_in_sight=Path(choices.busy_counter).exists(),
             slo_ms=plan.policy.bounds(name).p95_total_ms_max,
             expected_fallbacks=choices.expected_fallbacks,
             is_shadow=plan.fixtures.is_shadow,
         )
 
-    def fresh() -> str:
-        return new_ulid(workspace.clock(), random_bytes)
-
-    if choices.mode == "health_only":
-        return run_id, [
-            CallQuestion(fresh(), lane, setting, NOTHING) for lane, setting in settings.items()
-        ]
-    return run_id, [
-        CallQuestion(
-            fresh(),
-            fixture.input_class,
-            settings[fixture.input_class],
-            reference_for(fixture, plan.labels),
-            fixture,
-        )
-        for fixture in plan.fixtures.fixtures
-        if fixture.input_class in settings
-    ]
-
-
-async def _one_run(
-    workspace: Workspace,
-    choices: AdvisoryChoices,
-    plan: _Plan,
-    targets: Mapping[str, Target],
-    work: tuple[Sequence[CallQuestion], _Teller],
-) -> tuple[AdvisoryDecision, ...]:
-    questions, told = work
-    options = RunOptions(
-        concurrency=choices.jobs,
-        timeout_s=choices.timeout_s,
-        max_reply_bytes=MAX_REPLY_BYTES,
-    )
-    found: dict[str, AdvisoryDecision] = {}
-    for spelled, spec in {spec.spelled: spec for spec in plan.services.values()}.items():
-        own = [q for q in questions if plan.services[q.input_class].spelled == spelled]
-        if spec.recording is not None:
-            answers = _from_recording(plan.recordings[spec.recording], own, workspace.clock())
-        else:
-            answers = await ask_service(
-                targets[spelled],
-                own,
-                options,
-                counter=Path(choices.busy_counter),
-                now=lambda: workspace.clock().astimezone(UTC),
-                on_progress=lambda progress: told(progress.done),
+    def _questions(self, run_id: str) -> list[CallQuestion]:
+        """Return a question per fixture of a served lane, or per lane for health."""
+        plan = self._plan
+        settings = {lane: self._setting(run_id, lane, spec) for lane, spec in plan.services.items()}
+        if self._choices.mode == "health_only":
+            return [
+                CallQuestion(self._new_id(), lane, setting, NO_REFERENCE)
+                for lane, setting in settings.items()
+            ]
+        return [
+            CallQuestion(
+                self._new_id(), lane, settings[lane], reference_for(fixture, plan.labels), fixture
             )
-        told.done += len(own)
-        found.update((decision.decision_id, decision) for decision in answers)
-    return tuple(found[question.decision_id] for question in questions)
+            for fixture in plan.fixtures.fixtures
+            if (lane := fixture.input_class) in settings
+        ]
+
+    async def _one_run(self) -> DryRun:
+        run_id = self._new_id()
+        questions = self._questions(run_id)
+        found: dict[str, AdvisoryDecision] = {}
+        for spelled, spec in self._specs.items():
+            services = self._plan.services
+            own = [one for one in questions if services[one.input_class].spelled == spelled]
+            if spec.recording is not None:
+                recording = self._plan.recordings[spec.recording]
+                answers = _from_recording(recording, own, self._clock())
+            else:
+                answers = await self._ask(self._targets[spelled], own, len(questions))
+            self._done += len(own)
+            found.update((decision.decision_id, decision) for decision in answers)
+        return DryRun(run_id, tuple(found[question.decision_id] for question in questions))
+
+    async def _ask(
+        self, target: Target, questions: Sequence[CallQuestion], run_size: int
+    ) -> list[AdvisoryDecision]:
+        choices = self._choices
+
+        def tell(progress: RunProgress) -> None:
+            if self._on_progress is not None:
+                self._on_progress(self._done + progress.done, run_size * choices.run_count)
+
+        return await ask_service(
+            target,
+            questions,
+            RunOptions(
+                concurrency=choices.jobs,
+                timeout_s=choices.timeout_s,
+                max_reply_bytes=MAX_REPLY_BYTES,
+            ),
+            counter=Path(choices.busy_counter),
+            now=lambda: self._clock().astimezone(UTC),
+            on_progress=tell,
+        )
 
 
 def _from_recording(
@@ -392,5 +395,5 @@ def _from_recording(
         name = question.fixture.fixture_id if question.fixture is not None else ""
         told: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
         told = withhold(told, msgspec.to_builtins(told), question.payload)
-        answers.append(record(question, told, at.astimezone(UTC), seen))
+        answers.append(record_of(question, told, at.astimezone(UTC), seen))
     return answers

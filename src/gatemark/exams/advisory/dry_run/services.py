@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,6 +19,7 @@ import msgspec
 import gatemark
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.exams.advisory.decision import Mode
+from gatemark.exams.advisory.dry_run.envelope import ADVISE_PATH, DeviceChoice
 from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.script import ScriptTarget
@@ -103,10 +104,9 @@ def _same_code() -> dict[str, str]:
 
 EVERY_LANE: Final = "all"
 _SERVICE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-ADVISE_PATH: Final = "/v1/advise"
 MAX_REPLY_BYTES: Final = 256 * 1024
 HOSTED: Final = "gateway"
-DEVICES: Final = ("AUTO", "NPU", "CPU")
+DEVICES: Final = get_args(DeviceChoice)
 FORMS: Final = (
     "http://127.0.0.1:PORT, gateway, python:MODULE:FUNCTION, command:PROGRAM …, "
     "script:PROGRAM … or recorded:DECISIONS.jsonl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -24,15 +25,16 @@ from gatemark.exams.advisory.decision import (
     Latency,
     NpuProof,
     Privacy,
+    ProofMode,
     Recommendation,
-    Reference,
+    ReferenceSource,
     Service,
     SourceKind,
     StatedConfidence,
 )
 from gatemark.exams.advisory.dry_run.question import (
     CallObservation,
-    DryRunQuestion,
+    CallQuestion,
     LaneSetting,
     busy_delta,
 )
@@ -44,12 +46,10 @@ from gatemark.exams.advisory.dry_run.reply import (
     NoAdvice,
 )
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.exams.advisory.policy import (
     Category,
-    CategoryKey,
+    category_key,
     category_of,
-    is_applicable,
     outcome_of,
 )
 from gatemark.exams.advisory.record_rules import bucket_of, is_implausible
@@ -59,32 +59,29 @@ def proof_of(
     advice: Advice | None, seen: CallObservation, setting: LaneSetting
 ) -> tuple[NpuProof, str]:
     """Return what the busy counter proves, and a code if it proves nothing."""
-    if setting.mode == "health_only":
-        return NpuProof(proof_mode="health_only", inference_ran=False, proof_ok=None), "health_only"
-    if setting.mode == "offline_fixture":
-        return NpuProof(
-            proof_mode="offline_fixture", inference_ran=False, proof_ok=None
-        ), "offline_fixture"
-    if advice is None or not advice.inference_ran:
-        return NpuProof(
-            proof_mode="unavailable", inference_ran=False, proof_ok=None
-        ), "no_inference"
+    if setting.mode in ("health_only", "offline_fixture"):
+        mode: ProofMode = setting.mode
+        return NpuProof(proof_mode=mode, inference_ran=False, proof_ok=None), mode
+    has_run = advice is not None and advice.inference_ran
+    unavailable = NpuProof(proof_mode="unavailable", inference_ran=has_run, proof_ok=None)
+    if advice is None or not has_run:
+        return unavailable, "no_inference"
     if ran_on_cpu(advice):
-        return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), "ran_on_cpu"
+        return unavailable, "ran_on_cpu"
     delta = busy_delta(seen.before, seen.after)
     reported = advice.busy_delta_us
-    grade = _counter_problem(delta.busy_us, seen, setting) if delta.busy_us else None
+    grade = _counter_problem(delta.value_us, seen, setting) if delta.value_us else None
     path = setting.counter_path if KERNEL_COUNTER.match(setting.counter_path) else None
-    if seen.alone and delta.busy_us is not None and grade is None:
+    if seen.alone and delta.value_us is not None and grade is None:
         proof = NpuProof(
             proof_mode="sysfs_busy_delta",
             inference_ran=True,
-            proof_ok=delta.busy_us > 0,
-            busy_delta_us=delta.busy_us,
+            proof_ok=delta.value_us > 0,
+            busy_delta_us=delta.value_us,
             service_reported_delta_us=reported,
             counter_path=path,
         )
-        return proof, "measured" if delta.busy_us else "counter_did_not_move"
+        return proof, "measured" if delta.value_us else "counter_did_not_move"
     problem = delta.problem or grade or "other_calls_under_way"
     if reported is not None:
         # The service's own claim is recorded, but it proves nothing.
@@ -95,7 +92,7 @@ def proof_of(
             service_reported_delta_us=reported,
         )
         return proof, problem
-    return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), problem
+    return unavailable, problem
 
 
 def _counter_problem(
@@ -104,10 +101,7 @@ def _counter_problem(
     """Return why the growth of a counter is not a proof, or None if it is."""
     if not KERNEL_COUNTER.match(setting.counter_path):
         return "other_counter"
-    probe = NpuProof(
-        proof_mode="sysfs_busy_delta", inference_ran=True, proof_ok=None, busy_delta_us=busy_us
-    )
-    return "busier_than_the_call" if is_implausible(probe, seen.total_ms) else None
+    return "busier_than_the_call" if is_implausible(busy_us, seen.total_ms) else None
 
 
 def ran_on_cpu(advice: Advice) -> bool:
@@ -118,12 +112,10 @@ def ran_on_cpu(advice: Advice) -> bool:
 
 
 def fallback_of(
-    asked: DryRunQuestion,
-    answer: Advice | NoAdvice,
-    proof: tuple[NpuProof, str],
-    setting: LaneSetting,
+    asked: CallQuestion, answer: Advice | NoAdvice, proof: tuple[NpuProof, str]
 ) -> Fallback:
     """Return what answered instead of the NPU, by the service's report or by evidence."""
+    setting = asked.setting
     kind, reason = _fallback_kind(answer, proof, setting)
     if kind is None:
         return Fallback(occurred=False, expected=False, kind=None, reason=None)
@@ -169,31 +161,24 @@ _KIND_OF_REFERENCE: Final[dict[str, SourceKind]] = {
 
 
 def record_of(
-    asked: DryRunQuestion, answer: Advice | NoAdvice, seen: CallObservation, setting: LaneSetting
+    asked: CallQuestion, answer: Advice | NoAdvice, at: datetime, seen: CallObservation
 ) -> AdvisoryDecision:
     """Return the record of one question, whatever went wrong."""
+    setting, reference = asked.setting, asked.reference
     advice = answer if isinstance(answer, Advice) else None
     proof, proof_note = proof_of(advice, seen, setting)
-    fallback = fallback_of(asked, answer, (proof, proof_note), setting)
+    fallback = fallback_of(asked, answer, (proof, proof_note))
     score = advice.score if advice else None
-    label = advice.label if advice else "unknown"
-    severity = advice.severity if advice else "none"
-    source = _source(asked, setting)
-    parts = CategoryKey(
-        label=label,
-        severity=severity,
-        bucket=bucket_of(score),
-        reference_source=asked.reference.source,
-        reference_label=asked.reference.label,
-        reference_severity=asked.reference.severity,
-        applicable=is_applicable(source.kind, setting.mode),
-    )
-    lesser = _lesser_error(fallback, proof, too_slow=_is_slow(seen, setting))
+    recommendation = _recommendation(answer)
+    source = _source(asked)
+    bucket = bucket_of(score)
+    parts = category_key(source, setting.mode, recommendation, bucket, reference)
+    lesser = _lesser_error(fallback, proof, seen.total_ms, setting.slo_ms)
     outcome = _outcome(category_of(parts, setting.taxonomy), answer.conduct, lesser)
     return AdvisoryDecision(
         schema_version=SCHEMA_NAME,
         decision_id=asked.decision_id,
-        timestamp=f"{asked.at:%Y-%m-%dT%H:%M:%S}.{asked.at.microsecond // 1000:03d}Z",
+        timestamp=f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z",
         source=source,
         service=Service(
             name=setting.service,
@@ -202,14 +187,14 @@ def record_of(
             model=_model(advice),
         ),
         input_class=asked.input_class,
-        recommendation=_recommendation(advice, answer),
+        recommendation=recommendation,
         confidence=StatedConfidence(
-            bucket=parts.bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
+            bucket=bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
         ),
         authority_flags=_flags(answer),
         allowed_actions=_actions(outcome),
         actual_action=_action(answer),
-        human_or_atlas_decision=_reference(asked.reference),
+        human_or_atlas_decision=reference,
         outcome=outcome,
         npu_proof=proof,
         latency=Latency(
@@ -231,14 +216,14 @@ def record_of(
     )
 
 
-def _source(asked: DryRunQuestion, setting: LaneSetting) -> InputSource:
-    fixture = asked.fixture
+def _source(asked: CallQuestion) -> InputSource:
+    fixture, setting = asked.fixture, asked.setting
     if fixture is None:
         return InputSource(
             kind="service_health_probe", privacy_class="non_private", artifact_ref=setting.run_id
         )
     return InputSource(
-        kind=_kind_of_source(asked.reference, setting),
+        kind=_kind_of_source(asked.reference.source, is_shadow=setting.is_shadow),
         privacy_class=fixture.privacy_class,
         fixture_id=fixture.fixture_id,
         fixture_set=setting.fixture_set,
@@ -247,11 +232,11 @@ def _source(asked: DryRunQuestion, setting: LaneSetting) -> InputSource:
     )
 
 
-def _kind_of_source(given: Given, setting: LaneSetting) -> SourceKind:
+def _kind_of_source(reference: ReferenceSource, *, is_shadow: bool) -> SourceKind:
     """Return where an input is from; human decisions in a shadow are reviews of real work."""
-    if setting.is_shadow:
-        return "atlas_shadow" if given.source == "atlas_shadow" else "human_review"
-    return _KIND_OF_REFERENCE.get(given.source, "fixture")
+    if is_shadow:
+        return "atlas_shadow" if reference == "atlas_shadow" else "human_review"
+    return _KIND_OF_REFERENCE.get(reference, "fixture")
 
 
 def _model(advice: Advice | None) -> str | None:
@@ -261,21 +246,20 @@ def _model(advice: Advice | None) -> str | None:
     return "/".join(part for part in parts if part is not None)
 
 
-def _recommendation(advice: Advice | None, answer: Advice | NoAdvice) -> Recommendation:
-    if advice is None:
-        reason = answer.reason if isinstance(answer, NoAdvice) else "no_advice"
+def _recommendation(answer: Advice | NoAdvice) -> Recommendation:
+    if isinstance(answer, NoAdvice):
         return Recommendation(
             label="unknown",
             severity="none",
-            reasons=(reason,),
+            reasons=(answer.reason,),
             evidence_refs=(),
             raw_output_ref=None,
         )
     return Recommendation(
-        label=advice.label,
-        severity=advice.severity,
-        reasons=advice.reasons,
-        evidence_refs=advice.evidence_refs,
+        label=answer.label,
+        severity=answer.severity,
+        reasons=answer.reasons,
+        evidence_refs=answer.evidence_refs,
         raw_output_ref=None,
     )
 
@@ -304,17 +288,6 @@ def _actions(outcome: ComparisonOutcome) -> tuple[Action, ...]:
     return (*DEFAULT_ACTIONS, *(review if outcome.human_review_required else ()))
 
 
-def _reference(given: Given) -> Reference:
-    return Reference(
-        source=given.source,
-        label=given.label,
-        severity=given.severity,
-        confidence=given.confidence,
-        decision_ref=given.decision_ref,
-        timestamp=given.timestamp,
-    )
-
-
 def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> ComparisonOutcome:
     """Return the outcome; there is room for one error type.
 
@@ -336,23 +309,18 @@ def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> 
     )
 
 
-def _is_slow(seen: CallObservation, setting: LaneSetting) -> bool:
-    if seen.total_ms is None or setting.slo_ms is None:
-        return False
-    return seen.total_ms > setting.slo_ms
-
-
-def _lesser_error(fallback: Fallback, proof: NpuProof, *, too_slow: bool) -> ErrorType | None:
+def _lesser_error(
+    fallback: Fallback, proof: NpuProof, total_ms: float | None, slo_ms: float | None
+) -> ErrorType | None:
     if fallback.occurred and not fallback.expected:
         return "fallback_unexpected"
     if proof.proof_ok is False:
         return "npu_proof_missing"
-    return "latency_slo_miss" if too_slow else None
+    return "latency_slo_miss" if _is_longer(total_ms, slo_ms) else None
 
 
-def _can_be(told_ms: float | None, seen: CallObservation) -> bool:
-    """Whether a time reported by the service fits into the time of the whole call."""
-    return told_ms is None or seen.total_ms is None or told_ms <= seen.total_ms
+def _is_longer(time_ms: float | None, limit_ms: float | None) -> bool:
+    return time_ms is not None and limit_ms is not None and time_ms > limit_ms
 
 
 def _notes(
@@ -368,7 +336,8 @@ def _notes(
             found.append(f"model_digest:{answer.model_digest}")
         found.extend(f"reply_dropped:{name}" for name in answer.dropped)
         for name, told_ms in (("service_ms", answer.service_ms), ("queue_ms", answer.queue_ms)):
-            if not _can_be(told_ms, seen):
+            # A time reported by the service must fit into that of the whole call.
+            if _is_longer(told_ms, seen.total_ms):
                 found.append(f"longer_than_total:{name}")
     found.extend(leak.code for leak in answer.conduct.leaks)
     return tuple(found)

@@ -11,12 +11,13 @@ from gatemark.exams.advisory.decision import ALLOWED_ACTIONS
 from gatemark.exams.advisory.dry_run.envelope import (
     PROTOCOL,
     WANTED_FLAGS,
+    DeviceChoice,
     EnvelopeRefusedError,
     RequestEnvelope,
 )
 from gatemark.exams.advisory.dry_run.payload import PayloadRuling, row_of, settled_by_rule
 from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, busy_delta, read_counter
-from gatemark.exams.advisory.gateway.models import DeviceChoice, LaneModel, load_cards
+from gatemark.exams.advisory.gateway.models import LaneModel, load_cards
 from gatemark.exams.advisory.gateway.quiet_openvino import ov
 
 MAX_EVIDENCE_REFS: Final = 8
@@ -94,7 +95,7 @@ class Advisor:
         inferred = lane.infer(row)
         delta = None
         if before is not None:
-            delta = busy_delta(before, read_counter(self._counter)).busy_us
+            delta = busy_delta(before, read_counter(self._counter)).value_us
         certainty = "low_confidence" if inferred.confidence < LOW_CONFIDENCE else "model_confident"
         return {
             **self._machine(lane),

@@ -12,6 +12,7 @@ import numpy as np
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.exams.advisory.dry_run.envelope import DeviceChoice
 from gatemark.exams.advisory.dry_run.payload import Row
 from gatemark.exams.advisory.gateway.quiet_openvino import ov
 
@@ -24,7 +25,6 @@ PRECISION: Final = {"INFERENCE_PRECISION_HINT": "f32"}
 # One thread and one stream, so that sums are reproducible.
 ON_CPU: Final = {**PRECISION, "INFERENCE_NUM_THREADS": "1", "PERFORMANCE_HINT": "LATENCY"}
 
-DeviceChoice = Literal["AUTO", "NPU", "CPU"]
 FallbackReason = Literal["npu_absent", "npu_compile_failed", "cpu_requested"]
 
 

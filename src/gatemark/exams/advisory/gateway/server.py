@@ -15,14 +15,18 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import UsageError, not_installed
-from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
-
-DeviceChoice = Literal["AUTO", "NPU", "CPU"]
+from gatemark.exams.advisory.dry_run.envelope import (
+    ADVISE_PATH,
+    DeviceChoice,
+    EnvelopeRefusedError,
+    RequestEnvelope,
+    admit,
+)
 
 
 def open_gateway(port: int, device: DeviceChoice, busy_counter: str) -> Gateway:
@@ -37,16 +41,21 @@ def open_gateway(port: int, device: DeviceChoice, busy_counter: str) -> Gateway:
 
 LOOPBACK: Final = "127.0.0.1"
 LOOPBACK_NAMES: Final = frozenset({LOOPBACK, "localhost", "[::1]"})
-ADVISE_PATH: Final = "/v1/advise"
 HEALTH_PATH: Final = "/health"
 MAX_BODY_BYTES: Final = 256 * 1024
 MAX_CONNECTIONS: Final = 32
 REQUEST_SECONDS: Final = 10.0
 STATUS_OF_CODE: Final = {
     "authority_requested": HTTPStatus.FORBIDDEN,
+    "not_local": HTTPStatus.FORBIDDEN,
     "unknown_lane": HTTPStatus.NOT_FOUND,
+    "unknown_path": HTTPStatus.NOT_FOUND,
     "unreadable_payload": HTTPStatus.UNPROCESSABLE_ENTITY,
     "malformed": HTTPStatus.BAD_REQUEST,
+    "media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "length_required": HTTPStatus.LENGTH_REQUIRED,
+    "too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "too_slow": HTTPStatus.REQUEST_TIMEOUT,
 }
 
 Advise = Callable[[RequestEnvelope], dict[str, Any]]
@@ -136,13 +145,8 @@ class _Bounded(io.RawIOBase):
         return self._connection.recv_into(buffer)
 
 
-class _RefusedRequestError(Exception):
-    """A request that gets an error status; raised and caught here."""
-
-    def __init__(self, status: HTTPStatus, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
+class _RefusedRequestError(EnvelopeRefusedError):
+    """A request whose body was not read, so that its connection is closed."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -168,24 +172,25 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the health of the lanes."""
-        self._answer(self._get)
+        self._answer(HEALTH_PATH, self.server.health)
 
     def do_POST(self) -> None:
         """Answer with advice."""
-        self._answer(self._post)
+        self._answer(ADVISE_PATH, self._advise)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Log nothing: request lines and bodies belong to the client."""
 
-    def _answer(self, act: Callable[[], dict[str, Any]]) -> None:
+    def _answer(self, path: str, act: Callable[[], dict[str, Any]]) -> None:
         try:
             self._refuse_strangers()
+            if self.path != path:
+                raise _RefusedRequestError("unknown_path", f"known: {HEALTH_PATH}, {ADVISE_PATH}")
             status, document = HTTPStatus.OK, act()
-        except _RefusedRequestError as error:
-            status, document = error.status, _problem(error.code, str(error))
-            self.close_connection = True
         except EnvelopeRefusedError as error:
-            status, document = STATUS_OF_CODE[error.code], _problem(error.code, str(error))
+            status = STATUS_OF_CODE[error.code]
+            document = {"error": {"code": error.code, "message": str(error)}}
+            self.close_connection |= isinstance(error, _RefusedRequestError)
         data = msgspec.json.encode(document)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -201,26 +206,11 @@ class Handler(BaseHTTPRequestHandler):
         host = self.headers.get("Host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in LOOPBACK_NAMES:
-            raise _RefusedRequestError(
-                HTTPStatus.FORBIDDEN, "not_local", "host must be the loopback address"
-            )
+            raise _RefusedRequestError("not_local", "host must be the loopback address")
         if self.headers.get("Origin") is not None:
-            raise _RefusedRequestError(
-                HTTPStatus.FORBIDDEN, "not_local", "requests from web pages are refused"
-            )
+            raise _RefusedRequestError("not_local", "requests from web pages are refused")
 
-    def _get(self) -> dict[str, Any]:
-        if self.path != HEALTH_PATH:
-            raise _RefusedRequestError(
-                HTTPStatus.NOT_FOUND, "unknown_path", f"known: {HEALTH_PATH}, {ADVISE_PATH}"
-            )
-        return self.server.health()
-
-    def _post(self) -> dict[str, Any]:
-        if self.path != ADVISE_PATH:
-            raise _RefusedRequestError(
-                HTTPStatus.NOT_FOUND, "unknown_path", f"known: {HEALTH_PATH}, {ADVISE_PATH}"
-            )
+    def _advise(self) -> dict[str, Any]:
         body = self._body()
         try:
             value = msgspec.json.decode(body)
@@ -230,37 +220,21 @@ class Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         if self.headers.get_content_type() != "application/json":
-            raise _RefusedRequestError(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-                "media_type",
-                "content type must be application/json",
-            )
+            raise _RefusedRequestError("media_type", "content type must be application/json")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit() and len(length) <= 12):
-            raise _RefusedRequestError(
-                HTTPStatus.LENGTH_REQUIRED, "length_required", "content length must be given"
-            )
+            raise _RefusedRequestError("length_required", "content length must be given")
         if int(length) > MAX_BODY_BYTES:
             raise _RefusedRequestError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                "too_large",
-                f"body must have at most {MAX_BODY_BYTES} bytes",
+                "too_large", f"body must have at most {MAX_BODY_BYTES} bytes"
             )
         try:
             body = self.rfile.read(int(length))
         except TimeoutError as error:
-            raise _RefusedRequestError(
-                HTTPStatus.REQUEST_TIMEOUT, "too_slow", "the request took too long"
-            ) from error
+            raise _RefusedRequestError("too_slow", "the request took too long") from error
         if len(body) != int(length):
-            raise _RefusedRequestError(
-                HTTPStatus.BAD_REQUEST, "malformed", "body is shorter than announced"
-            )
+            raise _RefusedRequestError("malformed", "body is shorter than announced")
         return body
-
-
-def _problem(code: str, message: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message}}
 
 
 _BUSY: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
