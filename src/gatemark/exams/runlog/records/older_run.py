@@ -16,18 +16,11 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
-from gatemark.exams.runlog.records.fields import (
-    CASE_PATTERN,
-    VARIANT_PATTERN,
-    VERSION_PATTERN,
-    Count,
-    TextCheck,
-    must_be_moment,
-    must_fit,
-    text_problems,
-)
+from gatemark.exams.runlog.records.fields import Count, OlderMasRunId, text_problems
 from gatemark.exams.runlog.records.names import TRACE_SUFFIX, plain_case_id
 from gatemark.exams.runlog.records.run import (
+    PROVENANCE_KEYS,
+    RECORD_TYPES,
     SEMANTIC_FIELDS,
     BufferDecision,
     FilterResults,
@@ -39,14 +32,7 @@ from gatemark.exams.runlog.records.run import (
     TokengateFlush,
     VersionedRecord,
 )
-from gatemark.exams.runlog.records.run_rules import (
-    DECISION_TEXTS,
-    FLUSH_TEXTS,
-    PROVENANCE_KEYS,
-    SUMMARY_TEXTS,
-    RunRules,
-    cut_off,
-)
+from gatemark.exams.runlog.records.run_rules import RunRules, cut_off, meta_text_problems
 
 T = TypeVar("T", bound=Struct)
 
@@ -114,7 +100,7 @@ def _loose(record_type: type[Struct], **changes: object) -> type[Struct]:
     return relaxed(record_type, names, tagged=False, **_FREE_IDS, **changes)
 
 
-RunMeta13: Final = relaxed(RunMeta, SINCE_1_5[RunMeta], eval_run_id=str)
+RunMeta13: Final = relaxed(RunMeta, SINCE_1_5[RunMeta], eval_run_id=str, mas_run_id=OlderMasRunId)
 TokengateFlush13: Final = relaxed(TokengateFlush, (), trigger_reason=OlderTriggerReason)
 SummaryEvent13: Final = relaxed(SummaryEvent, SINCE_1_5[SummaryEvent])
 _META_12: Final = _loose(RunMeta)
@@ -187,10 +173,8 @@ def is_before_1_5(first: Mapping[str, object]) -> bool:
 
 
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
-    str(kind.__struct_config__.tag): tuple(
-        field.name for field in msgspec.structs.fields(kind) if field.required
-    )
-    for kind in (RunMeta, TokengateFlush, BufferDecision, SummaryEvent)
+    tag: tuple(field.name for field in msgspec.structs.fields(kind) if field.required)
+    for tag, kind in RECORD_TYPES.items()
 }
 """The fields that 1.5.0 requires of each kind of record."""
 
@@ -273,28 +257,25 @@ class _Missing:
             yield Remark(1, "told_since_1_5", "$", words, "note")
 
 
-_SINGLE_TEXTS: Final = (
-    must_fit("case_id", CASE_PATTERN),
-    must_fit("variant_id", VARIANT_PATTERN),
-    must_fit("schema_version", VERSION_PATTERN),
-    must_be_moment("created_at"),
-)
+def older_meta_problems(meta: VersionedRecord) -> Sequence[Problem]:
+    """Return the problems of a ``run_meta`` of 1.3.0 or 1.4.x."""
+    return meta_text_problems(meta, RunMeta13)
 
 
 def single_run_problems(record: Struct) -> Sequence[Problem]:
     """Return the problems of a whole run, with paths into its lists."""
     log = as_run_log(record)
-    found = list(text_problems(log.meta, _SINGLE_TEXTS))
-    lists: tuple[tuple[str, Sequence[Struct], tuple[TextCheck, ...]], ...] = (
-        ("tokengate_flushes", log.flushes, FLUSH_TEXTS),
-        ("buffer_decisions", log.decisions, DECISION_TEXTS),
-        ("summary_events", log.events, SUMMARY_TEXTS),
+    found = list(text_problems(log.meta, _META_12))
+    lists: tuple[tuple[str, Sequence[Struct], type[Struct]], ...] = (
+        ("tokengate_flushes", log.flushes, TokengateFlush),
+        ("buffer_decisions", log.decisions, BufferDecision),
+        ("summary_events", log.events, SummaryEvent),
     )
-    for name, parts, checks in lists:
+    for name, parts, kind in lists:
         for place, part in enumerate(parts):
             found.extend(
                 Problem(f"$.{name}[{place}]{problem.path[1:]}", problem.message)
-                for problem in text_problems(part, checks)
+                for problem in text_problems(part, kind)
             )
     return found
 
@@ -412,7 +393,7 @@ def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ())
     parts: dict[str, list[VersionedRecord]] = {kind: [] for kind in REQUIRED}
     for record in records:
         kind = str(record.__struct_config__.tag)
-        parts[kind].append(plain(as_current(record, _CURRENT[kind])))
+        parts[kind].append(plain(as_current(record, RECORD_TYPES[kind])))
     (meta,) = parts["run_meta"]
     return RunLog(
         meta=meta,
@@ -423,10 +404,6 @@ def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ())
     )
 
 
-_CURRENT: Final[Mapping[str, type[Struct]]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (RunMeta, TokengateFlush, BufferDecision, SummaryEvent)
-}
 _NAMES: Final = ("event_id", "decision_id", "latest_summary_event_id")
 
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import Compat, TimestampDerivation
-from gatemark.exams.runlog.records.text_span import TextSpan
-from gatemark.exams.runlog.records.trace import TurnBoundary
+from gatemark.exams.runlog.records.trace import TextSpan, TurnBoundary
 from gatemark.exams.runlog.traces.trace import Trace
 
 FALLBACK_STEP_MS: Final = 1000

@@ -13,15 +13,16 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.exams.runlog.records.names import ctu, decision_id, event_id, text_hash
 from gatemark.exams.runlog.records.run import (
+    PARTS,
     BufferDecision,
     Compat,
     SummaryEvent,
     TokengateFlush,
     TriggerType,
 )
-from gatemark.exams.runlog.records.text_span import TextSpan
+from gatemark.exams.runlog.records.trace import TextSpan
 from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
-from gatemark.exams.runlog.replay.config import PARTS, VariantConfig
+from gatemark.exams.runlog.replay.config import VariantConfig
 from gatemark.exams.runlog.replay.model import LanguageModel, TextSegment
 from gatemark.exams.runlog.replay.moments import CaptureMoments
 from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary

@@ -26,8 +26,7 @@ from gatemark.evidence.whole_file import (
     read_tagged,
     remark_words,
 )
-from gatemark.exams.runlog.records.manifest import RunManifest
-from gatemark.exams.runlog.records.manifest_rules import ManifestRules
+from gatemark.exams.runlog.records.manifest import ManifestRules, RunManifest
 from gatemark.exams.runlog.records.names import (
     TRACE_FILE_ENDS,
     TRACE_SUFFIX,

@@ -19,8 +19,14 @@ from msgspec import UNSET, Struct
 from gatemark.core.errors import BadInputError
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.run_rules import covering_windows
-from gatemark.exams.runlog.records.text_span import Piece, TextSpan, stretches
-from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
+from gatemark.exams.runlog.records.trace import (
+    Piece,
+    StreamDelta,
+    TextSpan,
+    TraceMeta,
+    TurnBoundary,
+    stretches,
+)
 from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
 
 Plane = Literal["control_plane", "content_plane"]
