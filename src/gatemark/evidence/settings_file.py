@@ -138,9 +138,13 @@ def read_settings(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
     return parse_settings(settings_text(path, max_bytes), path)
 
 
-def about(text: str) -> msgspec.Meta:
-    """Say what a key is for: in an ``Annotated`` type, for the reference and the JSON Schema."""
-    return msgspec.Meta(description=text)
+def about(text: str, *flags: str, metavar: str | None = None) -> msgspec.Meta:
+    """Say what a key is for: in an ``Annotated`` type, for the reference and the JSON Schema.
+
+    ``flags`` and ``metavar`` say how its option is written, where that is not ``--`` and its name.
+    """
+    written = {"flags": flags, "metavar": metavar} if flags or metavar else None
+    return msgspec.Meta(description=text, extra=written)
 
 
 def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:

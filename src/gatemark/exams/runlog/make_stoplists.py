@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
+from gatemark.evidence.settings_file import about
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor, load_extractor
 from gatemark.exams.runlog.concepts.port import extractor_provenance
 from gatemark.exams.runlog.concepts.stoplists import (
@@ -17,10 +19,9 @@ from gatemark.exams.runlog.concepts.stoplists import (
 )
 from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.names import moment_text
-from gatemark.exams.runlog.records.run import Compat
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_rules import ReadingMode
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
-from gatemark.exams.runlog.traces.trace import canonical_text
+from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder, canonical_text
 from gatemark.workspace import Workspace
 
 FEW_TRACES = 50
@@ -29,14 +30,21 @@ FEW_TRACES = 50
 class StoplistRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The traces, and the share of traces from which a concept is stopped."""
 
-    traces: str
+    traces: TracesFolder = "data/traces"
     threshold: float = DEFAULT_THRESHOLD
     extractor: ExtractorSpec = ExtractorSpec()
-    compat: Compat = "gatemark"
-    mode: Mode = "strict"
-    allow_stub: bool = False
-    generated_at: str | None = None
-    commit: str | None = None
+    compat: TextCompat = "gatemark"
+    mode: ReadingMode = "strict"
+    allow_stub: Annotated[bool, about("Count stub traces too.")] = False
+    generated_at: Annotated[
+        str | None,
+        about(
+            "Time to write into the metadata (default: the end of the last trace).", metavar="TIME"
+        ),
+    ] = None
+    commit: Annotated[str | None, about("Commit to write into the metadata.", metavar="COMMIT")] = (
+        None
+    )
 
 
 class StoplistsMade(msgspec.Struct, frozen=True):

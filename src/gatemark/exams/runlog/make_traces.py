@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.settings_file import about, read_settings
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.records.manifest import TraceEntry
 from gatemark.exams.runlog.records.names import (
@@ -66,16 +67,25 @@ class TracesRequest(msgspec.Struct, frozen=True):
     ``is_overruled`` means that options changed the settings of the configuration files.
     """
 
-    output: str
-    manifests: str
+    output: Annotated[str, about("Folder for the traces.")] = "data/traces"
+    manifests: Annotated[str, about("Folder for the case list and the manifest.")] = (
+        "data/manifests"
+    )
     settings: SyntheticSettings = SyntheticSettings()
     config_files: tuple[str, ...] = ()
     is_overruled: bool = False
     choice: CaseChoice = CaseChoice()
-    limit: int | None = None
-    stub: bool = False
-    dry_run: bool = False
-    created_at: str | None = None
+    limit: Annotated[int | None, Meta(ge=1, description="Maximum number of cases.")] = None
+    stub: Annotated[
+        bool,
+        about(
+            "Write stub traces, marked as placeholders of missing ones.", "--stub", "--stub-mode"
+        ),
+    ] = False
+    dry_run: Annotated[bool, about("Write only the case list.")] = False
+    created_at: Annotated[str | None, about("Time to write into the manifest.", metavar="TIME")] = (
+        None
+    )
     exaid_commit: str = UNKNOWN_COMMIT
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Remark
+from gatemark.evidence.settings_file import about
 from gatemark.evidence.source import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.evidence.whole_file import remark_words
@@ -18,7 +21,7 @@ from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import case_of_trace_file, ctu, plain_case_id, text_hash
 from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.trace import StreamDelta
-from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, Mode
+from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, Mode, ReadingMode
 from gatemark.exams.runlog.replay.moments import FALLBACK_STEP_MS
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import (
@@ -168,12 +171,24 @@ class RunlogReport(msgspec.Struct, frozen=True):
 class ValidateRequest(msgspec.Struct, frozen=True):
     """The files to check, and the manifest and traces to check against."""
 
-    paths: tuple[str, ...]
-    mode: Mode = "strict"
-    compat: Compat = "gatemark"
-    manifest: str | None = None
-    traces: str | None = None
-    max_errors: int = 20
+    paths: tuple[str, ...] = ()
+    mode: ReadingMode = "strict"
+    compat: Annotated[
+        Compat,
+        about(
+            "Compatibility mode: source also reads logs whose case ids end with .trace, and null "
+            "filters.",
+            "--compat",
+            "--compat-mode",
+        ),
+    ] = "gatemark"
+    manifest: Annotated[
+        str | None, about("Manifest to check traces and run logs against.", metavar="FILE")
+    ] = None
+    traces: Annotated[
+        str | None, about("Folder of traces to check run logs against.", metavar="DIR")
+    ] = None
+    max_errors: Annotated[int, Meta(ge=1, description="Maximum number of problems to list.")] = 20
 
 
 def validate_runlogs(

@@ -23,12 +23,13 @@ from gatemark.exams.runlog.measure import (
     METRICS,
     SCORES,
     PairedComparison,
-    RunRow,
     VariantEstimate,
+    plane_ms,
+    reason_means,
 )
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.trace import Trace
-from gatemark.exams.runlog.variant_document import reason_means
 
 AGENTS_MAX = 12
 LABEL_MAX = 120
@@ -120,7 +121,7 @@ Found = Mapping[str, Mapping[str, VariantEstimate]]
 
 
 def figures(
-    rows: Mapping[str, Sequence[RunRow]], found: Found, compared: Sequence[PairedComparison]
+    rows: Mapping[str, Sequence[PerCaseMetrics]], found: Found, compared: Sequence[PairedComparison]
 ) -> tuple[Figure, ...]:
     """Return every table and chart, in order."""
     return (
@@ -200,7 +201,7 @@ def coverage_curves(found: Found) -> Iterator[Figure]:
         )
 
 
-def flush_reasons(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
+def flush_reasons(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """Draw the reasons of flushes, if any variant has a token gate."""
     means = {variant: reason_means(cases) for variant, cases in rows.items()}
     reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
@@ -216,16 +217,10 @@ def flush_reasons(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
         )
 
 
-def latency_split(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
+def latency_split(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """Draw the split of model latency, if any was recorded."""
     bars = tuple(
-        Stack(
-            variant,
-            (
-                sum(row.control_ms for row in cases) / len(cases) / 1000,
-                sum(row.content_ms for row in cases) / len(cases) / 1000,
-            ),
-        )
+        Stack(variant, tuple(ms / len(cases) / 1000 for ms in plane_ms(cases)))
         for variant, cases in rows.items()
     )
     if any(sum(bar.amounts) > 0 for bar in bars):
@@ -269,13 +264,13 @@ def _difference_words(entry: PairedComparison) -> str:
     )
 
 
-def outliers(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
+def outliers(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """List the cases that stand out, if any do."""
     lines = tuple(
-        (row.case_id, variant, ", ".join(row.flags))
+        (row.case_id, variant, ", ".join(row.outlier_flags))
         for variant, cases in rows.items()
         for row in cases
-        if row.flags
+        if row.outlier_flags
     )
     if lines:
         yield Table(

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.settings_file import parse_settings, read_settings
+from gatemark.evidence.settings_file import about, parse_settings, read_settings
 from gatemark.exams.runlog.calibrate.report_files import (
     CalibrationReport,
     calibration_files,
@@ -36,7 +36,8 @@ from gatemark.exams.runlog.calibrate.sweep import (
 )
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, json_hash
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.records.trace_rules import Mode, ReadingMode
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest, read_trace
 
@@ -46,14 +47,28 @@ BATCH_POLICIES = 100
 class CalibrateRequest(msgspec.Struct, frozen=True):
     """Traces, configuration and output folder of a calibration."""
 
-    traces: str
-    output: str
-    manifest: str | None = None
-    config: str | None = None
-    compat: str | None = None
-    mode: Mode = "strict"
-    allow_stub: bool = False
-    code_commit: str = UNKNOWN_COMMIT
+    traces: Annotated[
+        str, about("Folder of traces to sweep the token gate over.", metavar="DIR")
+    ] = ""
+    manifest: Annotated[
+        str | None,
+        about("Manifest of the traces (default: the only one near them).", metavar="FILE"),
+    ] = None
+    config: Annotated[
+        str | None, about("Grid, constraints and weights (default: built in).", metavar="FILE")
+    ] = None
+    compat: Annotated[
+        Compat | None,
+        about(
+            "Compatibility mode of the timers (default: from the configuration).",
+            "--compat",
+            "--compat-mode",
+        ),
+    ] = None
+    mode: ReadingMode = "strict"
+    allow_stub: Annotated[bool, about("Sweep stub traces too.")] = False
+    code_commit: Annotated[str, about("Commit under test.")] = UNKNOWN_COMMIT
+    output: str = ""
 
 
 class _SweepJob(msgspec.Struct, frozen=True):

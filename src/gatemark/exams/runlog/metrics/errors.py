@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.metrics.error_analysis import DEFAULT_EXCERPT_CHARS, case_analysis
@@ -14,7 +17,6 @@ from gatemark.exams.runlog.metrics.measure_case import TracedCase, find_logs
 from gatemark.exams.runlog.read_rows import read_rows
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.names import plain_case_id
-from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import (
     cases_of_traces,
@@ -22,6 +24,7 @@ from gatemark.exams.runlog.traces.files import (
     read_run_log,
     read_trace,
 )
+from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder
 
 ERRORS_FILE = "error_analysis.jsonl"
 
@@ -29,11 +32,23 @@ ERRORS_FILE = "error_analysis.jsonl"
 class ErrorsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The metrics to read, and the folders of their logs and traces."""
 
-    metrics: str
-    runs: str
-    traces: str
-    compat: Compat = "gatemark"
-    excerpt_chars: int = DEFAULT_EXCERPT_CHARS
+    metrics: Annotated[
+        str, about("per_case.metrics.jsonl of gatemark runlog metrics.", metavar="FILE")
+    ] = "data/metrics/per_case.metrics.jsonl"
+    runs: Annotated[str, about("Folder of run logs.", "--runs", "--run-logs", metavar="DIR")] = (
+        "data/runs"
+    )
+    traces: TracesFolder = "data/traces"
+    compat: TextCompat = "gatemark"
+    excerpt_chars: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Maximum length of an excerpt in characters.",
+            extra={"flags": ("--max-excerpt-chars",)},
+        ),
+    ] = DEFAULT_EXCERPT_CHARS
     extractor: ExtractorSpec | None = None
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.record import BadFile, FileRules, Grade, Problem, RecordSchema, Remark
+from gatemark.evidence.settings_file import about
 from gatemark.exams.runlog.records.examples import Example, bad, changed, tagged_form, without
 from gatemark.exams.runlog.records.fields import CASE_PATTERN, fits, text_problems
 from gatemark.exams.runlog.records.names import text_hash
@@ -23,6 +24,14 @@ from gatemark.exams.runlog.records.trace import (
 )
 
 Mode = Literal["strict", "inspect"]
+ReadingMode = Annotated[
+    Mode,
+    about(
+        "Whether odd order, times and turns of a trace are errors or warnings.",
+        "--mode",
+        "--strictness",
+    ),
+]
 
 TOLERANCE_MS: Final = 2
 """Tolerance for a boundary on the wrong side of its turn's deltas, in milliseconds."""

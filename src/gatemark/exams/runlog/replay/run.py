@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.settings_file import about, read_settings
 from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
 from gatemark.exams.runlog.concepts.registry import extractors
@@ -53,27 +54,62 @@ SUMMARIES = "run_summaries"
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to replay, how, and where to write the logs."""
 
-    traces: str
-    output: str
-    configs: str | None = None
-    variants: tuple[str, ...] = ()
-    case: str = ""
-    manifest: str | None = None
-    eval_run_id: str | None = None
-    code_commit: str = UNKNOWN_COMMIT
-    created_at: str | None = None
-    compat: Compat | None = None
-    mode: Mode = "strict"
-    allow_stub: bool = False
+    traces: Annotated[str, about("Folder of traces.")] = "data/traces"
+    output: Annotated[str, about("Folder for the run logs.")] = "data/runs"
+    configs: Annotated[
+        str | None, about("Folder of V0.yaml to V4.yaml (default: built in).", metavar="DIR")
+    ] = None
+    variants: Annotated[tuple[str, ...], about("Variant to run. Repeatable.", "--variant")] = ()
+    case: Annotated[str, about("Text that the name of a case must contain.")] = ""
+    manifest: Annotated[
+        str | None,
+        about("Manifest of the traces (default: the only one near them).", metavar="FILE"),
+    ] = None
+    eval_run_id: Annotated[
+        str | None, about("Name of the evaluation (default: made from the hashes).")
+    ] = None
+    code_commit: Annotated[str, about("Commit under test.")] = UNKNOWN_COMMIT
+    created_at: Annotated[
+        str | None,
+        about("Time to write into the logs (default: that of the traces).", metavar="TIME"),
+    ] = None
+    compat: Annotated[
+        Compat | None,
+        about("Compatibility mode (default: from the configuration).", "--compat", "--compat-mode"),
+    ] = None
+    mode: Annotated[
+        Mode,
+        about(
+            "Whether odd times and turns of a trace are errors or warnings.",
+            "--mode",
+            "--strictness",
+        ),
+    ] = "strict"
+    allow_stub: Annotated[bool, about("Replay stub traces too.")] = False
     buffer_model: ModelChoice = ModelChoice("rules")
     summarizer_model: ModelChoice = ModelChoice("rules")
-    keep_inputs: bool = False
-    record: str | None = None
-    extractor: str | None = None
-    stoplists: str | None = None
-    v3_report: str | None = None
-    allow_commit_mismatch: bool = False
-    max_unparsable: float = 0.05
+    record: Annotated[
+        str | None,
+        about("File to record every answer in, for a later --model FILE.", metavar="FILE"),
+    ] = None
+    keep_inputs: Annotated[bool, about("Write the prompts of the summarizer into the logs.")] = (
+        False
+    )
+    extractor: Annotated[
+        str | None,
+        about("Concept extractor that metrics will use, for run_meta.", metavar="NAME|FILE"),
+    ] = None
+    stoplists: Annotated[
+        str | None, about("Stoplists that metrics will use with it.", metavar="DIR")
+    ] = None
+    v3_report: Annotated[
+        str | None, about("Report to take the chunk size of V3 from.", metavar="FILE")
+    ] = None
+    allow_commit_mismatch: Annotated[bool, about("Accept a V3 report of another commit.")] = False
+    max_unparsable: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Maximum share of model answers that cannot be read."),
+    ] = 0.05
 
 
 class VariantSummary(msgspec.Struct, frozen=True):

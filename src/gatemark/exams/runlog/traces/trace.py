@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Struct
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.run_rules import covering_windows
 from gatemark.exams.runlog.records.trace import (
@@ -29,6 +30,16 @@ from gatemark.exams.runlog.records.trace import (
 )
 from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
 
+TracesFolder = Annotated[str, about("Folder of traces.", metavar="DIR")]
+TextCompat = Annotated[
+    Compat,
+    about(
+        "Compatibility mode: join deltas as they came, or by spaces as the source does (and read "
+        "its logs).",
+        "--compat",
+        "--compat-mode",
+    ),
+]
 Plane = Literal["control_plane", "content_plane"]
 
 NO_LABELS: Final = frozenset({"unknown", "null", "none", ""})
