@@ -7,13 +7,11 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import StrictCommand, json_option
+from gatemark.cli.options import StrictCommand, json_option, struct_group
 from gatemark.cli.runlog.options import processes_option
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, calibrate
-from gatemark.exams.runlog.calibrate.report_files import CalibrationReport
+from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, CalibrationReport, calibrate
 from gatemark.exams.runlog.make_traces import read_case_list
 from gatemark.exams.runlog.replay.chunks import ChunkReport, write_chunk_report
 from gatemark.workspace import Workspace

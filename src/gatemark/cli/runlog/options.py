@@ -9,9 +9,10 @@ import click
 import msgspec
 from msgspec import Meta
 
-from gatemark.cli.score import struct_group
-from gatemark.evidence.settings_file import about
-from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractor_spec
+from gatemark.cli.options import struct_group
+from gatemark.evidence.exam import option
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec
+from gatemark.exams.runlog.concepts.port import ConceptSettings, SourceChoices
 from gatemark.exams.runlog.records.names import moment_text
 
 
@@ -20,7 +21,7 @@ class ExtractorOptions(msgspec.Struct, frozen=True):
 
     name: Annotated[
         str,
-        about(
+        option(
             "Concept extractor: lexicon, hpo, scispacy, or the name of a plugin.",
             "--extractor",
             metavar="NAME",
@@ -28,7 +29,7 @@ class ExtractorOptions(msgspec.Struct, frozen=True):
     ] = "lexicon"
     lexicons: Annotated[
         tuple[str, ...],
-        about(
+        option(
             "JSON Lines of id, name and aliases, instead of the built-in list. Repeatable.",
             "--lexicon",
             metavar="FILE",
@@ -36,11 +37,11 @@ class ExtractorOptions(msgspec.Struct, frozen=True):
     ] = ()
     model: Annotated[
         str | None,
-        about("Model of the scispacy extractor.", "--model", "--extractor-model", metavar="NAME"),
+        option("Model of the scispacy extractor.", "--model", "--extractor-model", metavar="NAME"),
     ] = None
     representation: Annotated[
         Literal["cui", "surface"],
-        about("What counts as a concept: the linked id, or the words themselves."),
+        option("What counts as a concept: the linked id, or the words themselves."),
     ] = "cui"
     score_threshold: Annotated[
         float, Meta(ge=0, le=1, description="Minimum score of a linked id.")
@@ -52,17 +53,16 @@ class ExtractorOptions(msgspec.Struct, frozen=True):
 
     def spec(self, stoplists: str | None = None) -> ExtractorSpec:
         """Return the extractor that these options describe."""
-        return extractor_spec(
+        return ExtractorSpec(
             self.name,
-            lexicons=self.lexicons,
-            model=self.model,
-            stoplists=stoplists,
-            settings={
-                "concept_representation": self.representation,
-                "cui_score_threshold": self.score_threshold,
-                "max_k": self.max_k,
-                "min_entity_len": self.min_entity_len,
-            },
+            SourceChoices(lexicons=self.lexicons, model=self.model),
+            ConceptSettings(
+                concept_representation=self.representation,
+                cui_score_threshold=self.score_threshold,
+                max_k=self.max_k,
+                min_entity_len=self.min_entity_len,
+            ),
+            stoplists,
         )
 
 

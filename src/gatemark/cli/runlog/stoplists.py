@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, StrictCommand, json_option
+from gatemark.cli.options import FiniteRange, StrictCommand, json_option, struct_group
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
     extractor_options,
     source_date,
 )
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
@@ -69,17 +68,19 @@ def stoplists_command(
     with count_progress("reading traces") as progress:
         made = make_stoplists(Workspace(jobs=jobs), request, progress)
     written = write_attachments(out, made.files)
+    found = made.found
+    stopped = {"cuis": found.stopped("CUI"), "entities": found.stopped("SURFACE")}
     lines = [
-        f"{len(made.stopped['cuis'])} ids and {len(made.stopped['entities'])} surfaces occur "
-        f"in at least {made.cutoff} of {made.case_count} traces",
+        f"{len(stopped['cuis'])} ids and {len(stopped['entities'])} surfaces occur "
+        f"in at least {found.cutoff} of {found.case_count} traces",
         *(f"  {path}" for path in written),
     ]
     document = {
-        "case_count": made.case_count,
-        "cutoff": made.cutoff,
-        "threshold": made.threshold,
-        "counted": made.counted,
-        "stopped": made.stopped,
+        "case_count": found.case_count,
+        "cutoff": found.cutoff,
+        "threshold": found.threshold,
+        "counted": len(found.rows),
+        "stopped": stopped,
         "extractor": made.extractor,
         "files": [str(path) for path in written],
     }

@@ -9,12 +9,11 @@ import click
 import msgspec
 from msgspec import Meta
 
-from gatemark.cli.options import StrictCommand, json_option
+from gatemark.cli.options import StrictCommand, json_option, struct_group
 from gatemark.cli.runlog.options import cases_option
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import UsageError
-from gatemark.evidence.settings_file import about
+from gatemark.evidence.exam import option
 from gatemark.exams.runlog.make_traces import (
     CaseChoice,
     TracesMade,
@@ -30,7 +29,7 @@ from gatemark.workspace import Workspace
 class GeneratorOptions(msgspec.Struct, frozen=True):
     """Settings of the generator: a file, and options that override it."""
 
-    config: Annotated[str | None, about("Generator settings (YAML or JSON).", metavar="FILE")] = (
+    config: Annotated[str | None, option("Generator settings (YAML or JSON).", metavar="FILE")] = (
         None
     )
     cases: Annotated[int | None, Meta(ge=1, description="Number of cases to invent.")] = None
@@ -56,12 +55,12 @@ class SelectionOptions(msgspec.Struct, frozen=True):
 
     dataset_config: Annotated[
         str | None,
-        about(
+        option(
             "Case selection (YAML or JSON): mode (all, list, fixed_subset), cases, count, seed.",
             metavar="FILE",
         ),
     ] = None
-    case_list: Annotated[str | None, about("List of the cases to write.", metavar="FILE")] = None
+    case_list: Annotated[str | None, option("List of the cases to write.", metavar="FILE")] = None
     subset: Annotated[
         int | None, Meta(ge=1, description="Number of cases to sample at random.")
     ] = None

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import StrictCommand
-from gatemark.cli.score import struct_group
+from gatemark.cli.options import StrictCommand, struct_group
 from gatemark.cli.screen import Outputs, count_progress, output_options, say
 from gatemark.core.errors import ExitCode, UsageError
+from gatemark.exams.runlog.traces.files import plain_json
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
 
 
@@ -39,14 +39,10 @@ def validate_command(outputs: Outputs, request: ValidateRequest, *, paths: tuple
     request = msgspec.structs.replace(request, paths=checked)
     with count_progress("files") as progress:
         report = validate_runlogs(request, progress)
-    outputs.write({".json": lambda: _document(report)})
+    outputs.write({".json": lambda: plain_json(report)})
     _print_findings(report, request.max_errors)
     outputs.show(report, _lines)
     return ExitCode.PASS if report.valid else ExitCode.BAD_INPUT
-
-
-def _document(report: RunlogReport) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report, order="sorted"), indent=2) + b"\n"
 
 
 def _print_findings(report: RunlogReport, limit: int) -> None:

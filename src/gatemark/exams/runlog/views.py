@@ -42,12 +42,7 @@ def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
     if not moments:
         return None
     agents = list(dict.fromkeys(turn.agent_id for turn in trace.turns))[:AGENTS_MAX]
-    spans = [
-        *_turns(trace, moments, frozenset(agents)),
-        *_flushes(log, moments),
-        *_decisions(log, moments),
-        *_summaries(log, moments),
-    ]
+    spans = list(_spans(log, trace, frozenset(agents), moments))
     used = {span.lane for span in spans}
     lanes = tuple(lane for lane in (*agents, FLUSHES, DECISIONS, SUMMARIES) if lane in used)
     if not spans:
@@ -60,37 +55,30 @@ def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
     )
 
 
-def _turns(
-    trace: Trace, moments: dict[int, float], agents: frozenset[str]
+def _spans(
+    log: RunLog, trace: Trace, agents: frozenset[str], moments: dict[int, float]
 ) -> Iterator[TimelineSpan]:
     for turn in trace.turns:
         if turn.agent_id in agents:
             kind = "turn" if turn.plane == "content_plane" else "control turn"
-            label = " ".join(turn.text.split())[:LABEL_MAX]
-            start, end = moments[turn.start_seq], moments[turn.end_seq]
-            yield TimelineSpan(turn.agent_id, kind, min(start, end), max(start, end), label)
-
-
-def _flushes(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
+            start, end = sorted((moments[turn.start_seq], moments[turn.end_seq]))
+            yield TimelineSpan(turn.agent_id, kind, start, end, _label(turn.text))
     for flush in log.flushes:
         at = _at(flush.end_seq, moments)
         reason = flush.trigger_reason if isinstance(flush.trigger_reason, str) else "unknown"
         yield TimelineSpan(FLUSHES, f"flush: {reason}", at, at, f"{flush.accumulated_ctu} CTU")
-
-
-def _decisions(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
     for decision in log.decisions:
         if isinstance(decision.end_seq, int):
             at = _at(decision.end_seq, moments)
             yield TimelineSpan(DECISIONS, f"decision: {decision.decision}", at, at)
-
-
-def _summaries(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
     for event in log.events:
-        start, end = _at(event.start_seq, moments), _at(event.end_seq, moments)
-        label = " ".join(event.summary_semantics_text.split())[:LABEL_MAX]
+        start, end = sorted((_at(event.start_seq, moments), _at(event.end_seq, moments)))
         kind = "summary" if event.schema_ok else "failed summary"
-        yield TimelineSpan(SUMMARIES, kind, min(start, end), max(start, end), label)
+        yield TimelineSpan(SUMMARIES, kind, start, end, _label(event.summary_semantics_text))
+
+
+def _label(text: str) -> str:
+    return " ".join(text.split())[:LABEL_MAX]
 
 
 def _at(seq: int, moments: dict[int, float]) -> float:

@@ -21,26 +21,23 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
 from gatemark.core.progress import Progress
 from gatemark.core.result import Figure
-from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam
+from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam, option
 from gatemark.evidence.run_exam import ExamJob, build_exam
-from gatemark.evidence.settings_file import about
 from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source, refuse
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
-from gatemark.exams.runlog.exam import EVENT_COUNT, RULES
-from gatemark.exams.runlog.metrics.error_analysis import with_outliers
+from gatemark.exams.runlog.exam import EVENT_COUNT, RULES, RunlogOptions
+from gatemark.exams.runlog.metrics.errors import with_outliers
 from gatemark.exams.runlog.metrics.measure_case import (
     MetricsJob,
     MetricsOutcome,
     MetricsTask,
-    checked_log,
-    checked_trace,
-    find_logs,
-    measure_case,
-)
-from gatemark.exams.runlog.metrics.origins import (
     VariantHashes,
     by_variant,
+    checked_log,
+    checked_trace,
     extractor_caveats,
+    find_logs,
+    measure_case,
     mixed_settings,
     origin_caveats,
     variant_hashes,
@@ -54,6 +51,8 @@ from gatemark.exams.runlog.traces.files import (
     cases_of_traces,
     find_manifest,
     find_traces,
+    json_lines,
+    plain_json,
     read_manifest,
 )
 from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder
@@ -78,7 +77,7 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: Annotated[
         str,
-        about(
+        option(
             "Folder of run logs, one folder per variant: V0/case-….jsonl.gz.",
             "--runs",
             "--run-logs",
@@ -88,27 +87,27 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     traces: TracesFolder = "data/traces"
     manifest: Annotated[
         str | None,
-        about("Manifest of the traces (default: the only one beside them).", metavar="FILE"),
+        option("Manifest of the traces (default: the only one beside them).", metavar="FILE"),
     ] = None
     configs: Annotated[
         str | None,
-        about("Folder of variant configurations (default: the built-in variants).", metavar="DIR"),
+        option("Folder of variant configurations (default: the built-in variants).", metavar="DIR"),
     ] = None
     variants: tuple[str, ...] = ()
     extractor: ExtractorSpec = ExtractorSpec()
     judged: Annotated[
         str | None,
-        about("Variant that gates and score are about (default: the first).", metavar="V"),
+        option("Variant that gates and score are about (default: the first).", metavar="V"),
     ] = None
-    score: Annotated[str, about("Metric that becomes the score.", metavar="METRIC")] = "m6b_mean"
+    score: Annotated[str, option("Metric that becomes the score.", metavar="METRIC")] = "m6b_mean"
     gates: dict[str, float] = {}
     gates_on: Annotated[
         Literal["value", "interval"],
-        about("What gates compare: the value, or its whole interval, which can be inconclusive."),
+        option("What gates compare: the value, or its whole interval, which can be inconclusive."),
     ] = "value"
     reference: Annotated[
         str | None,
-        about("Variant that paired gates compare the judged one with.", metavar="V"),
+        option("Variant that paired gates compare the judged one with.", metavar="V"),
     ] = None
     paired_gates: dict[str, float] = {}
     coverage_gate: Annotated[
@@ -116,7 +115,7 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1.0
     on_bad_case: Annotated[
         Literal["error", "exclude"],
-        about("Whether to refuse the input, or to count and show excluded logs."),
+        option("Whether to refuse the input, or to count and show excluded logs."),
     ] = "error"
     bootstrap_samples: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Number of resamples per interval.")
@@ -124,11 +123,13 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1, description="Random seed of the intervals.")] = 42
     timeline_case: Annotated[
         str | None,
-        about("Case to draw (default: one that stands out).", "--timeline", metavar="CASE"),
+        option("Case to draw (default: one that stands out).", "--timeline", metavar="CASE"),
     ] = None
     computed_at: Annotated[
         str | None,
-        about("Time to write into the files (default: the end of the last trace).", metavar="TIME"),
+        option(
+            "Time to write into the files (default: the end of the last trace).", metavar="TIME"
+        ),
     ] = None
     compat: TextCompat = "gatemark"
     max_errors: Annotated[int, Meta(ge=1, description="Maximum number of problems to list.")] = 20
@@ -242,23 +243,10 @@ def _with_caveats(report: ExamReport, caveats: tuple[str, ...]) -> tuple[Measure
 
 
 def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
-    judged = request.judged or variants[0]
-    return ExamJob(
-        kind="runlog",
-        options={
-            "variant": judged,
-            "score": request.score,
-            "gates": request.gates,
-            "gates_on": request.gates_on,
-            "reference": request.reference,
-            "paired_gates": request.paired_gates,
-            "rules": RULES,
-            "coverage_gate": request.coverage_gate,
-            "bootstrap_samples": request.bootstrap_samples,
-            "seed": request.seed,
-        },
-        choices=ReadingChoices(max_errors=request.max_errors),
-    )
+    given = msgspec.structs.asdict(request)
+    shared = {name: given[name] for name in RunlogOptions.__struct_fields__ if name in given}
+    options = {**shared, "variant": request.judged or variants[0], "rules": RULES}
+    return ExamJob("runlog", options, ReadingChoices(max_errors=request.max_errors))
 
 
 def _find(request: MetricsRequest) -> _Inputs:
@@ -355,16 +343,11 @@ def _attachments(
         "comparisons": report.facts["paired"],
     }
     return {
-        PER_CASE_FILE: b"".join(msgspec.json.encode(row, order="sorted") + b"\n" for row in rows),
-        AGGREGATE_FILE: _document(aggregate),
-        PAIRED_FILE: _document(paired),
-        PROVENANCE_FILE: _document({"computed_at": computed_at, **provenance}),
+        PER_CASE_FILE: json_lines(rows),
+        AGGREGATE_FILE: plain_json(aggregate),
+        PAIRED_FILE: plain_json(paired),
+        PROVENANCE_FILE: plain_json({"computed_at": computed_at, **provenance}),
     }
-
-
-def _document(value: object) -> bytes:
-    packed = msgspec.json.encode(value, order="sorted")
-    return msgspec.json.format(packed, indent=2) + b"\n"
 
 
 def _provenance(

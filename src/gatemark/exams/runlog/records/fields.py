@@ -90,7 +90,7 @@ def fits(pattern: str, text: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_moment(text: str) -> bool:
     """Whether a text is a valid date and time with an offset; cached, since records repeat it."""
-    return fits(MOMENT_PATTERN, text) and moment_ms(text) is not None
+    return _matcher(MOMENT_PATTERN)(text) is not None and moment_ms(text) is not None
 
 
 def are_hashes(texts: Sequence[str]) -> bool:

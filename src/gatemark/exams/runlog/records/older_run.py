@@ -9,7 +9,9 @@ notes and stay unset.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import msgspec
@@ -57,15 +59,13 @@ _ALWAYS: Final[Mapping[type[Struct], frozenset[str]]] = {
     BufferDecision: frozenset({"decision"}),
     SummaryEvent: frozenset({"start_seq", "end_seq", "summary_semantics_text"}),
 }
-_FREE_IDS: Final[Mapping[str, object]] = {
-    "eval_run_id": str,
-    "mas_run_id": str,
+_FREE_NAMES: Final[Mapping[str, object]] = {
     "event_id": str,
     "decision_id": str,
     "latest_summary_event_id": str | None,
     "summary_history_event_ids": list[str],
-    **dict.fromkeys(PROVENANCE_KEYS, Any),
 }
+"""Fields whose patterns a suffix of the case breaks; the rules check them without it."""
 
 
 def relaxed(
@@ -94,10 +94,11 @@ def relaxed(
     )
 
 
-def _loose(record_type: type[Struct], **changes: object) -> type[Struct]:
-    """Return a variant in which most fields are optional and ids are free."""
+def _loose(record_type: type[Struct]) -> type[Struct]:
+    """Return a variant in which most fields are optional, and ids and provenance are free."""
     names = set(record_type.__struct_fields__) - _ALWAYS[record_type]
-    return relaxed(record_type, names, tagged=False, **_FREE_IDS, **changes)
+    free = dict.fromkeys(PROVENANCE_KEYS, Any) | {"eval_run_id": str, "mas_run_id": str}
+    return relaxed(record_type, names, tagged=False, **_FREE_NAMES, **free)
 
 
 RunMeta13: Final = relaxed(RunMeta, SINCE_1_5[RunMeta], eval_run_id=str, mas_run_id=OlderMasRunId)
@@ -237,13 +238,13 @@ class _Missing:
     """Counter of fields that 1.5.0 requires and records lack."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def check(self, record: Struct) -> None:
         kind = str(record.__struct_config__.tag)
-        for field in REQUIRED[kind]:
-            if getattr(record, field) is UNSET:
-                self._counts[kind, field] = self._counts.get((kind, field), 0) + 1
+        self._counts.update(
+            (kind, field) for field in REQUIRED[kind] if getattr(record, field) is UNSET
+        )
 
     def words(self) -> tuple[str, ...]:
         found = []
@@ -356,16 +357,6 @@ class OpenFilters(Struct, frozen=True, gc=False):
     novelty_passed: bool | UnsetType | None = UNSET
 
 
-_SUFFIXED: Final[Mapping[str, object]] = {
-    "case_id": str,
-    "event_id": str,
-    "decision_id": str,
-    "latest_summary_event_id": str | None,
-    "summary_history_event_ids": list[str],
-}
-"""Fields whose patterns a suffix breaks; the rules check them without it."""
-
-
 def lenient(schema: RecordSchema) -> RecordSchema:
     """Return the same schema for files that the source wrote.
 
@@ -375,17 +366,19 @@ def lenient(schema: RecordSchema) -> RecordSchema:
     def form_of(form: Form) -> Form:
         kind = form.type
         if schema.tag is not None:
-            kind = relaxed(kind, (), tagged=True, filter_results=OpenFilters, **_SUFFIXED)
-        rules = tuple(_of_plain(rule) for rule in form.rules)
+            kind = relaxed(
+                kind, (), tagged=True, case_id=str, filter_results=OpenFilters, **_FREE_NAMES
+            )
+        rules = tuple(partial(_of_plain, rule) for rule in form.rules)
         return msgspec.structs.replace(form, type=kind, rules=rules, proof=None)
 
     return msgspec.structs.replace(schema, forms=tuple(map(form_of, schema.forms)))
 
 
 def _of_plain(
-    rule: Callable[[VersionedRecord], Sequence[Problem]],
-) -> Callable[[VersionedRecord], Sequence[Problem]]:
-    return lambda record: rule(plain(record))
+    rule: Callable[[VersionedRecord], Sequence[Problem]], record: VersionedRecord
+) -> Sequence[Problem]:
+    return rule(plain(record))
 
 
 def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ()) -> RunLog:
@@ -404,9 +397,6 @@ def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ())
     )
 
 
-_NAMES: Final = ("event_id", "decision_id", "latest_summary_event_id")
-
-
 def plain(record: VersionedRecord) -> VersionedRecord:
     """Return a record without ``.trace`` in its names and without filters that are null."""
     found = getattr(record, "filter_results", UNSET)
@@ -414,18 +404,22 @@ def plain(record: VersionedRecord) -> VersionedRecord:
         record = msgspec.structs.replace(record, filter_results=_told_filters(found))
     if not record.case_id.endswith(TRACE_SUFFIX):
         return record
-    forgotten, kept = record.case_id, plain_case_id(record.case_id)
-    changes: dict[str, object] = {"case_id": kept}
-    for name in _NAMES:
-        text = getattr(record, name, None)
-        if isinstance(text, str):
-            changes[name] = text.replace(forgotten, kept, 1)
-    history = getattr(record, "summary_history_event_ids", UNSET)
-    if history is not UNSET:
-        changes["summary_history_event_ids"] = [
-            name.replace(forgotten, kept, 1) for name in history
-        ]
-    return msgspec.structs.replace(record, **changes)
+    named = {name: getattr(record, name, UNSET) for name in ("case_id", *_FREE_NAMES)}
+    return msgspec.structs.replace(record, **without_suffix(named))
+
+
+def without_suffix(named: Mapping[str, object]) -> dict[str, Any]:
+    """Return the names in a record of a case without ``.trace``; what is no text is left out."""
+    forgotten = str(named["case_id"])
+    kept = plain_case_id(forgotten)
+    changes: dict[str, Any] = {}
+    for name in ("case_id", *_FREE_NAMES):
+        found = named.get(name)
+        if isinstance(found, str):
+            changes[name] = found.replace(forgotten, kept, 1)
+        elif isinstance(found, list):
+            changes[name] = [str(one).replace(forgotten, kept, 1) for one in found]
+    return changes
 
 
 def has_null_filters(record: VersionedRecord) -> bool:

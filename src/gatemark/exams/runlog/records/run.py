@@ -103,6 +103,10 @@ class StoplistsProvenance(Struct, frozen=True, gc=False):
     stoplists_generated_by_commit: str | UnsetType | None = UNSET
 
 
+FALLBACK_STEP_MS: Final = 1000
+"""The time between two ``seq`` in the fallback method."""
+
+
 class TimestampDerivation(Struct, frozen=True, gc=False):
     """How the timestamps of the log were derived."""
 

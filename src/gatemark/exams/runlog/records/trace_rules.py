@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.record import BadFile, FileRules, Grade, Problem, RecordSchema, Remark
-from gatemark.evidence.settings_file import about
+from gatemark.evidence.exam import option
 from gatemark.exams.runlog.records.examples import Example, bad, changed, tagged_form, without
 from gatemark.exams.runlog.records.fields import CASE_PATTERN, fits, text_problems
 from gatemark.exams.runlog.records.names import text_hash
@@ -26,7 +26,7 @@ from gatemark.exams.runlog.records.trace import (
 Mode = Literal["strict", "inspect"]
 ReadingMode = Annotated[
     Mode,
-    about(
+    option(
         "Whether odd order, times and turns of a trace are errors or warnings.",
         "--mode",
         "--strictness",
@@ -184,7 +184,6 @@ class TraceRules(FileRules):
         )
 
     def _note(self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]) -> None:
-        """Add texts to the notes of their turns."""
         turn = self._turn(line, first)
         if turn.first is None:
             turn.first = first

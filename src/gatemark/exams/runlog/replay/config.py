@@ -7,11 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta, Struct
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.evidence.settings_file import parse_settings, read_settings
+from gatemark.evidence.settings_file import parse_settings, read_settings, settings_as
 from gatemark.exams.runlog.records.fields import VARIANT_PATTERN, VariantName, fits
 from gatemark.exams.runlog.records.names import tokengate_config_hash
 from gatemark.exams.runlog.records.run import PARTS, SOURCE_VARIANTS, Compat, TriggerPolicy
@@ -142,10 +141,7 @@ def load_variant(raw: object, place: str) -> LoadedVariant:
             f"{place}: variant_id must be a letter and then letters, digits or underscores, "
             f"got {name!r}"
         )
-    try:
-        config = msgspec.convert(raw, VariantConfig)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{place}: {error}") from error
+    config = settings_as(raw, VariantConfig, place)
     return LoadedVariant(config, tokengate_config_hash(raw["components"]["token_gate"]))
 
 

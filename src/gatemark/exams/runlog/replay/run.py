@@ -5,39 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.settings_file import about, read_settings
-from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
+from gatemark.evidence.settings_file import read_settings, settings_as
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractors, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
-from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import (
-    UNKNOWN_COMMIT,
     eval_run_id,
     moment_text,
 )
-from gatemark.exams.runlog.records.run import Compat, StoplistsProvenance
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.run import Compat, ExtractorSettings, StoplistsProvenance
 from gatemark.exams.runlog.replay.case import (
     FEW_CASES,
     CaseDone,
     ReplayJob,
     ReplayOutcome,
     ReplayTask,
+    RunFacts,
+    RunRequest,
     in_batches,
     run_some,
 )
 from gatemark.exams.runlog.replay.chunks import chunk_sizes
 from gatemark.exams.runlog.replay.config import LoadedVariant, load_variants
 from gatemark.exams.runlog.replay.model import recording_bytes
-from gatemark.exams.runlog.replay.models import ModelChoice, open_model
-from gatemark.exams.runlog.replay.run_meta import RunFacts, extractor_from
+from gatemark.exams.runlog.replay.models import open_model
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     cases_of_traces,
@@ -49,67 +46,6 @@ from gatemark.exams.runlog.traces.files import (
 from gatemark.workspace import Workspace
 
 SUMMARIES = "run_summaries"
-
-
-class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to replay, how, and where to write the logs."""
-
-    traces: Annotated[str, about("Folder of traces.")] = "data/traces"
-    output: Annotated[str, about("Folder for the run logs.")] = "data/runs"
-    configs: Annotated[
-        str | None, about("Folder of V0.yaml to V4.yaml (default: built in).", metavar="DIR")
-    ] = None
-    variants: Annotated[tuple[str, ...], about("Variant to run. Repeatable.", "--variant")] = ()
-    case: Annotated[str, about("Text that the name of a case must contain.")] = ""
-    manifest: Annotated[
-        str | None,
-        about("Manifest of the traces (default: the only one near them).", metavar="FILE"),
-    ] = None
-    eval_run_id: Annotated[
-        str | None, about("Name of the evaluation (default: made from the hashes).")
-    ] = None
-    code_commit: Annotated[str, about("Commit under test.")] = UNKNOWN_COMMIT
-    created_at: Annotated[
-        str | None,
-        about("Time to write into the logs (default: that of the traces).", metavar="TIME"),
-    ] = None
-    compat: Annotated[
-        Compat | None,
-        about("Compatibility mode (default: from the configuration).", "--compat", "--compat-mode"),
-    ] = None
-    mode: Annotated[
-        Mode,
-        about(
-            "Whether odd times and turns of a trace are errors or warnings.",
-            "--mode",
-            "--strictness",
-        ),
-    ] = "strict"
-    allow_stub: Annotated[bool, about("Replay stub traces too.")] = False
-    buffer_model: ModelChoice = ModelChoice("rules")
-    summarizer_model: ModelChoice = ModelChoice("rules")
-    record: Annotated[
-        str | None,
-        about("File to record every answer in, for a later --model FILE.", metavar="FILE"),
-    ] = None
-    keep_inputs: Annotated[bool, about("Write the prompts of the summarizer into the logs.")] = (
-        False
-    )
-    extractor: Annotated[
-        str | None,
-        about("Concept extractor that metrics will use, for run_meta.", metavar="NAME|FILE"),
-    ] = None
-    stoplists: Annotated[
-        str | None, about("Stoplists that metrics will use with it.", metavar="DIR")
-    ] = None
-    v3_report: Annotated[
-        str | None, about("Report to take the chunk size of V3 from.", metavar="FILE")
-    ] = None
-    allow_commit_mismatch: Annotated[bool, about("Accept a V3 report of another commit.")] = False
-    max_unparsable: Annotated[
-        float,
-        Meta(ge=0, le=1, description="Maximum share of model answers that cannot be read."),
-    ] = 0.05
 
 
 class VariantSummary(msgspec.Struct, frozen=True):
@@ -172,13 +108,7 @@ def run_cases(
             code_commit=None if request.allow_commit_mismatch else request.code_commit,
         ),
         facts=_facts(request, dataset_hash, compat),
-        output=request.output,
-        mode=request.mode,
-        allow_stub=request.allow_stub,
-        buffer_model=request.buffer_model,
-        summarizer_model=request.summarizer_model,
-        keep_inputs=request.keep_inputs,
-        recording=request.record is not None,
+        request=request,
     )
     models = {request.buffer_model, request.summarizer_model}
     for choice in models:
@@ -190,7 +120,7 @@ def run_cases(
         done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
         if on_progress is not None:
             on_progress(len(done), len(tasks))
-    return _finish(request, job, done, warnings)
+    return _finish(job, done, warnings)
 
 
 def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
@@ -224,13 +154,12 @@ def _tasks(
         f"{files[case_id]}: is not in the manifest and was left out" for case_id in unlisted
     ]
     tasks = [
-        ReplayTask(entry.case_id, _text(by_case[entry.case_id]), entry.sha256) for entry in entries
+        ReplayTask(
+            entry.case_id, str(path) if (path := by_case[entry.case_id]) else None, entry.sha256
+        )
+        for entry in entries
     ]
     return tasks, warnings
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _compat(variants: Sequence[LoadedVariant], asked: Compat | None) -> Compat:
@@ -256,12 +185,12 @@ def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
         return facts
     if name not in extractors():
         return msgspec.structs.replace(
-            facts, concept_extractor=extractor_from(read_settings(name), name)
+            facts, concept_extractor=settings_as(read_settings(name), ExtractorSettings, name)
         )
-    extractor = load_extractor(extractor_spec(name, stoplists=request.stoplists))
+    extractor = load_extractor(ExtractorSpec(name, stoplists=request.stoplists))
     return msgspec.structs.replace(
         facts,
-        concept_extractor=extractor_from(extractor_record(extractor), name),
+        concept_extractor=settings_as(extractor_record(extractor), ExtractorSettings, name),
         stoplists=_stoplists(extractor.stoplists, request.stoplists),
     )
 
@@ -281,10 +210,9 @@ def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | No
     )
 
 
-def _finish(
-    request: RunRequest, job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]
-) -> RunDone:
+def _finish(job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]) -> RunDone:
     """Return the outcome: a summary per variant, the recording, the warnings."""
+    request, facts = job.request, job.facts
     outcomes = sorted(
         (outcome for case in done for outcome in case.outcomes),
         key=lambda outcome: (outcome.variant_id, outcome.case_id),
@@ -294,9 +222,9 @@ def _finish(
     summaries = []
     for variant in job.variants:
         mine = [found for found in outcomes if found.variant_id == variant.variant_id]
-        summary = _summary(variant.variant_id, job.facts.eval_run_id, generated_at, mine)
-        name = f"{job.facts.eval_run_id}_{variant.variant_id}.json"
-        write_whole(Path(job.output) / SUMMARIES / name, [plain_json(summary)])
+        summary = _summary(variant.variant_id, facts.eval_run_id, generated_at, mine)
+        name = f"{facts.eval_run_id}_{variant.variant_id}.json"
+        write_whole(Path(request.output) / SUMMARIES / name, [plain_json(summary)])
         summaries.append(summary)
     if request.record is not None:
         lines = {line.key: line for case in done for line in case.recorded}
@@ -304,9 +232,9 @@ def _finish(
     repeated = dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings)
     first = job.variants[0].variant_id
     return RunDone(
-        eval_run_id=job.facts.eval_run_id,
-        trace_dataset_hash=job.facts.trace_dataset_hash,
-        output=job.output,
+        eval_run_id=facts.eval_run_id,
+        trace_dataset_hash=facts.trace_dataset_hash,
+        output=request.output,
         variants=tuple(summaries),
         deltas=sum(found.deltas for found in outcomes if found.variant_id == first),
         warnings=(*warnings, *repeated),
