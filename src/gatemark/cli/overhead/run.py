@@ -9,14 +9,8 @@ from typing import TypeVar
 
 import click
 
-from gatemark.cli.options import (
-    StrictCommand,
-    json_option,
-    output_option,
-    store_option,
-    struct_options,
-)
-from gatemark.cli.score import report_file_option, show_report
+from gatemark.cli.options import StrictCommand, json_option, output_option, store_option
+from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import count_progress, say
 from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
 from gatemark.exams.overhead.policy import Mode, ProfileName

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.options import StrictCommand, json_option, struct_group
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import ExtractorOptions, extractor_options, stoplists_option
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors

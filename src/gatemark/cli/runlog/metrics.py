@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, StrictCommand, store_option, struct_group
+from gatemark.cli.options import FiniteRange, StrictCommand, store_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
@@ -15,6 +15,7 @@ from gatemark.cli.runlog.options import (
     source_date,
     stoplists_option,
 )
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Reports, count_progress, report_options, say
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, score_runlog

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import click
 
-from gatemark.cli.options import StrictCommand, json_option, struct_group
+from gatemark.cli.options import StrictCommand, json_option
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import say, show
 from gatemark.exams.runlog.replay.view import TraceView, TurnLine, ViewRequest, view_trace
 from gatemark.report.words import one_line

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import StrictCommand, json_option, struct_group
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option, source_date
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment

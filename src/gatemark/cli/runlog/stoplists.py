@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, StrictCommand, json_option, struct_group
+from gatemark.cli.options import FiniteRange, StrictCommand, json_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
     extractor_options,
     source_date,
 )
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists

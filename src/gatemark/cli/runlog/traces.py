@@ -9,8 +9,9 @@ import click
 import msgspec
 from msgspec import Meta
 
-from gatemark.cli.options import StrictCommand, json_option, struct_group
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import UsageError
 from gatemark.evidence.exam import option

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import StrictCommand, struct_group
+from gatemark.cli.options import StrictCommand
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Outputs, count_progress, output_options, say
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.traces.files import plain_json

@@ -2,7 +2,7 @@
 
 A log is refused unless its hashes match this trace, this data set and this variant's settings. A
 run that was stopped and started again with other settings leaves logs of both in one folder. Each
-is valid by itself, but their mean has no meaning, so that it is compared how they were made.
+is valid by itself, but their mean has no meaning, so how they were made is compared too.
 """
 
 from __future__ import annotations
