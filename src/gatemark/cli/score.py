@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
@@ -14,6 +14,8 @@ from msgspec import NODEFAULT, Meta
 
 from gatemark.cli.options import (
     FiniteRange,
+    OptionDecorator,
+    OptionGroup,
     StrictCommand,
     actor_option,
     document_option,
@@ -118,14 +120,33 @@ def struct_options(struct: type[msgspec.Struct]) -> Iterator[Decorator]:
             yield option
 
 
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def struct_group(struct: type[S], **own: OptionDecorator) -> OptionGroup[S]:
+    """Return options for the fields that say what they are for; ``own`` replace some of them."""
+    hints = get_type_hints(struct, include_extras=True)
+    options: dict[str, OptionDecorator] = {}
+    for field in msgspec.structs.fields(struct):
+        default = None if field.default is NODEFAULT else field.default
+        option = own.get(field.name)
+        if option is None and _unwrapped(hints[field.name])[1] is not None:
+            option = _option(field.name, hints[field.name], default)
+        if option is not None:
+            options[field.name] = option
+    return OptionGroup(struct, **options)
+
+
 def _option(name: str, hint: object, default: object) -> Decorator | None:
     hint, meta = _unwrapped(hint)
     extra = dict((meta.extra if meta else None) or {})
     flag = "--" + name.replace("_", "-")
+    flags = extra.get("flags") or (flag,)
     text = meta.description if meta else None
     if hint is bool:
         spelling = f"{flag}/--no-{name.replace('_', '-')}" if default else flag
-        return click.option(spelling, name, is_flag=True, default=default, help=text)
+        spellings = extra.get("flags") or (spelling,)
+        return click.option(*spellings, name, is_flag=True, default=default, help=text)
     if hint == dict[str, float]:
         return click.option(
             flag,
@@ -135,11 +156,13 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
             callback=_numbers_by_name,
             help=f"{text or ''} Repeatable.".strip(),
         )
+    if hint == tuple[str, ...]:
+        return click.option(*flags, name, multiple=True, metavar=extra.get("metavar"), help=text)
     kind = _click_type(hint, meta, extra)
     if kind is None:
         return None
     return click.option(
-        flag,
+        *flags,
         name,
         type=kind,
         default=default,

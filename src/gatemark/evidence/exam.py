@@ -324,19 +324,20 @@ def file_option(description: str, *, metavar: str = "FILE") -> Meta:
 
 def option(
     description: str,
-    *,
+    *flags: str,
+    metavar: str | None = None,
     low: float | None = None,
     high: float | None = None,
     is_open: bool = False,
     hint: str = "",
 ) -> Meta:
-    """Describe an option of an exam.
+    """Describe an option of an exam; ``flags`` are its names, if not ``--`` and that of the field.
 
     The command line checks the bounds; with ``is_open``, the bounds themselves are refused.
     ``hint`` ends the error message.
     """
     bounds = {"low": low, "high": high, "is_open": is_open, "hint": hint}
-    return Meta(description=description, extra=bounds)
+    return Meta(description=description, extra={"flags": flags, "metavar": metavar, **bounds})
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import yaml
@@ -16,6 +16,7 @@ from gatemark.core.policy import Waiver
 from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 
+T = TypeVar("T")
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
 _NO_TEXT: Final = re.compile("[\ud800-\udfff\0]")
 MAX_NODES: Final = 1_000_000
@@ -141,6 +142,14 @@ def read_settings(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
 def about(text: str) -> msgspec.Meta:
     """Say what a key is for: in an ``Annotated`` type, for the reference and the JSON Schema."""
     return msgspec.Meta(description=text)
+
+
+def settings_as(raw: object, kind: type[T], place: str) -> T:
+    """Return plain settings as a typed value; an error names the place and the key."""
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{place}: {error}") from error
 
 
 def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
@@ -301,7 +310,4 @@ def waivers_from(value: object, path: str) -> tuple[Waiver, ...]:
                 f"{path}: expires_at needs a time and a zone, such as {end}T00:00:00Z"
                 f" - at `$[{number}].expires_at`"
             )
-    try:
-        return msgspec.convert(value, tuple[Waiver, ...])
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{path}: {error}") from error
+    return settings_as(value, tuple[Waiver, ...], path)

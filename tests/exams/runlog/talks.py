@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.record import Remark
 from gatemark.exams.runlog.records.trace import Decoding, TraceRecord
 from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
-from gatemark.exams.runlog.traces.script import Origin, ScriptTurn, trace_records
+from gatemark.exams.runlog.traces.dataset import Origin, ScriptTurn, trace_records
 from gatemark.exams.runlog.traces.trace import Trace, trace_of
 
 T0 = 1_700_000_000_000

@@ -11,18 +11,17 @@ import msgspec
 import pytest
 
 from gatemark.evidence.source import ReadingChoices, inspect_source
-from gatemark.exams.runlog.measure import Draws, estimates, row_of
+from gatemark.exams.runlog.exam import read_rows
+from gatemark.exams.runlog.measure import Draws, estimates, variant_document
 from gatemark.exams.runlog.metrics.case import case_metrics
-from gatemark.exams.runlog.metrics.error_analysis import with_outliers
-from gatemark.exams.runlog.metrics.measure_case import TracedCase
-from gatemark.exams.runlog.read_rows import read_rows
+from gatemark.exams.runlog.metrics.errors import with_outliers
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.names import plain_case_id
 from gatemark.exams.runlog.replay.chunks import calibrate_chunks, read_chunk_report
 from gatemark.exams.runlog.replay.config import load_variants
 from gatemark.exams.runlog.replay.token_gate import TokenGate
 from gatemark.exams.runlog.traces.files import read_run_log, read_trace
-from gatemark.exams.runlog.variant_document import variant_document
+from gatemark.exams.runlog.traces.trace import TraceText
 
 EXAIM = Path(__file__).parents[3].parent / "shared" / "reality" / "exaim"
 pytestmark = pytest.mark.skipif(
@@ -54,7 +53,7 @@ def measured() -> dict[tuple[str, str], PerCaseMetrics]:
     rows = []
     for path in sorted((EXAIM / "traces").glob("*.gz")):
         read = read_trace(str(path), mode="inspect")
-        traced = TracedCase(read.trace, "source")
+        traced = TraceText(read.trace, "source")
         for variant in ("V0", "V1", "V2", "V3", "V4"):
             log = read_run_log(str(EXAIM / "runs" / variant / path.name), compat="source")
             matches = {"tokengate_config_hash_match": True, "dataset_manifest_hash_valid": True}
@@ -99,7 +98,7 @@ def test_published_rows_pool_to_the_same_means_as_the_logs(
     for variant in ("V0", "V1", "V2", "V3", "V4"):
         pair = []
         for rows in (published(), measured):
-            mine = [row_of(rows[key]) for key in sorted(rows) if key[0] == variant]
+            mine = [rows[key] for key in sorted(rows) if key[0] == variant]
             pair.append(estimates(mine, draws))
         theirs, ours = pair
         for name in ("m8_summary_latency_ms_mean", "m8_buffer_decision_latency_ms_mean"):
@@ -141,6 +140,6 @@ def test_migrated_logs_need_no_compatibility_mode(gatemark: Run, tmp_path: Path)
 
 def test_rows_have_the_published_shape() -> None:
     aggregate = json.loads((EXAIM / "aggregate.metrics.json").read_text())
-    rows = [row_of(row) for key, row in sorted(published().items()) if key[0] == "V0"]
+    rows = [row for key, row in sorted(published().items()) if key[0] == "V0"]
     ours = variant_document(rows, estimates(rows, Draws(42, 10)))
     assert set(aggregate["variants"]["V0"]) <= set(ours)

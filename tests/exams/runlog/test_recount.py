@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from gatemark.evidence.exam import measures
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
-from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.exams.runlog.records.metrics_rules import contradictions
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics, contradictions
 
 from .toys import WordTrace, decision, event, flush, letters, log, measure, usage
 

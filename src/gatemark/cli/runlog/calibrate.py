@@ -8,31 +8,23 @@ import click
 import msgspec
 
 from gatemark.cli.options import StrictCommand, json_option
-from gatemark.cli.runlog.options import mode_option, processes_option
+from gatemark.cli.runlog.options import processes_option
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, calibrate
-from gatemark.exams.runlog.calibrate.report_files import CalibrationReport
+from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, CalibrationReport, calibrate
 from gatemark.exams.runlog.make_traces import read_case_list
-from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.chunks import ChunkReport, write_chunk_report
 from gatemark.workspace import Workspace
 
+request_options = struct_group(
+    CalibrateRequest,
+    output=click.option("--output", required=True, metavar="DIR", help="Folder to write to."),
+)
+
 
 @click.command("calibrate", cls=StrictCommand)
-@click.option("--traces", metavar="DIR", help="Folder of traces to sweep the token gate over.")
-@click.option(
-    "--manifest", metavar="FILE", help="Manifest of the traces (default: the only one near them)."
-)
-@click.option("--config", metavar="FILE", help="Grid, constraints and weights (default: built in).")
-@click.option(
-    "--compat",
-    "--compat-mode",
-    type=click.Choice(["gatemark", "source"]),
-    help="Compatibility mode of the timers (default: from the configuration).",
-)
-@mode_option
-@click.option("--allow-stub", is_flag=True, help="Sweep stub traces too.")
+@request_options
 @click.option(
     "--v0-run-log",
     "v0_run_logs",
@@ -50,23 +42,14 @@ from gatemark.workspace import Workspace
     show_default=True,
     help="Number of first cases that decide the chunk size of V3.",
 )
-@click.option("--code-commit", default="unknown", show_default=True, help="Commit under test.")
-@click.option("--output", required=True, metavar="DIR", help="Folder to write to.")
 @processes_option
 @json_option
 def calibrate_command(
+    request: CalibrateRequest,
     *,
-    traces: str | None,
-    manifest: str | None,
-    config: str | None,
-    compat: str | None,
-    mode: Mode,
-    allow_stub: bool,
     v0_run_logs: tuple[str, ...],
     case_list: str | None,
     subset_count: int,
-    code_commit: str,
-    output: str,
     jobs: int | None,
     json: bool,
 ) -> int:
@@ -81,30 +64,20 @@ def calibrate_command(
       gatemark runlog calibrate --traces data/traces --output data/calibration
       gatemark runlog calibrate --v0-run-log data/runs/V0 --case-list c.jsonl --output data
     """
-    if v0_run_logs and not traces:
+    if v0_run_logs and not request.traces:
         if not case_list:
             raise UsageError("--v0-run-log needs --case-list: the order of cases matters")
         target, report = write_chunk_report(
             read_case_list(case_list),
             v0_run_logs,
-            output,
+            request.output,
             subset_count=subset_count,
-            code_commit=code_commit,
+            code_commit=request.code_commit,
         )
         show(report, lambda report: _chunk_lines(report, str(target)), json=json)
         return ExitCode.PASS
-    if not traces or v0_run_logs:
+    if not request.traces or v0_run_logs:
         raise UsageError("give --traces, or --v0-run-log with --case-list")
-    request = CalibrateRequest(
-        traces=traces,
-        output=output,
-        manifest=manifest,
-        config=config,
-        compat=compat,
-        mode=mode,
-        allow_stub=allow_stub,
-        code_commit=code_commit,
-    )
     with count_progress("policies") as progress:
         place, found = calibrate(Workspace(jobs=jobs).engine, request, progress)
     choice = found.choice

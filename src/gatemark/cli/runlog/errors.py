@@ -5,55 +5,17 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.options import OptionGroup, StrictCommand, json_option
-from gatemark.cli.runlog.options import (
-    ExtractorOptions,
-    compat_option,
-    extractor_options,
-    stoplists_option,
-)
+from gatemark.cli.options import StrictCommand, json_option
+from gatemark.cli.runlog.options import ExtractorOptions, extractor_options, stoplists_option
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
 from gatemark.report.outputs import write_attachments
 
-request_options = OptionGroup(
-    ErrorsRequest,
-    metrics=click.option(
-        "--metrics",
-        metavar="FILE",
-        default="data/metrics/per_case.metrics.jsonl",
-        show_default=True,
-        help="per_case.metrics.jsonl of gatemark runlog metrics.",
-    ),
-    runs=click.option(
-        "--runs",
-        "--run-logs",
-        metavar="DIR",
-        default="data/runs",
-        show_default=True,
-        help="Folder of run logs.",
-    ),
-    traces=click.option(
-        "--traces",
-        metavar="DIR",
-        default="data/traces",
-        show_default=True,
-        help="Folder of traces.",
-    ),
-    compat=compat_option,
-    excerpt_chars=click.option(
-        "--max-excerpt-chars",
-        type=click.IntRange(1, 1_000_000),
-        default=500,
-        show_default=True,
-        help="Maximum length of an excerpt in characters.",
-    ),
-)
-
 
 @click.command("errors", cls=StrictCommand)
-@request_options
+@struct_group(ErrorsRequest)
 @click.option(
     "--out",
     metavar="DIR",

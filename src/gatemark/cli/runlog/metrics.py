@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 import click
 import msgspec
 
-from gatemark.cli.options import (
-    FiniteRange,
-    OptionGroup,
-    StrictCommand,
-    max_errors_option,
-    store_option,
-)
+from gatemark.cli.options import FiniteRange, StrictCommand, store_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
-    compat_option,
     extractor_options,
     source_date,
     stoplists_option,
 )
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Reports, count_progress, report_options, say
 from gatemark.core.errors import UsageError
-from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
+from gatemark.exams.runlog.metrics.journey import MetricsRequest, score_runlog
 from gatemark.report.outputs import write_attachments
 from gatemark.report.terminal import first_table
 from gatemark.workspace import Workspace
@@ -55,98 +48,8 @@ def _gates(given: Sequence[tuple[str, float]], option: str = "--gate") -> dict[s
     return gates
 
 
-request_options = OptionGroup(
-    MetricsRequest,
-    runs=click.option(
-        "--runs",
-        "--run-logs",
-        metavar="DIR",
-        default="data/runs",
-        show_default=True,
-        help="Folder of run logs, one folder per variant: V0/case-….jsonl.gz.",
-    ),
-    traces=click.option(
-        "--traces",
-        metavar="DIR",
-        default="data/traces",
-        show_default=True,
-        help="Folder of traces.",
-    ),
-    manifest=click.option(
-        "--manifest",
-        metavar="FILE",
-        help="Manifest of the traces (default: the only one beside them).",
-    ),
-    configs=click.option(
-        "--configs",
-        metavar="DIR",
-        help="Folder of variant configurations (default: the built-in variants).",
-    ),
-    judged=click.option(
-        "--judged",
-        metavar="V",
-        help="Variant that gates and score are about (default: the first).",
-    ),
-    score=click.option(
-        "--score",
-        metavar="METRIC",
-        default="m6b_mean",
-        show_default=True,
-        help="Metric that becomes the score.",
-    ),
-    gates_on=click.option(
-        "--gates-on",
-        type=click.Choice(["value", "interval"]),
-        default="value",
-        show_default=True,
-        help="What gates compare: the value, or its whole interval, which can be inconclusive.",
-    ),
-    reference=click.option(
-        "--reference", metavar="V", help="Variant that paired gates compare the judged one with."
-    ),
-    coverage_gate=click.option(
-        "--coverage-gate",
-        type=FiniteRange(0, 1),
-        default=1.0,
-        show_default=True,
-        help="Minimum share of cases with a usable log.",
-    ),
-    on_bad_case=click.option(
-        "--on-bad-case",
-        type=click.Choice(get_args(OnBadCase)),
-        default="error",
-        show_default=True,
-        help="Whether to refuse the input, or to count and show excluded logs.",
-    ),
-    bootstrap_samples=click.option(
-        "--bootstrap-samples",
-        type=click.IntRange(1, 1_000_000),
-        default=10_000,
-        show_default=True,
-        help="Number of resamples per interval.",
-    ),
-    seed=click.option(
-        "--seed",
-        type=click.IntRange(0, 2**32 - 1),
-        default=42,
-        show_default=True,
-        help="Random seed of the intervals.",
-    ),
-    timeline_case=click.option(
-        "--timeline", metavar="CASE", help="Case to draw (default: one that stands out)."
-    ),
-    computed_at=click.option(
-        "--computed-at",
-        metavar="TIME",
-        help="Time to write into the files (default: the end of the last trace).",
-    ),
-    compat=compat_option,
-    max_errors=max_errors_option,
-)
-
-
 @click.command("metrics", cls=StrictCommand)
-@request_options
+@struct_group(MetricsRequest)
 @click.option("--variant", multiple=True, metavar="V", help="Variant to measure. Repeatable.")
 @click.option(
     "--gate",

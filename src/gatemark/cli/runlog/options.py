@@ -3,93 +3,70 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Annotated, Literal
 
 import click
 import msgspec
+from msgspec import Meta
 
-from gatemark.cli.options import FiniteRange, OptionGroup
-from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractor_spec
+from gatemark.cli.score import struct_group
+from gatemark.evidence.exam import option
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec
+from gatemark.exams.runlog.concepts.port import ConceptSettings, SourceChoices
 from gatemark.exams.runlog.records.names import moment_text
-
-F = TypeVar("F", bound=Callable[..., object])
 
 
 class ExtractorOptions(msgspec.Struct, frozen=True):
     """Which concept extractor to use, and with what settings."""
 
-    name: str
-    lexicons: tuple[str, ...]
-    model: str | None
-    representation: Literal["cui", "surface"]
-    score_threshold: float
-    max_k: int
-    min_entity_len: int
+    name: Annotated[
+        str,
+        option(
+            "Concept extractor: lexicon, hpo, scispacy, or the name of a plugin.",
+            "--extractor",
+            metavar="NAME",
+        ),
+    ] = "lexicon"
+    lexicons: Annotated[
+        tuple[str, ...],
+        option(
+            "JSON Lines of id, name and aliases, instead of the built-in list. Repeatable.",
+            "--lexicon",
+            metavar="FILE",
+        ),
+    ] = ()
+    model: Annotated[
+        str | None,
+        option("Model of the scispacy extractor.", "--model", "--extractor-model", metavar="NAME"),
+    ] = None
+    representation: Annotated[
+        Literal["cui", "surface"],
+        option("What counts as a concept: the linked id, or the words themselves."),
+    ] = "cui"
+    score_threshold: Annotated[
+        float, Meta(ge=0, le=1, description="Minimum score of a linked id.")
+    ] = 0.7
+    max_k: Annotated[int, Meta(ge=1, le=64, description="Maximum number of ids per mention.")] = 10
+    min_entity_len: Annotated[
+        int, Meta(ge=1, le=1000, description="Minimum length of a mention in characters.")
+    ] = 3
 
     def spec(self, stoplists: str | None = None) -> ExtractorSpec:
         """Return the extractor that these options describe."""
-        return extractor_spec(
+        return ExtractorSpec(
             self.name,
-            lexicons=self.lexicons,
-            model=self.model,
-            stoplists=stoplists,
-            settings={
-                "concept_representation": self.representation,
-                "cui_score_threshold": self.score_threshold,
-                "max_k": self.max_k,
-                "min_entity_len": self.min_entity_len,
-            },
+            SourceChoices(lexicons=self.lexicons, model=self.model),
+            ConceptSettings(
+                concept_representation=self.representation,
+                cui_score_threshold=self.score_threshold,
+                max_k=self.max_k,
+                min_entity_len=self.min_entity_len,
+            ),
+            stoplists,
         )
 
 
-extractor_options = OptionGroup(
-    ExtractorOptions,
-    name=click.option(
-        "--extractor",
-        metavar="NAME",
-        default="lexicon",
-        show_default=True,
-        help="Concept extractor: lexicon, hpo, scispacy, or the name of a plugin.",
-    ),
-    lexicons=click.option(
-        "--lexicon",
-        multiple=True,
-        metavar="FILE",
-        help="JSON Lines of id, name and aliases, instead of the built-in list. Repeatable.",
-    ),
-    model=click.option(
-        "--model", "--extractor-model", metavar="NAME", help="Model of the scispacy extractor."
-    ),
-    representation=click.option(
-        "--representation",
-        type=click.Choice(["cui", "surface"]),
-        default="cui",
-        show_default=True,
-        help="What counts as a concept: the linked id, or the words themselves.",
-    ),
-    score_threshold=click.option(
-        "--score-threshold",
-        type=FiniteRange(0, 1),
-        default=0.7,
-        show_default=True,
-        help="Minimum score of a linked id.",
-    ),
-    max_k=click.option(
-        "--max-k",
-        type=click.IntRange(1, 64),
-        default=10,
-        show_default=True,
-        help="Maximum number of ids per mention.",
-    ),
-    min_entity_len=click.option(
-        "--min-entity-len",
-        type=click.IntRange(1, 1000),
-        default=3,
-        show_default=True,
-        help="Minimum length of a mention in characters.",
-    ),
-)
+extractor_options = struct_group(ExtractorOptions)
 stoplists_option = click.option(
     "--stoplists",
     metavar="DIR",
@@ -107,24 +84,6 @@ cases_option = click.option(
     type=click.IntRange(1, 256),
     help="Number of cases at once, a process for each (default: 1 for few cases, else the "
     "number of cores).",
-)
-compat_option = click.option(
-    "--compat",
-    "--compat-mode",
-    type=click.Choice(["gatemark", "source"]),
-    default="gatemark",
-    show_default=True,
-    help="Compatibility mode: join deltas as they came, or by spaces as the source does (and "
-    "read its logs).",
-)
-source_logs_option = click.option(
-    "--compat",
-    "--compat-mode",
-    type=click.Choice(["gatemark", "source"]),
-    default="gatemark",
-    show_default=True,
-    help="Compatibility mode: source also reads logs whose case ids end with .trace, and null "
-    "filters.",
 )
 mode_option = click.option(
     "--mode",

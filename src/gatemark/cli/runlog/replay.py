@@ -7,58 +7,22 @@ from collections.abc import Iterator
 import click
 
 from gatemark.cli.options import StrictCommand, json_option
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import say, show
-from gatemark.exams.runlog.records.trace_rules import Mode
-from gatemark.exams.runlog.replay.view import TraceView, TurnLine, view_trace
-from gatemark.exams.runlog.traces.trace import Stream
+from gatemark.exams.runlog.replay.view import TraceView, TurnLine, ViewRequest, view_trace
 from gatemark.report.words import one_line
 
-SHOWN_EVENTS = 40
 SHOWN_TEXT = 50
 
 
 @click.command("replay", cls=StrictCommand)
 @click.argument("file")
-@click.option(
-    "--stream",
-    type=click.Choice(["full", "content_plane"]),
-    default="full",
-    show_default=True,
-    help="Events to show: all, or without turns that only name the next speaker.",
-)
+@struct_group(ViewRequest)
 @click.option("--classifications", is_flag=True, help="List the turns, their plane and the reason.")
 @click.option("--audit", is_flag=True, help="List only the turns that a person should review.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=SHOWN_EVENTS,
-    show_default=True,
-    help="Maximum number of events to show.",
-)
-@click.option(
-    "--shift-to-zero", is_flag=True, help="Shift times so that the earliest record is at 0 ms."
-)
-@click.option("--allow-stub", is_flag=True, help="Replay a stub trace too.")
-@click.option(
-    "--mode",
-    "--strictness",
-    type=click.Choice(["strict", "inspect"]),
-    default="strict",
-    show_default=True,
-    help="Whether odd order, times and turns are errors or warnings.",
-)
 @json_option
 def replay_command(
-    *,
-    file: str,
-    stream: Stream,
-    classifications: bool,
-    audit: bool,
-    limit: int,
-    shift_to_zero: bool,
-    allow_stub: bool,
-    mode: Mode,
-    json: bool,
+    request: ViewRequest, *, file: str, classifications: bool, audit: bool, json: bool
 ) -> None:
     """Replay one trace in virtual time.
 
@@ -71,14 +35,7 @@ def replay_command(
       gatemark runlog replay case.trace.jsonl.gz --stream content_plane --shift-to-zero
       gatemark runlog replay case.trace.jsonl.gz --classifications
     """
-    view = view_trace(
-        file,
-        stream=stream,
-        shift_to_zero=shift_to_zero,
-        mode=mode,
-        allow_stub=allow_stub,
-        limit=limit,
-    )
+    view = view_trace(file, request)
     for warning in view.warnings:
         say(f"gatemark: {warning}", err=True)
     if classifications or audit:

@@ -7,95 +7,20 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, OptionGroup, StrictCommand, json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option, source_date
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
+from gatemark.exams.runlog.replay.case import RunRequest
 from gatemark.exams.runlog.replay.models import model_choice
-from gatemark.exams.runlog.replay.run import RunDone, RunRequest, VariantSummary, run_cases
+from gatemark.exams.runlog.replay.run import RunDone, VariantSummary, run_cases
 from gatemark.workspace import Workspace
-
-request_options = OptionGroup(
-    RunRequest,
-    traces=click.option(
-        "--traces", default="data/traces", show_default=True, help="Folder of traces."
-    ),
-    output=click.option(
-        "--output", default="data/runs", show_default=True, help="Folder for the run logs."
-    ),
-    configs=click.option(
-        "--configs", metavar="DIR", help="Folder of V0.yaml to V4.yaml (default: built in)."
-    ),
-    variants=click.option(
-        "--variant", "variants", multiple=True, help="Variant to run. Repeatable."
-    ),
-    case=click.option(
-        "--case", default="", show_default=False, help="Text that the name of a case must contain."
-    ),
-    manifest=click.option(
-        "--manifest",
-        metavar="FILE",
-        help="Manifest of the traces (default: the only one near them).",
-    ),
-    eval_run_id=click.option(
-        "--eval-run-id", help="Name of the evaluation (default: made from the hashes)."
-    ),
-    code_commit=click.option(
-        "--code-commit", default="unknown", show_default=True, help="Commit under test."
-    ),
-    created_at=click.option(
-        "--created-at",
-        metavar="TIME",
-        help="Time to write into the logs (default: that of the traces).",
-    ),
-    compat=click.option(
-        "--compat",
-        "--compat-mode",
-        type=click.Choice(["gatemark", "source"]),
-        help="Compatibility mode (default: from the configuration).",
-    ),
-    mode=click.option(
-        "--mode",
-        "--strictness",
-        type=click.Choice(["strict", "inspect"]),
-        default="strict",
-        show_default=True,
-        help="Whether odd times and turns of a trace are errors or warnings.",
-    ),
-    allow_stub=click.option("--allow-stub", is_flag=True, help="Replay stub traces too."),
-    record=click.option(
-        "--record", metavar="FILE", help="File to record every answer in, for a later --model FILE."
-    ),
-    keep_inputs=click.option(
-        "--keep-inputs", is_flag=True, help="Write the prompts of the summarizer into the logs."
-    ),
-    extractor=click.option(
-        "--extractor",
-        metavar="NAME|FILE",
-        help="Concept extractor that metrics will use, for run_meta.",
-    ),
-    stoplists=click.option(
-        "--stoplists", metavar="DIR", help="Stoplists that metrics will use with it."
-    ),
-    v3_report=click.option(
-        "--v3-report", metavar="FILE", help="Report to take the chunk size of V3 from."
-    ),
-    allow_commit_mismatch=click.option(
-        "--allow-commit-mismatch", is_flag=True, help="Accept a V3 report of another commit."
-    ),
-    max_unparsable=click.option(
-        "--max-unparsable",
-        type=FiniteRange(0, 1),
-        default=0.05,
-        show_default=True,
-        help="Maximum share of model answers that cannot be read.",
-    ),
-)
 
 
 @click.command("run", cls=StrictCommand)
-@request_options
+@struct_group(RunRequest)
 @click.option(
     "--model",
     default="rules",

@@ -5,30 +5,22 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, OptionGroup, StrictCommand, json_option
+from gatemark.cli.options import FiniteRange, StrictCommand, json_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
-    compat_option,
     extractor_options,
-    mode_option,
     source_date,
 )
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
 from gatemark.report.outputs import write_attachments
 from gatemark.workspace import Workspace
 
-request_options = OptionGroup(
+request_options = struct_group(
     StoplistRequest,
-    traces=click.option(
-        "--traces",
-        metavar="DIR",
-        default="data/traces",
-        show_default=True,
-        help="Folder of traces.",
-    ),
     threshold=click.option(
         "--threshold",
         type=FiniteRange(0, 1, min_open=True),
@@ -36,15 +28,6 @@ request_options = OptionGroup(
         show_default=True,
         help="Minimum share of traces from which a concept is stopped.",
     ),
-    compat=compat_option,
-    mode=mode_option,
-    allow_stub=click.option("--allow-stub", is_flag=True, help="Count stub traces too."),
-    generated_at=click.option(
-        "--generated-at",
-        metavar="TIME",
-        help="Time to write into the metadata (default: the end of the last trace).",
-    ),
-    commit=click.option("--commit", metavar="COMMIT", help="Commit to write into the metadata."),
 )
 
 
@@ -86,17 +69,19 @@ def stoplists_command(
     with count_progress("reading traces") as progress:
         made = make_stoplists(Workspace(jobs=jobs), request, progress)
     written = write_attachments(out, made.files)
+    found = made.found
+    stopped = {"cuis": found.stopped("CUI"), "entities": found.stopped("SURFACE")}
     lines = [
-        f"{len(made.stopped['cuis'])} ids and {len(made.stopped['entities'])} surfaces occur "
-        f"in at least {made.cutoff} of {made.case_count} traces",
+        f"{len(stopped['cuis'])} ids and {len(stopped['entities'])} surfaces occur "
+        f"in at least {found.cutoff} of {found.case_count} traces",
         *(f"  {path}" for path in written),
     ]
     document = {
-        "case_count": made.case_count,
-        "cutoff": made.cutoff,
-        "threshold": made.threshold,
-        "counted": made.counted,
-        "stopped": made.stopped,
+        "case_count": found.case_count,
+        "cutoff": found.cutoff,
+        "threshold": found.threshold,
+        "counted": len(found.rows),
+        "stopped": stopped,
         "extractor": made.extractor,
         "files": [str(path) for path in written],
     }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import click
 import msgspec
+from msgspec import Meta
 
-from gatemark.cli.options import OptionGroup, StrictCommand, json_option
+from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import UsageError
+from gatemark.evidence.exam import option
 from gatemark.exams.runlog.make_traces import (
     CaseChoice,
     TracesMade,
@@ -26,16 +30,16 @@ from gatemark.workspace import Workspace
 class GeneratorOptions(msgspec.Struct, frozen=True):
     """Settings of the generator: a file, and options that override it."""
 
-    config: str | None
-    cases: int | None
-    seed: int | None
-    domains: tuple[str, ...]
+    config: Annotated[str | None, option("Generator settings (YAML or JSON).", metavar="FILE")] = (
+        None
+    )
+    cases: Annotated[int | None, Meta(ge=1, description="Number of cases to invent.")] = None
+    seed: int | None = None
+    domains: tuple[str, ...] = ()
 
 
-generator_options = OptionGroup(
+generator_options = struct_group(
     GeneratorOptions,
-    config=click.option("--config", metavar="FILE", help="Generator settings (YAML or JSON)."),
-    cases=click.option("--cases", type=click.IntRange(1), help="Number of cases to invent."),
     seed=click.option("--seed", type=int, help="Random seed of the cases."),
     domains=click.option(
         "--domain",
@@ -50,10 +54,18 @@ generator_options = OptionGroup(
 class SelectionOptions(msgspec.Struct, frozen=True):
     """Which cases to write."""
 
-    dataset_config: str | None
-    case_list: str | None
-    subset: int | None
-    subset_seed: int
+    dataset_config: Annotated[
+        str | None,
+        option(
+            "Case selection (YAML or JSON): mode (all, list, fixed_subset), cases, count, seed.",
+            metavar="FILE",
+        ),
+    ] = None
+    case_list: Annotated[str | None, option("List of the cases to write.", metavar="FILE")] = None
+    subset: Annotated[
+        int | None, Meta(ge=1, description="Number of cases to sample at random.")
+    ] = None
+    subset_seed: int = 42
 
     def choice(self) -> CaseChoice:
         """Return the selection; raise if more than one way to select is given."""
@@ -66,17 +78,8 @@ class SelectionOptions(msgspec.Struct, frozen=True):
         return read_case_choice(self.dataset_config)
 
 
-selection_options = OptionGroup(
+selection_options = struct_group(
     SelectionOptions,
-    dataset_config=click.option(
-        "--dataset-config",
-        metavar="FILE",
-        help="Case selection (YAML or JSON): mode (all, list, fixed_subset), cases, count, seed.",
-    ),
-    case_list=click.option("--case-list", metavar="FILE", help="List of the cases to write."),
-    subset=click.option(
-        "--subset", type=click.IntRange(1), help="Number of cases to sample at random."
-    ),
     subset_seed=click.option(
         "--subset-seed",
         type=int,
@@ -88,37 +91,16 @@ selection_options = OptionGroup(
 
 
 @click.command("traces", cls=StrictCommand)
-@click.option("--output", default="data/traces", show_default=True, help="Folder for the traces.")
-@click.option(
-    "--manifests",
-    default="data/manifests",
-    show_default=True,
-    help="Folder for the case list and the manifest.",
-)
+@struct_group(TracesRequest)
 @generator_options
 @selection_options
-@click.option("--limit", type=click.IntRange(1), help="Maximum number of cases.")
-@click.option(
-    "--stub",
-    "--stub-mode",
-    "stub",
-    is_flag=True,
-    help="Write stub traces, marked as placeholders of missing ones.",
-)
-@click.option("--dry-run", is_flag=True, help="Write only the case list.")
-@click.option("--created-at", metavar="TIME", help="Time to write into the manifest.")
 @cases_option
 @json_option
 def traces_command(
     selection: SelectionOptions,
     generator: GeneratorOptions,
+    request: TracesRequest,
     *,
-    output: str,
-    manifests: str,
-    limit: int | None,
-    stub: bool,
-    dry_run: bool,
-    created_at: str | None,
     jobs: int | None,
     json: bool,
 ) -> None:
@@ -132,29 +114,21 @@ def traces_command(
       gatemark runlog traces --cases 300 --subset 40 --output traces --manifests manifests
       gatemark runlog traces --stub --dry-run
     """
-    settings = read_synthetic_settings(
-        generator.config,
-        cases=generator.cases,
-        seed=generator.seed,
-        domains=generator.domains or None,
-    )
-    request = TracesRequest(
-        output=output,
-        manifests=manifests,
-        settings=settings,
+    options = {
+        "cases": generator.cases,
+        "seed": generator.seed,
+        "domains": generator.domains or None,
+    }
+    request = msgspec.structs.replace(
+        request,
+        settings=read_synthetic_settings(generator.config, **options),
         config_files=tuple(path for path in (generator.config, selection.dataset_config) if path),
-        is_overruled=(
-            generator.cases is not None or generator.seed is not None or bool(generator.domains)
-        ),
+        is_overruled=any(value is not None for value in options.values()),
         choice=selection.choice(),
-        limit=limit,
-        stub=stub,
-        dry_run=dry_run,
-        created_at=created_at,
     )
     with count_progress("traces") as progress:
         made = make_traces(Workspace(jobs=jobs), request, progress)
-    show(made, lambda made: _lines(made, output), json=json)
+    show(made, lambda made: _lines(made, request.output), json=json)
 
 
 def _lines(made: TracesMade, output: str) -> Iterator[str]:

@@ -7,33 +7,19 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import StrictCommand, max_errors_option
-from gatemark.cli.runlog.options import mode_option, source_logs_option
+from gatemark.cli.options import StrictCommand
+from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Outputs, count_progress, output_options, say
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.exams.runlog.records.run import Compat
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.traces.files import plain_json
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
 
 
 @click.command("validate", cls=StrictCommand)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@mode_option
-@source_logs_option
-@click.option("--manifest", metavar="FILE", help="Manifest to check traces and run logs against.")
-@click.option("--traces", metavar="DIR", help="Folder of traces to check run logs against.")
-@max_errors_option
+@struct_group(ValidateRequest)
 @output_options(".json")
-def validate_command(
-    outputs: Outputs,
-    *,
-    paths: tuple[str, ...],
-    mode: Mode,
-    compat: Compat,
-    manifest: str | None,
-    traces: str | None,
-    max_errors: int,
-) -> int:
+def validate_command(outputs: Outputs, request: ValidateRequest, *, paths: tuple[str, ...]) -> int:
     """Check traces, manifests and run logs, each alone and against each other.
 
     PATHs are files or folders; without any, the folder of --traces is checked. A manifest, among
@@ -48,27 +34,16 @@ def validate_command(
       gatemark runlog validate data/runs/V0 --traces data/traces --manifest d.manifest.jsonl
       gatemark runlog validate published/runs --compat source
     """
-    checked = paths or ((traces,) if traces else ())
+    checked = paths or ((request.traces,) if request.traces else ())
     if not checked:
         raise UsageError("name files or folders to check, or --traces")
-    request = ValidateRequest(
-        paths=checked,
-        mode=mode,
-        compat=compat,
-        manifest=manifest,
-        traces=traces,
-        max_errors=max_errors,
-    )
+    request = msgspec.structs.replace(request, paths=checked)
     with count_progress("files") as progress:
         report = validate_runlogs(request, progress)
-    outputs.write({".json": lambda: _document(report)})
-    _print_findings(report, max_errors)
+    outputs.write({".json": lambda: plain_json(report)})
+    _print_findings(report, request.max_errors)
     outputs.show(report, _lines)
     return ExitCode.PASS if report.valid else ExitCode.BAD_INPUT
-
-
-def _document(report: RunlogReport) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report, order="sorted"), indent=2) + b"\n"
 
 
 def _print_findings(report: RunlogReport, limit: int) -> None:

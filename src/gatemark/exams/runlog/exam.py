@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.fold import AnyMeasure
-from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
+from gatemark.core.measurement import (
+    Direction,
+    Evidence,
+    Interval,
+    Measurement,
+    measured,
+    unmeasured,
+)
 from gatemark.core.policy import Policy, Rule, Setting, Verdict
+from gatemark.core.record import Remark
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
+from gatemark.evidence.exam import (
+    EvidenceRole,
+    Exam,
+    ExamOutcome,
+    ExamReport,
+    ExamRun,
+    ExamSuite,
+    schemas,
+)
+from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.settings_file import about
+from gatemark.evidence.source import ReadingChoices, Source, digest_source, find_sources
+from gatemark.evidence.whole_file import read_tagged
 from gatemark.exams.runlog.measure import (
+    HIGHER,
+    LOWER,
+    M8_DECISION,
+    M8_SUMMARY,
     METRICS,
     SCORES,
     Draws,
-    RunRow,
-    Spread,
     VariantEstimate,
     case_values,
     caveats,
@@ -28,17 +52,100 @@ from gatemark.exams.runlog.measure import (
     has_substance,
     limits_of,
     paired_comparisons,
-    row_of,
+    pool_of,
     safe_interval,
     substantiated,
+    variant_document,
     worsening,
 )
-from gatemark.exams.runlog.read_rows import examine_metrics
 from gatemark.exams.runlog.records.fields import VARIANT_PATTERN
-from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.exams.runlog.variant_document import variant_document
+from gatemark.exams.runlog.records.metrics import MetricsRecord, MetricsRules, PerCaseMetrics
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL, MeanInterval, percentile_mean
+
+ROLE: Final = "metrics"
+
+
+class _Rows(MetricsRules):
+    """The rules of a metrics file; keeps the rows."""
+
+    def __init__(self) -> None:
+        super().__init__(strict=True)
+        self.rows: list[PerCaseMetrics] = []
+
+    def see(self, lines: Sequence[int], records: Sequence[MetricsRecord]) -> Iterator[Remark]:
+        self.rows.extend(record for record in records if isinstance(record, PerCaseMetrics))
+        return super().see(lines, records)
+
+
+def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
+    """Return the per-case records of a metrics file, or raise with every problem."""
+    rules = _Rows()
+    reading = read_tagged(source, schemas().get("exaid.metrics"), rules, choices)
+    if not reading.is_valid:
+        raise BadInputError(reading.problems, unlisted_count=reading.unlisted)
+    if not rules.rows:
+        raise BadInputError(f"{source.name}: holds no per_case records")
+    return rules.rows
+
+
+def examine_metrics(run: ExamRun) -> ExamOutcome:
+    """Run the exam over files of per-case metrics."""
+    if set(run.roles) != {ROLE}:
+        raise UsageError(f"runlog reads files of one role, {ROLE!r}")
+    return examine_metrics_files(
+        run.paths, dict(run.options), run.reading, expected_ids=run.expected_ids
+    )
+
+
+def examine_metrics_files(
+    paths: Sequence[str],
+    options: dict[str, object],
+    choices: ReadingChoices,
+    *,
+    expected_ids: frozenset[str] | None = None,
+) -> ExamOutcome:
+    """Run the exam over per-case metrics; a case may occur once per variant.
+
+    ``expected_ids`` are the cases that every variant must have; without them, those that any
+    variant has.
+    """
+    exam = build_exam(ExamJob("runlog", options, choices))
+    state = exam.zero(0)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        sources = find_sources(paths, choices.limits, Path(folder))
+        seen: dict[tuple[str, str], str] = {}
+        for source in sources:
+            rows = read_rows(source, choices)
+            for row in rows:
+                key = (row.variant_id, row.case_id)
+                if key in seen:
+                    raise BadInputError(
+                        f"{source.name}: {row.case_id} under {row.variant_id} is also in "
+                        f"{seen[key]}; name each file once"
+                    )
+                seen[key] = source.name
+            state = exam.step(state, rows)
+        files = tuple(digest_source(source) for source in sources)
+    variants = {variant for variant, _ in seen}
+    cases = {case for _, case in seen} if expected_ids is None else expected_ids
+    wanted = {(variant, case) for variant in variants for case in cases}
+    strangers = sorted(seen.keys() - wanted)
+    if strangers:
+        variant, case = strangers[0]
+        raise BadInputError(f"{seen[variant, case]}: {case!r} is not among the expected ids")
+    evidence = Evidence(
+        received=len(seen),
+        accepted=len(seen),
+        rejected=0,
+        usable=len(seen),
+        missing=len(wanted - seen.keys()),
+        expected=len(wanted),
+        files=files,
+        checks=choices.checks(),
+    )
+    return ExamOutcome(exam, exam.finish(state), evidence)
+
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
@@ -59,8 +166,8 @@ EXCLUDED: Final = "excluded_summary_count"
 LEFT_OUT: Final = {
     **dict.fromkeys(("m5_unsupported_global_rate", "m5_unsupported_per_summary_mean"), EXCLUDED),
     **dict.fromkeys(("m6a_mean", "m6b_mean"), EXCLUDED),
-    "m8_summary_latency_ms_mean": "summary_without_latency_count",
-    "m8_buffer_decision_latency_ms_mean": "decision_without_latency_count",
+    M8_SUMMARY: "summary_without_latency_count",
+    M8_DECISION: "decision_without_latency_count",
 }
 """What a gated metric may not leave out, unless a gate on M10 says how many failures may be."""
 TOLERANCES: Final = ("m10_schema_failure_rate", "m10_compliance_rate")
@@ -124,7 +231,7 @@ class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RunlogExamState(msgspec.Struct):
     """The rows seen, by variant and case."""
 
-    rows: dict[tuple[str, str], RunRow] = {}
+    rows: dict[tuple[str, str], PerCaseMetrics] = {}
 
 
 class RunlogExam(Exam[RunlogExamState]):
@@ -142,8 +249,7 @@ class RunlogExam(Exam[RunlogExamState]):
 
     def step(self, state: RunlogExamState, batch: Sequence[PerCaseMetrics]) -> RunlogExamState:
         for record in batch:
-            row = row_of(record)
-            state.rows[row.variant_id, row.case_id] = row
+            state.rows[record.variant_id, record.case_id] = record
         return state
 
     def merge(self, left: RunlogExamState, right: RunlogExamState) -> RunlogExamState:
@@ -151,29 +257,28 @@ class RunlogExam(Exam[RunlogExamState]):
 
     def policy(self) -> Policy:
         options = self.options
-        gates = tuple(
-            Rule(
+        of_judged = partial(Rule, lane=options.variant)
+        gates = (
+            of_judged(
                 f"runlog.{name}",
                 name,
-                ">=" if METRICS[name].direction == "higher_is_better" else "<=",
+                ">=" if METRICS[name].direction == HIGHER else "<=",
                 bound,
-                lane=self.options.variant,
-                against=self.options.gates_on,
-                min_n=MIN_CASES if self.options.gates_on == "interval" else 1,
+                against=options.gates_on,
+                min_n=MIN_CASES if options.gates_on == "interval" else 1,
             )
-            for name, bound in sorted(self.options.gates.items())
+            for name, bound in sorted(options.gates.items())
         )
-        paired = tuple(
-            Rule(
+        paired = (
+            of_judged(
                 f"runlog.paired.{name}",
                 f"{PAIRED}{name}",
                 "<=",
                 margin,
-                lane=self.options.variant,
                 against="non_inferiority",
                 min_n=MIN_CASES,
             )
-            for name, margin in sorted(self.options.paired_gates.items())
+            for name, margin in sorted(options.paired_gates.items())
         )
         names = {
             LEFT_OUT[name] for name in (*options.gates, *options.paired_gates) if name in LEFT_OUT
@@ -182,37 +287,23 @@ class RunlogExam(Exam[RunlogExamState]):
             names = set()
         elif any(name in options.gates for name in TOLERANCES):
             names.discard(EXCLUDED)
-        whole = tuple(
-            Rule(f"runlog.{name}", name, "<=", 0.0, lane=options.variant, severity="hold")
-            for name in sorted(names)
+        whole = (
+            of_judged(f"runlog.{name}", name, "<=", 0.0, severity="hold") for name in sorted(names)
         )
         return Policy(
             name="runlog",
             rules=(
-                Rule(
-                    "runlog.coverage",
-                    COVERAGE,
-                    ">=",
-                    self.options.coverage_gate,
-                    severity="hold",
-                ),
-                Rule(
-                    "runlog.events",
-                    EVENT_COUNT,
-                    ">=",
-                    1.0,
-                    lane=self.options.variant,
-                    severity="hold",
-                ),
+                Rule("runlog.coverage", COVERAGE, ">=", options.coverage_gate, severity="hold"),
+                of_judged("runlog.events", EVENT_COUNT, ">=", 1.0, severity="hold"),
                 *gates,
                 *paired,
                 *whole,
             ),
             settings={
-                "variant": self.options.variant,
-                "score": self.options.score,
-                "seed": self.options.seed,
-                "bootstrap_samples": self.options.bootstrap_samples,
+                "variant": options.variant,
+                "score": options.score,
+                "seed": options.seed,
+                "bootstrap_samples": options.bootstrap_samples,
                 **self._later_settings(),
             },
         )
@@ -230,7 +321,7 @@ class RunlogExam(Exam[RunlogExamState]):
         return found
 
     def _paired(
-        self, by_variant: Mapping[str, Mapping[str, RunRow]], draws: Draws
+        self, by_variant: Mapping[str, Mapping[str, PerCaseMetrics]], draws: Draws
     ) -> Iterator[Measurement]:
         """Yield by how much the judged variant is worse than the reference, per gated metric."""
         options = self.options
@@ -241,16 +332,22 @@ class RunlogExam(Exam[RunlogExamState]):
             sound = all(has_substance(name, rows.values()) for rows in (judged, reference))
             found = percentile_mean(values, **draws._asdict()) if sound else None
             low, high = limits_of(name)
-            span = high - low
-            spread = None
+            ends = None
             if found is not None:
-                usual = Spread(found.mean, found.low, found.high, found.n)
-                spread = safe_interval(usual, values, -span, span)
-            yield _paired_measurement(name, found, spread, options)
+                ends = safe_interval(found.low, found.high, values, (low - high, high - low))
+            yield _number(
+                f"{PAIRED}{name}",
+                found,
+                f"{options.variant} and {options.reference} share no case with a value",
+                None if ends is None else Interval(*ends, LEVEL, SAFE_METHOD),
+                direction=LOWER,
+                unit=METRICS[name].unit,
+                lane=options.variant,
+            )
 
     def finish(self, state: RunlogExamState) -> ExamReport:
         draws = Draws(self.options.seed, self.options.bootstrap_samples)
-        by_variant: dict[str, dict[str, RunRow]] = {}
+        by_variant: dict[str, dict[str, PerCaseMetrics]] = {}
         for variant, case in sorted(state.rows):
             by_variant.setdefault(variant, {})[case] = state.rows[variant, case]
         cases = {variant: list(rows.values()) for variant, rows in by_variant.items()}
@@ -262,7 +359,7 @@ class RunlogExam(Exam[RunlogExamState]):
         compared = paired_comparisons(by_variant, self.options.variant, draws)
         judged = shown.get(self.options.variant, {})
         numbers = [
-            self._safe(_measurement(self.options.variant, name, estimate, self.options), cases)
+            self._safe(_measurement(name, estimate, self.options), cases)
             for name, estimate in judged.items()
         ]
         return ExamReport(
@@ -285,21 +382,20 @@ class RunlogExam(Exam[RunlogExamState]):
             score=_score(shown, self.options),
         )
 
-    def _safe(self, number: Measurement, cases: Mapping[str, list[RunRow]]) -> Measurement:
+    def _safe(self, number: Measurement, cases: Mapping[str, list[PerCaseMetrics]]) -> Measurement:
         """Return a gated metric with an interval that also allows for rare cases."""
         options, interval = self.options, number.interval
         if options.gates_on == "value" or number.name not in options.gates or interval is None:
             return number
         values = case_values(number.name, cases[options.variant])
-        found = Spread(float(number.value or 0.0), interval.low, interval.high, number.n)
-        spread = safe_interval(found, values, *limits_of(number.name))
-        safe = None if spread is None else Interval(spread.low, spread.high, LEVEL, SAFE_METHOD)
+        ends = safe_interval(interval.low, interval.high, values, limits_of(number.name))
+        safe = None if ends is None else Interval(*ends, LEVEL, SAFE_METHOD)
         return msgspec.structs.replace(number, interval=safe)
 
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
     ) -> dict[str, object]:
-        score = report.score
+        options, score = self.options, report.score
         return {
             "verdict": verdict.outcome,
             "pass": verdict.outcome == "pass",
@@ -308,91 +404,75 @@ class RunlogExam(Exam[RunlogExamState]):
                 *verdict.caveats,
                 *(caveat for number in report.measurements for caveat in number.caveats),
             ],
-            "variant": self.options.variant,
+            "variant": options.variant,
             "score": {
-                "metric": self.options.score,
+                "metric": options.score,
                 "value": score.value if score else None,
                 "reason": score.reason if score else None,
             },
-            "gates": self.options.gates,
-            "gates_on": self.options.gates_on,
-            "reference": self.options.reference,
-            "paired_gates": self.options.paired_gates,
+            "gates": options.gates,
+            "gates_on": options.gates_on,
+            "reference": options.reference,
+            "paired_gates": options.paired_gates,
             "directions": {name: metric.direction for name, metric in METRICS.items()},
             "n_cases": report.facts["n_cases"],
             "variants": report.facts["aggregate"],
             "paired": report.facts["paired"],
-            "bootstrap_samples": self.options.bootstrap_samples,
-            "seed": self.options.seed,
+            "bootstrap_samples": options.bootstrap_samples,
+            "seed": options.seed,
             "missing": evidence.missing,
             "rejected": evidence.rejected,
             "checks": evidence.checks,
         }
 
 
-def _paired_measurement(
-    name: str, found: MeanInterval | None, spread: Spread | None, options: RunlogOptions
+def _number(
+    name: str,
+    found: MeanInterval | None,
+    reason: str,
+    interval: Interval | None,
+    *,
+    direction: Direction,
+    unit: str = "ratio",
+    excluded: dict[str, int] | None = None,
+    lane: str | None = None,
 ) -> Measurement:
-    if found is None:
-        return unmeasured(
-            f"{PAIRED}{name}",
-            f"{options.variant} and {options.reference} share no case with a value",
-            direction="lower_is_better",
-            unit=METRICS[name].unit,
-            lane=options.variant,
-        )
-    interval = None if spread is None else Interval(spread.low, spread.high, LEVEL, SAFE_METHOD)
-    return measured(
-        f"{PAIRED}{name}",
-        found.mean,
-        n=found.n,
-        direction="lower_is_better",
-        unit=METRICS[name].unit,
+    """Return a mean that was found, or the reason why there is none."""
+    return Measurement(
+        name=name,
+        version=1,
+        direction=direction,
+        unit=unit,
+        n=0 if found is None else found.n,
+        value=None if found is None else float(found.mean),
+        reason=reason if found is None else None,
         interval=interval,
+        excluded=excluded or {},
+        lane=lane,
+    )
+
+
+def _measurement(name: str, estimate: VariantEstimate, options: RunlogOptions) -> Measurement:
+    found, method = estimate.found, f"percentile bootstrap over cases, seed {options.seed}"
+    return _number(
+        name,
+        found,
+        estimate.reason,
+        None if found is None else Interval(found.low, found.high, LEVEL, method),
+        direction=METRICS[name].direction,
+        unit=METRICS[name].unit,
+        excluded={"cases_without_a_value": estimate.left_out} if estimate.left_out else None,
         lane=options.variant,
     )
 
 
-def _measurement(
-    variant: str, name: str, estimate: VariantEstimate, options: RunlogOptions
-) -> Measurement:
-    metric = METRICS[name]
-    left_out = {"cases_without_a_value": estimate.left_out} if estimate.left_out else None
-    if estimate.found is None:
-        return unmeasured(
-            name,
-            estimate.reason,
-            direction=metric.direction,
-            unit=metric.unit,
-            excluded=left_out,
-            lane=variant,
-        )
-    method = f"percentile bootstrap over cases, seed {options.seed}"
-    return measured(
-        name,
-        estimate.found.mean,
-        n=estimate.found.n,
-        direction=metric.direction,
-        unit=metric.unit,
-        interval=Interval(estimate.found.low, estimate.found.high, LEVEL, method),
-        excluded=left_out,
-        lane=variant,
-    )
-
-
-def _event_count(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Measurement:
-    """Return the number of summaries of the judged variant."""
+def _event_count(cases: Mapping[str, Sequence[PerCaseMetrics]], judged: str) -> Measurement:
     if judged not in cases:
-        return unmeasured(
-            EVENT_COUNT,
-            f"no record is of variant {judged}",
-            direction="neutral",
-            unit="count",
-            lane=judged,
-        )
+        reason = f"no record is of variant {judged}"
+        return unmeasured(EVENT_COUNT, reason, direction="neutral", unit="count", lane=judged)
     return measured(
         EVENT_COUNT,
-        sum(row.events for row in cases[judged]),
+        sum(row.m1_update_count for row in cases[judged]),
         n=len(cases[judged]),
         direction="neutral",
         unit="count",
@@ -401,12 +481,12 @@ def _event_count(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Measurem
     )
 
 
-def _left_out(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Iterator[Measurement]:
+def _left_out(cases: Mapping[str, Sequence[PerCaseMetrics]], judged: str) -> Iterator[Measurement]:
     """Yield how many events of the judged variant its metrics leave out."""
     rows = cases.get(judged, ())
-    events = sum(row.events for row in rows)
-    decisions = sum(int(row.values["m9_buffer_decision_count"] or 0) for row in rows)
-    excluded = sum(row.excluded_events for row in rows)
+    events = sum(row.m1_update_count for row in rows)
+    decisions = sum(row.m9_buffer_decision_count for row in rows)
+    excluded = sum(row.excluded_from_faithfulness_count for row in rows)
     found = [
         (
             EXCLUDED,
@@ -416,10 +496,10 @@ def _left_out(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Iterator[Me
         )
     ]
     for metric, all_of, kind in (
-        ("m8_summary_latency_ms_mean", events, "summaries"),
-        ("m8_buffer_decision_latency_ms_mean", decisions, "decisions"),
+        (M8_SUMMARY, events, "summaries"),
+        (M8_DECISION, decisions, "decisions"),
     ):
-        timed = sum(pool[1] for row in rows if (pool := row.pools[metric]) is not None)
+        timed = sum(pool[1] for row in rows if (pool := pool_of(row, metric)) is not None)
         missing = max(0, all_of - int(timed))
         words = f"M8 leaves out {missing} of {all_of} {kind}, which have no latency"
         found.append((LEFT_OUT[metric], missing, words))
@@ -428,7 +508,7 @@ def _left_out(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Iterator[Me
             name,
             count,
             n=len(rows),
-            direction="lower_is_better",
+            direction=LOWER,
             unit="count",
             caveats=(words,) if count else (),
             lane=judged,
@@ -439,36 +519,23 @@ def _score(
     found: Mapping[str, Mapping[str, VariantEstimate]], options: RunlogOptions
 ) -> Measurement:
     """Return the named metric, oriented so that 1 is best."""
-    metric = METRICS[options.score]
-    if options.variant not in found:
-        return unmeasured(
-            "score", f"no record is of variant {options.variant}", direction="higher_is_better"
-        )
-    estimate = found[options.variant][options.score]
-    if estimate.found is None:
-        return unmeasured("score", estimate.reason, direction="higher_is_better")
+    estimate = found.get(options.variant, {}).get(options.score)
+    if estimate is None or estimate.found is None:
+        reason = estimate.reason if estimate else f"no record is of variant {options.variant}"
+        return unmeasured("score", reason, direction=HIGHER)
     mean, low, high = estimate.found.mean, estimate.found.low, estimate.found.high
-    if metric.direction == "lower_is_better":
+    if METRICS[options.score].direction == LOWER:
         mean, low, high = 1 - mean, 1 - high, 1 - low
-    return measured(
-        "score",
-        mean,
-        n=estimate.found.n,
-        direction="higher_is_better",
-        interval=Interval(low, high, LEVEL, "percentile bootstrap over cases"),
-    )
-
-
-def _build(options: RunlogOptions, measures: Registry[AnyMeasure]) -> RunlogExam:
-    return RunlogExam(options, measures)
+    interval = Interval(low, high, LEVEL, "percentile bootstrap over cases")
+    return measured("score", mean, n=estimate.found.n, direction=HIGHER, interval=interval)
 
 
 SUITE = ExamSuite(
     kind="runlog",
     summary="Metrics M1 to M10 of summaries, held against their traces, variant by variant.",
     options=RunlogOptions,
-    build=_build,
-    roles=(EvidenceRole("metrics", "Per-case metrics of runs.", positional=True, many=True),),
+    build=RunlogExam,
+    roles=(EvidenceRole(ROLE, "Per-case metrics of runs.", positional=True, many=True),),
     examine=examine_metrics,
     newest_rules={"rules": RULES},
 )

@@ -36,22 +36,24 @@ from gatemark.exams.runlog.traces.conversations import (
     read_conversations,
 )
 from gatemark.exams.runlog.traces.dataset import (
+    CaseList,
+    Origin,
+    ScriptTurn,
     case_list,
     make_manifest,
     manifest_dataset_hash,
-    manifest_records,
     trace_entry,
+    trace_records,
 )
 from gatemark.exams.runlog.traces.files import (
-    CASE_LIST_END,
-    MANIFEST_END,
     ReadTrace,
     find_traces,
     json_lines,
     packed,
     read_trace,
+    write_case_list,
+    write_manifest_file,
 )
-from gatemark.exams.runlog.traces.script import Origin, ScriptTurn, trace_records
 from gatemark.samples.importer import ReadOptions, open_foreign
 from gatemark.samples.prepare import without_private
 
@@ -216,16 +218,11 @@ def write_manifest(
     paths = find_traces(traces)
     names = [path.name for path in paths]
     read = [read_trace(str(path), mode=mode, allow_stub=True) for path in paths]
-    manifest, data = _manifest(read, names, traces, source_url)
+    manifest, cases = _manifest(read, names, traces, source_url)
     folder = Path(output or traces)
-    stem = folder / manifest.meta.dataset_id
-    target = stem.with_name(stem.name + MANIFEST_END)
-    listed = stem.with_name(stem.name + CASE_LIST_END)
-    write_whole(listed, [data])
-    write_whole(target, [json_lines(manifest_records(manifest), ascii_only=True)])
     return ManifestMade(
-        manifest=str(target),
-        case_list=str(listed),
+        manifest=write_manifest_file(folder, manifest),
+        case_list=write_case_list(folder, manifest, cases),
         trace_dataset_hash=manifest_dataset_hash(manifest),
         cases=len(read),
         deltas=manifest.summary.total_deltas,
@@ -235,7 +232,7 @@ def write_manifest(
 
 def _manifest(
     read: Sequence[ReadTrace], names: Sequence[str], traces: str, source_url: str
-) -> tuple[RunManifest, bytes]:
+) -> tuple[RunManifest, CaseList]:
     by_case: dict[str, tuple[ReadTrace, str]] = {}
     for found, name in zip(read, names, strict=True):
         case_id = found.trace.meta.case_id
@@ -264,7 +261,7 @@ def _manifest(
         fork_url=source_url,
         stub=any(found.trace.is_stub for found in read),
     )
-    return manifest, cases.data
+    return manifest, cases
 
 
 def _common_meta(metas: Sequence[TraceMeta], traces: str) -> TraceMeta:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
+from gatemark.evidence.exam import option
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor, load_extractor
 from gatemark.exams.runlog.concepts.port import extractor_provenance
 from gatemark.exams.runlog.concepts.stoplists import (
     DEFAULT_THRESHOLD,
+    Frequencies,
     count_frequencies,
     stoplist_files,
 )
 from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.names import moment_text
-from gatemark.exams.runlog.records.run import Compat
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_rules import ReadingMode
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
-from gatemark.exams.runlog.traces.trace import canonical_text
+from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder, canonical_text
 from gatemark.workspace import Workspace
 
 FEW_TRACES = 50
@@ -29,24 +31,27 @@ FEW_TRACES = 50
 class StoplistRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The traces, and the share of traces from which a concept is stopped."""
 
-    traces: str
+    traces: TracesFolder = "data/traces"
     threshold: float = DEFAULT_THRESHOLD
     extractor: ExtractorSpec = ExtractorSpec()
-    compat: Compat = "gatemark"
-    mode: Mode = "strict"
-    allow_stub: bool = False
-    generated_at: str | None = None
-    commit: str | None = None
+    compat: TextCompat = "gatemark"
+    mode: ReadingMode = "strict"
+    allow_stub: Annotated[bool, option("Count stub traces too.")] = False
+    generated_at: Annotated[
+        str | None,
+        option(
+            "Time to write into the metadata (default: the end of the last trace).", metavar="TIME"
+        ),
+    ] = None
+    commit: Annotated[
+        str | None, option("Commit to write into the metadata.", metavar="COMMIT")
+    ] = None
 
 
 class StoplistsMade(msgspec.Struct, frozen=True):
     """The stopped concepts, and the files to write."""
 
-    case_count: int
-    cutoff: int
-    threshold: float
-    stopped: dict[str, list[str]]
-    counted: int
+    found: Frequencies
     extractor: dict[str, object]
     files: dict[str, bytes]
 
@@ -82,19 +87,9 @@ def make_stoplists(
         if on_progress is not None:
             on_progress(len(found), len(paths))
     counted = count_frequencies(found, request.threshold)
-    return StoplistsMade(
-        case_count=counted.case_count,
-        cutoff=counted.cutoff,
-        threshold=counted.threshold,
-        stopped={"cuis": counted.stopped("CUI"), "entities": counted.stopped("SURFACE")},
-        counted=len(counted.rows),
-        extractor=extractor,
-        files=stoplist_files(
-            counted,
-            generated_at=request.generated_at or moment_text(end_ms),
-            commit=request.commit,
-        ),
-    )
+    generated_at = request.generated_at or moment_text(end_ms)
+    files = stoplist_files(counted, generated_at=generated_at, commit=request.commit)
+    return StoplistsMade(counted, extractor, files)
 
 
 def _look(request: StoplistRequest, path: str) -> bytes:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.exam import option
+from gatemark.evidence.settings_file import read_settings, settings_as
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.records.manifest import TraceEntry
 from gatemark.exams.runlog.records.names import (
@@ -27,16 +29,20 @@ from gatemark.exams.runlog.traces.dataset import (
     SUBSET_COUNT,
     SUBSET_SEED,
     CaseList,
+    Origin,
     Selection,
     case_list,
     make_manifest,
     manifest_dataset_hash,
-    manifest_records,
     select_cases,
     trace_entry,
 )
-from gatemark.exams.runlog.traces.files import CASE_LIST_END, MANIFEST_END, json_lines, packed
-from gatemark.exams.runlog.traces.script import Origin
+from gatemark.exams.runlog.traces.files import (
+    json_lines,
+    packed,
+    write_case_list,
+    write_manifest_file,
+)
 from gatemark.exams.runlog.traces.synthetic import (
     BASE_MS,
     FORK,
@@ -45,7 +51,6 @@ from gatemark.exams.runlog.traces.synthetic import (
     origin_of,
     stub_case_ids,
     stub_trace,
-    synthetic_settings,
     synthetic_trace,
 )
 from gatemark.workspace import Workspace
@@ -66,16 +71,25 @@ class TracesRequest(msgspec.Struct, frozen=True):
     ``is_overruled`` means that options changed the settings of the configuration files.
     """
 
-    output: str
-    manifests: str
+    output: Annotated[str, option("Folder for the traces.")] = "data/traces"
+    manifests: Annotated[str, option("Folder for the case list and the manifest.")] = (
+        "data/manifests"
+    )
     settings: SyntheticSettings = SyntheticSettings()
     config_files: tuple[str, ...] = ()
     is_overruled: bool = False
     choice: CaseChoice = CaseChoice()
-    limit: int | None = None
-    stub: bool = False
-    dry_run: bool = False
-    created_at: str | None = None
+    limit: Annotated[int | None, Meta(ge=1, description="Maximum number of cases.")] = None
+    stub: Annotated[
+        bool,
+        option(
+            "Write stub traces, marked as placeholders of missing ones.", "--stub", "--stub-mode"
+        ),
+    ] = False
+    dry_run: Annotated[bool, option("Write only the case list.")] = False
+    created_at: Annotated[
+        str | None, option("Time to write into the manifest.", metavar="TIME")
+    ] = None
     exaid_commit: str = UNKNOWN_COMMIT
 
 
@@ -106,17 +120,14 @@ def read_synthetic_settings(path: str | None, **given: object) -> SyntheticSetti
     if not isinstance(raw, dict):
         raise BadInputError(f"{path}: expected a mapping of settings")
     chosen = {key: value for key, value in given.items() if value is not None}
-    return synthetic_settings({**raw, **chosen}, path or "options")
+    return settings_as({**raw, **chosen}, SyntheticSettings, path or "options")
 
 
 def read_case_choice(path: str | None) -> CaseChoice:
     """Read a case selection; without a file, select all cases."""
     if path is None:
         return CaseChoice()
-    try:
-        return msgspec.convert(read_settings(path), CaseChoice)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{path}: {error}") from error
+    return settings_as(read_settings(path), CaseChoice, path)
 
 
 MAX_CASE_LIST_BYTES: Final = 64 * 1024 * 1024
@@ -175,19 +186,13 @@ def make_traces(
         fork_url=FORK,
         stub=request.stub,
     )
-    stem = Path(request.manifests) / manifest.meta.dataset_id
-    list_path = stem.with_name(stem.name + CASE_LIST_END)
-    write_whole(list_path, [cases.data])
-    manifest_path = None
-    if not request.dry_run:
-        manifest_path = stem.with_name(stem.name + MANIFEST_END)
-        write_whole(manifest_path, [json_lines(manifest_records(manifest), ascii_only=True)])
+    folder = Path(request.manifests)
     return TracesMade(
         dataset_id=manifest.meta.dataset_id,
         mas_run_id=origin.mas_run_id,
-        case_list=str(list_path),
+        case_list=write_case_list(folder, manifest, cases),
         case_list_hash=cases.hash,
-        manifest=None if manifest_path is None else str(manifest_path),
+        manifest=None if request.dry_run else write_manifest_file(folder, manifest),
         trace_dataset_hash=None if request.dry_run else manifest_dataset_hash(manifest),
         cases=len(chosen),
         deltas=manifest.summary.total_deltas,

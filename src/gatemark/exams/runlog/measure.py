@@ -1,4 +1,4 @@
-"""Make one report per variant from per-case records: rows, metrics, means, paired differences.
+"""Make one report per variant from per-case records: metrics, means, paired differences.
 
 M3, M8 and M10 are pooled over all events of all cases; the others are means over cases. An interval
 resamples cases: 10,000 times with numpy's legacy generator, seeded again per metric.
@@ -18,6 +18,7 @@ from gatemark.core.measurement import Direction
 from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS, Distribution, PerCaseMetrics
 from gatemark.statistics.paired.permutation import signed_rank_p_value
 from gatemark.statistics.proportion import clopper_pearson
+from gatemark.statistics.quantiles import distribution
 from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
     percentile_mean,
@@ -27,7 +28,6 @@ from gatemark.statistics.significance import holm
 
 BUDGET_KEYS = {f"ctu_{budget}": budget for budget in BUDGETS}
 THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
-
 
 T = TypeVar("T")
 FEW_OTHERS = 5
@@ -50,64 +50,35 @@ class RunMetric(NamedTuple):
     needs: Needs = "nothing"
 
 
+LOWER: Direction = "lower_is_better"
+HIGHER: Direction = "higher_is_better"
+M3, M8_SUMMARY = "m3_redundancy_jaccard_mean", "m8_summary_latency_ms_mean"
+M8_DECISION = "m8_buffer_decision_latency_ms_mean"
 METRICS: dict[str, RunMetric] = {
     metric.name: metric
     for metric in (
         RunMetric("m1_update_count", "M1 updates", "neutral", "count"),
         RunMetric("m2_output_ctu", "M2 output", "neutral", "CTU"),
+        RunMetric(M3, "M3 redundancy", LOWER, pooled=True, needs="said"),
+        RunMetric("m4_trace_coverage", "M4 coverage", HIGHER, needs="trace"),
+        RunMetric("m5_unsupported_global_rate", "M5 unsupported by the trace", LOWER, needs="said"),
         RunMetric(
-            "m3_redundancy_jaccard_mean",
-            "M3 redundancy",
-            "lower_is_better",
-            pooled=True,
-            needs="said",
+            "m5_unsupported_per_summary_mean", "M5 unsupported, per summary", LOWER, needs="said"
         ),
-        RunMetric("m4_trace_coverage", "M4 coverage", "higher_is_better", needs="trace"),
-        RunMetric(
-            "m5_unsupported_global_rate",
-            "M5 unsupported by the trace",
-            "lower_is_better",
-            needs="said",
-        ),
-        RunMetric(
-            "m5_unsupported_per_summary_mean",
-            "M5 unsupported, per summary",
-            "lower_is_better",
-            needs="said",
-        ),
-        RunMetric("m6a_mean", "M6a unsupported by the window", "lower_is_better", needs="said"),
-        RunMetric(
-            "m6b_mean", "M6b unsupported by window or latest", "lower_is_better", needs="said"
-        ),
+        RunMetric("m6a_mean", "M6a unsupported by the window", LOWER, needs="said"),
+        RunMetric("m6b_mean", "M6b unsupported by window or latest", LOWER, needs="said"),
         *(
-            RunMetric(
-                f"m7b_{name}",
-                f"M7b coverage in {budget} CTU",
-                "higher_is_better",
-                needs="trace",
-            )
+            RunMetric(f"m7b_{name}", f"M7b coverage in {budget} CTU", HIGHER, needs="trace")
             for name, budget in BUDGET_KEYS.items()
         ),
-        RunMetric(
-            "m8_summary_latency_ms_mean",
-            "M8 summary latency",
-            "lower_is_better",
-            "ms",
-            pooled=True,
-        ),
-        RunMetric(
-            "m8_buffer_decision_latency_ms_mean",
-            "M8 decision latency",
-            "lower_is_better",
-            "ms",
-            pooled=True,
-        ),
-        RunMetric("m9_prompt_ctu_total", "M9 prompts", "lower_is_better", "CTU"),
-        RunMetric("m9_completion_ctu_total", "M9 completions", "lower_is_better", "CTU"),
-        RunMetric("m9_total_llm_ctu", "M9 both", "lower_is_better", "CTU"),
-        RunMetric("m9_buffer_decision_count", "M9 decisions", "lower_is_better", "count"),
-        RunMetric("m10_schema_failure_rate", "M10 failures", "lower_is_better", pooled=True),
-        RunMetric("m10_compliance_rate", "M10 compliance", "higher_is_better", pooled=True),
+        RunMetric(M8_SUMMARY, "M8 summary latency", LOWER, "ms", pooled=True),
+        RunMetric(M8_DECISION, "M8 decision latency", LOWER, "ms", pooled=True),
+        RunMetric("m9_prompt_ctu_total", "M9 prompts", LOWER, "CTU"),
+        RunMetric("m9_completion_ctu_total", "M9 completions", LOWER, "CTU"),
+        RunMetric("m9_total_llm_ctu", "M9 both", LOWER, "CTU"),
+        RunMetric("m9_buffer_decision_count", "M9 decisions", LOWER, "count"),
+        RunMetric("m10_schema_failure_rate", "M10 failures", LOWER, pooled=True),
+        RunMetric("m10_compliance_rate", "M10 compliance", HIGHER, pooled=True),
     )
 }
 SCORES = tuple(
@@ -118,130 +89,54 @@ SCORES = tuple(
 """Metrics in [0, 1] with a better direction, which can become a score."""
 
 
-class RunRow(msgspec.Struct, frozen=True):
-    """One case under one variant. Lists are None if the record does not have them.
-
-    ``pools`` has the sum and the count that the case adds to each pooled metric, or None if the
-    record lacks them; ``alike`` counts consecutive summaries that reach each similarity threshold.
-    """
-
-    case_id: str
-    variant_id: str
-    values: dict[str, float | None]
-    summary_latencies: tuple[float, ...] | None
-    decision_latencies: tuple[float, ...] | None
-    flush_sizes: tuple[float, ...] | None
-    flush_intervals: tuple[float, ...] | None
-    flush_count: int
-    flush_reasons: dict[str, int]
-    events: int
-    failures: int
-    valid_events: int
-    excluded_events: int
-    trace_concepts: int
-    said_concepts: int
-    control_ms: float
-    content_ms: float
-    duration_ms: float | None
-    trace_ctu: float | None
-    trace_ctu_per_s: float | None
-    summary_ctu_per_s: float | None
-    is_stub: bool
-    flags: tuple[str, ...]
-    has_jaccards: bool
-    pools: dict[str, tuple[float, float] | None]
-    alike: dict[str, float]
+def value_of(row: PerCaseMetrics, name: str) -> float | None:
+    """Return the value of a metric in one case; None if it has none."""
+    budget = name.removeprefix("m7b_")
+    found: float | None = getattr(row if budget == name else row.m7b_coverage_by_budget, budget)
+    return found
 
 
-def row_of(record: PerCaseMetrics) -> RunRow:
-    """Return the row of a per-case record."""
-    budgets: Mapping[str, float] = msgspec.to_builtins(record.m7b_coverage_by_budget)
-    values: dict[str, float | None] = {
-        name: budgets.get(name.removeprefix("m7b_"))
-        if name.startswith("m7b_")
-        else _known(getattr(record, name))
-        for name in METRICS
-    }
-    return RunRow(
-        case_id=record.case_id,
-        variant_id=record.variant_id,
-        values=values,
-        summary_latencies=_numbers(record.m8_summary_latencies_ms),
-        decision_latencies=_numbers(record.m8_buffer_decision_latencies_ms),
-        flush_sizes=_numbers(record.flush_accumulated_ctus),
-        flush_intervals=_numbers(record.flush_intervals_ms),
-        flush_count=_known(record.flush_count) or 0,
-        flush_reasons=dict(_known(record.flush_reason_counts) or {}),
-        events=record.m1_update_count,
-        failures=record.m10_schema_failure_count,
-        valid_events=record.faithfulness_valid_event_count,
-        excluded_events=record.excluded_from_faithfulness_count,
-        trace_concepts=record.m4_trace_cui_count,
-        said_concepts=record.m4_summary_cui_count,
-        control_ms=_known(record.control_plane_latency_ms) or 0.0,
-        content_ms=_known(record.content_plane_latency_ms) or 0.0,
-        duration_ms=_known(record.virtual_time_duration_ms),
-        trace_ctu=_known(record.trace_ctu),
-        trace_ctu_per_s=_known(record.trace_ctu_per_s),
-        summary_ctu_per_s=_known(record.summary_ctu_per_s),
-        is_stub=record.stub_trace_detected is True,
-        flags=tuple(record.outlier_flags),
-        has_jaccards=record.m3_jaccards is not UNSET,
-        pools=dict(_pools(record)),
-        alike=_alike(record),
-    )
+def alike_count(row: PerCaseMetrics, threshold: str) -> float:
+    """Return how many consecutive summaries reach a similarity threshold."""
+    if row.m3_jaccards is not UNSET:
+        return sum(value >= THRESHOLD_KEYS[threshold] for value in row.m3_jaccards)
+    rates: dict[str, float | None] = msgspec.to_builtins(row.m3_redundancy_threshold_rates)
+    return (rates[threshold] or 0.0) * (row.m1_update_count - 1)
 
 
-def _alike(record: PerCaseMetrics) -> dict[str, float]:
-    """Return how many consecutive summaries reach each similarity threshold."""
-    if record.m3_jaccards is not UNSET:
-        values = record.m3_jaccards
-        return {
-            name: sum(value >= least for value in values) for name, least in THRESHOLD_KEYS.items()
-        }
-    rates: dict[str, float | None] = msgspec.to_builtins(record.m3_redundancy_threshold_rates)
-    return {name: (rate or 0.0) * (record.m1_update_count - 1) for name, rate in rates.items()}
-
-
-def _pools(record: PerCaseMetrics) -> Iterator[tuple[str, tuple[float, float] | None]]:
-    """Yield the sum and the count that a case adds to each pooled metric.
+def pool_of(
+    row: PerCaseMetrics, name: str, *, lists_only: bool = False
+) -> tuple[float, float] | None:
+    """Return the sum and the count that a case adds to a pooled metric; None if it lacks them.
 
     Rows of other tools have no list of values; their means and counts give the same pool.
     """
-    events, failures = record.m1_update_count, record.m10_schema_failure_count
-    yield "m10_schema_failure_rate", (failures, events)
-    yield "m10_compliance_rate", (events - failures, events)
-    told: dict[str, tuple[Sequence[float] | UnsetType, int | None]] = {
-        "m3_redundancy_jaccard_mean": (record.m3_jaccards, max(0, events - 1)),
-        "m8_summary_latency_ms_mean": (
-            record.m8_summary_latencies_ms,
-            _count(record.m8_summary_latency_distribution_ms),
-        ),
-        "m8_buffer_decision_latency_ms_mean": (
-            record.m8_buffer_decision_latencies_ms,
-            _count(record.m8_buffer_decision_latency_distribution_ms),
+    events, failures = row.m1_update_count, row.m10_schema_failure_count
+    parts: dict[str, tuple[Sequence[float] | UnsetType, int | None]] = {
+        M3: (row.m3_jaccards, max(0, events - 1)),
+        M8_SUMMARY: (row.m8_summary_latencies_ms, _count(row.m8_summary_latency_distribution_ms)),
+        M8_DECISION: (
+            row.m8_buffer_decision_latencies_ms,
+            _count(row.m8_buffer_decision_latency_distribution_ms),
         ),
     }
-    for name, (values, count) in told.items():
-        mean = getattr(record, name)
-        if values is not UNSET:
-            yield name, (sum(values), len(values))
-        elif mean is None:
-            yield name, (0.0, 0)
-        else:
-            yield name, (mean * count, count) if count else None
+    if name not in parts:
+        return (failures if name == "m10_schema_failure_rate" else events - failures), events
+    (values, count), mean = parts[name], value_of(row, name)
+    if values is not UNSET:
+        return sum(values), len(values)
+    if mean is None and not lists_only:
+        return 0.0, 0
+    return (mean * count, count) if mean is not None and count and not lists_only else None
+
+
+def known(value: T | UnsetType | None) -> T | None:
+    """Return a value; None if the record does not have it."""
+    return None if value is UNSET else value
 
 
 def _count(found: Distribution | UnsetType | None) -> int | None:
     return found.count if isinstance(found, Distribution) else None
-
-
-def _known(value: T | UnsetType | None) -> T | None:
-    return None if value is UNSET else value
-
-
-def _numbers(values: Sequence[float] | UnsetType) -> tuple[float, ...] | None:
-    return None if values is UNSET else tuple(map(float, values))
 
 
 _NOTHING_FOUND: Mapping[Needs, str] = {
@@ -250,16 +145,16 @@ _NOTHING_FOUND: Mapping[Needs, str] = {
 }
 
 
-def has_substance(name: str, rows: Iterable[RunRow]) -> bool:
+def has_substance(name: str, rows: Iterable[PerCaseMetrics]) -> bool:
     """Return whether any row has the concepts that a metric needs."""
     needs = METRICS[name].needs
     if needs == "said":
-        return any(row.said_concepts for row in rows)
-    return needs == "nothing" or any(row.trace_concepts for row in rows)
+        return any(row.m4_summary_cui_count for row in rows)
+    return needs == "nothing" or any(row.m4_trace_cui_count for row in rows)
 
 
 def substantiated(
-    found: Mapping[str, VariantEstimate], rows: Sequence[RunRow]
+    found: Mapping[str, VariantEstimate], rows: Sequence[PerCaseMetrics]
 ) -> dict[str, VariantEstimate]:
     """Return the estimates, without metrics for which no concepts were found."""
     return {
@@ -270,13 +165,13 @@ def substantiated(
     }
 
 
-def caveats(rows: Sequence[RunRow]) -> Iterator[str]:
+def caveats(rows: Sequence[PerCaseMetrics]) -> Iterator[str]:
     """Yield caveats about the numbers of one variant."""
     count = len(rows)
-    without_trace = sum(row.trace_concepts == 0 for row in rows)
-    mute = sum(row.valid_events == 0 for row in rows)
-    silent = sum(row.said_concepts == 0 for row in rows) - mute
-    stubs = sum(row.is_stub for row in rows)
+    without_trace = sum(row.m4_trace_cui_count == 0 for row in rows)
+    mute = sum(row.faithfulness_valid_event_count == 0 for row in rows)
+    silent = sum(row.m4_summary_cui_count == 0 for row in rows) - mute
+    stubs = sum(row.stub_trace_detected is True for row in rows)
     if without_trace == count:
         yield f"{_NOTHING_FOUND['trace']}: M4 and M7b could not be measured"
     elif without_trace:
@@ -299,7 +194,7 @@ def caveats(rows: Sequence[RunRow]) -> Iterator[str]:
         yield "there is one case, so that intervals over cases have no width"
 
 
-Rows = Mapping[str, Mapping[str, RunRow]]
+Rows = Mapping[str, Mapping[str, PerCaseMetrics]]
 """Rows by variant and case."""
 
 
@@ -344,8 +239,8 @@ def _compared(
         left - right
         for case in shared
         if is_sound
-        and (left := reference[case].values[name]) is not None
-        and (right := other[case].values[name]) is not None
+        and (left := value_of(reference[case], name)) is not None
+        and (right := value_of(other[case], name)) is not None
     ]
     found = percentile_mean(differences, **draws._asdict())
     return PairedComparison(
@@ -389,36 +284,15 @@ class VariantEstimate(NamedTuple):
 
 
 def estimates(
-    rows: Sequence[RunRow], draws: Draws, *, lists_only: bool = False
+    rows: Sequence[PerCaseMetrics], draws: Draws, *, lists_only: bool = False
 ) -> dict[str, VariantEstimate]:
     """Return every metric of one variant; ``lists_only`` pools no means, as the first rules did."""
-    kept = [_with_lists(row) for row in rows] if lists_only else rows
-    return {name: _estimate(name, kept, draws) for name in METRICS}
-
-
-def _with_lists(row: RunRow) -> RunRow:
-    """Return a row without the pools that its means alone would give."""
-    has = {
-        "m3_redundancy_jaccard_mean": row.has_jaccards,
-        "m8_summary_latency_ms_mean": row.summary_latencies is not None,
-        "m8_buffer_decision_latency_ms_mean": row.decision_latencies is not None,
-    }
-    pools = {name: pool if has.get(name, True) else None for name, pool in row.pools.items()}
-    return msgspec.structs.replace(row, pools=pools)
-
-
-class Spread(NamedTuple):
-    """A mean over cases with an interval that also allows for rare cases."""
-
-    mean: float
-    low: float
-    high: float
-    n: int
+    return {name: _estimate(name, rows, draws, lists_only=lists_only) for name in METRICS}
 
 
 def safe_interval(
-    found: Spread, values: Sequence[float], lowest: float, highest: float
-) -> Spread | None:
+    low: float, high: float, values: Sequence[float], limits: tuple[float, float]
+) -> tuple[float, float] | None:
     """Return an interval that also holds if hardly any case differs from the others.
 
     Resampling cannot draw what no case showed: without a failure among the cases it has no width.
@@ -429,18 +303,17 @@ def safe_interval(
     usual, count = Counter(values).most_common(1)[0]
     others = len(values) - count
     if others >= FEW_OTHERS:
-        return found
+        return low, high
+    lowest, highest = limits
     if not (isfinite(lowest) and isfinite(highest)):
         return None
     share = clopper_pearson(others, len(values))[1]
-    low = usual + share * (lowest - usual)
-    high = usual + share * (highest - usual)
-    return Spread(found.mean, min(low, found.low), max(high, found.high), found.n)
+    return min(usual + share * (lowest - usual), low), max(usual + share * (highest - usual), high)
 
 
-def case_values(name: str, rows: Sequence[RunRow]) -> list[float]:
+def case_values(name: str, rows: Sequence[PerCaseMetrics]) -> list[float]:
     """Return the value of a metric in each case that has one."""
-    return [value for row in rows if (value := row.values[name]) is not None]
+    return [value for row in rows if (value := value_of(row, name)) is not None]
 
 
 def limits_of(name: str) -> tuple[float, float]:
@@ -449,7 +322,7 @@ def limits_of(name: str) -> tuple[float, float]:
 
 
 def worsening(
-    name: str, judged: Mapping[str, RunRow], reference: Mapping[str, RunRow]
+    name: str, judged: Mapping[str, PerCaseMetrics], reference: Mapping[str, PerCaseMetrics]
 ) -> list[float]:
     """Return by how much the judged variant is worse than the reference, case by case."""
     sign = 1 if METRICS[name].direction == "lower_is_better" else -1
@@ -457,25 +330,160 @@ def worsening(
     return [
         sign * (mine - theirs)
         for case in shared
-        if (mine := judged[case].values[name]) is not None
-        and (theirs := reference[case].values[name]) is not None
+        if (mine := value_of(judged[case], name)) is not None
+        and (theirs := value_of(reference[case], name)) is not None
     ]
 
 
-def _estimate(name: str, rows: Sequence[RunRow], draws: Draws) -> VariantEstimate:
-    if METRICS[name].pooled:
-        parts = [row.pools[name] for row in rows]
-        if any(part is None for part in parts):
-            return VariantEstimate(
-                None, f"the records do not carry what {name} is pooled from", len(rows)
-            )
-        known = [part for part in parts if part is not None]
-        ratio = percentile_ratio(
-            [part for part, _ in known], [whole for _, whole in known], **draws._asdict()
-        )
-        return VariantEstimate(
-            ratio, "there is nothing to pool", len(rows) - (ratio.n if ratio else 0)
-        )
-    values = [value for row in rows if (value := row.values[name]) is not None]
-    found = percentile_mean(values, **draws._asdict())
-    return VariantEstimate(found, "no case has a value", len(rows) - len(values))
+def _estimate(
+    name: str, rows: Sequence[PerCaseMetrics], draws: Draws, *, lists_only: bool
+) -> VariantEstimate:
+    if not METRICS[name].pooled:
+        values = case_values(name, rows)
+        found = percentile_mean(values, **draws._asdict())
+        return VariantEstimate(found, "no case has a value", len(rows) - len(values))
+    pools = [pool_of(row, name, lists_only=lists_only) for row in rows]
+    known = [pool for pool in pools if pool is not None]
+    if len(known) < len(pools):
+        reason = f"the records do not carry what {name} is pooled from"
+        return VariantEstimate(None, reason, len(rows))
+    parts, wholes = [part for part, _ in known], [whole for _, whole in known]
+    ratio = percentile_ratio(parts, wholes, **draws._asdict())
+    return VariantEstimate(ratio, "there is nothing to pool", len(rows) - (ratio.n if ratio else 0))
+
+
+def variant_document(
+    rows: Sequence[PerCaseMetrics], found: Mapping[str, VariantEstimate]
+) -> dict[str, object]:
+    """Return one variant's part of an ``exaid.metrics`` aggregate, with extra keys."""
+    failures = sum(row.m10_schema_failure_count for row in rows)
+    excluded = sum(row.excluded_from_faithfulness_count for row in rows)
+    return {
+        "n_cases": len(rows),
+        **_metric_parts(rows, found),
+        **_run_parts(rows),
+        "faithfulness_valid_event_count": sum(row.faithfulness_valid_event_count for row in rows),
+        "excluded_from_faithfulness_count": excluded,
+        "schema_failures": failures,
+        "stub_trace_count": sum(row.stub_trace_detected is True for row in rows),
+        "traces_without_concepts_count": sum(row.m4_trace_cui_count == 0 for row in rows),
+        "outlier_case_count": sum(bool(row.outlier_flags) for row in rows),
+        "intervals": {
+            name: {
+                **_with_ends(estimate),
+                "n_cases": estimate.found.n,
+                "cases_left_out": estimate.left_out,
+                "direction": METRICS[name].direction,
+            }
+            for name, estimate in found.items()
+            if estimate.found is not None
+        },
+    }
+
+
+def _metric_parts(
+    rows: Sequence[PerCaseMetrics], found: Mapping[str, VariantEstimate]
+) -> dict[str, object]:
+    """Return M1 to M10 under the keys of the schema."""
+    means = {name: one.found.mean if one.found else None for name, one in found.items()}
+    failure_rate = means["m10_schema_failure_rate"]
+    return {
+        "m1_update_count_mean": means["m1_update_count"],
+        "m2_output_ctu_mean": means["m2_output_ctu"],
+        "m3_redundancy": {"jaccard_mean": means[M3], "threshold_rates": _threshold_rates(rows)},
+        "m4_trace_coverage": _with_ends(found["m4_trace_coverage"], empty=0.0),
+        "m5_unsupported": {
+            "global_rate_mean": means["m5_unsupported_global_rate"],
+            "per_summary_mean": means["m5_unsupported_per_summary_mean"],
+        },
+        "m6a": _with_ends(found["m6a_mean"]),
+        "m6b": _with_ends(found["m6b_mean"]),
+        "m7b_coverage_by_budget_mean": {name: means[f"m7b_{name}"] for name in BUDGET_KEYS},
+        "m8_latency_ms_mean": {"summary": means[M8_SUMMARY], "buffer_decision": means[M8_DECISION]},
+        "m8_latency_ms_distribution": {
+            "summary": _spread(row.m8_summary_latencies_ms for row in rows),
+            "buffer_decision": _spread(row.m8_buffer_decision_latencies_ms for row in rows),
+        },
+        "m9_usage_ctu_mean": {
+            "prompt": means["m9_prompt_ctu_total"],
+            "completion": means["m9_completion_ctu_total"],
+            "total": means["m9_total_llm_ctu"],
+            "buffer_decision_count": means["m9_buffer_decision_count"],
+        },
+        "m10_compliance": {
+            "schema_failure_rate_mean": failure_rate,
+            "compliance_rate_mean": None if failure_rate is None else 1.0 - failure_rate,
+            "schema_failure_count": sum(row.m10_schema_failure_count for row in rows),
+            "summary_event_count": sum(row.m1_update_count for row in rows),
+        },
+    }
+
+
+def _run_parts(rows: Sequence[PerCaseMetrics]) -> dict[str, object]:
+    """Return flushes, throughput in virtual time, and the split of latency."""
+    control, content = plane_ms(rows)
+    total = control + content
+    return {
+        "flush_statistics": {
+            "flush_count_mean": sum(known(row.flush_count) or 0 for row in rows) / len(rows),
+            "flush_reason_counts_mean": reason_means(rows),
+            "flush_accumulated_ctu_distribution": _spread(
+                row.flush_accumulated_ctus for row in rows
+            ),
+            "flush_interval_ms_distribution": _spread(row.flush_intervals_ms for row in rows),
+        },
+        "virtual_time_throughput": {
+            "duration_ms_mean": _known_mean(row.virtual_time_duration_ms for row in rows),
+            "trace_ctu_mean": _known_mean(row.trace_ctu for row in rows),
+            "trace_ctu_per_s_mean": _known_mean(row.trace_ctu_per_s for row in rows),
+            "summary_ctu_per_s_mean": _known_mean(row.summary_ctu_per_s for row in rows),
+        },
+        "overhead_attribution": {
+            "control_plane_latency_ms_total": control,
+            "content_plane_latency_ms_total": content,
+            "total_plane_latency_ms_total": total,
+            "control_plane_latency_pct": control / total if total > 0 else None,
+            "content_plane_latency_pct": content / total if total > 0 else None,
+        },
+    }
+
+
+def _threshold_rates(rows: Sequence[PerCaseMetrics]) -> dict[str, float | None]:
+    """Return the pooled shares of consecutive summaries that are similar."""
+    pools = [pool_of(row, M3) for row in rows]
+    total = sum(pool[1] for pool in pools if pool is not None)
+    if not total or None in pools:
+        return dict.fromkeys(THRESHOLD_KEYS)
+    return {name: sum(alike_count(row, name) for row in rows) / total for name in THRESHOLD_KEYS}
+
+
+def reason_means(rows: Sequence[PerCaseMetrics]) -> dict[str, float]:
+    """Return the mean number of flushes per case, by reason."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(known(row.flush_reason_counts) or {})
+    return {name: count / len(rows) for name, count in sorted(counts.items())}
+
+
+def plane_ms(rows: Sequence[PerCaseMetrics]) -> tuple[float, float]:
+    """Return the latency of all models, for deciding and for summarising."""
+    return (
+        sum(known(row.control_plane_latency_ms) or 0.0 for row in rows),
+        sum(known(row.content_plane_latency_ms) or 0.0 for row in rows),
+    )
+
+
+def _with_ends(estimate: VariantEstimate, empty: float | None = None) -> dict[str, float | None]:
+    found = estimate.found
+    if found is None:
+        return {"mean": empty, "ci_low": empty, "ci_high": empty}
+    return {"mean": found.mean, "ci_low": found.low, "ci_high": found.high}
+
+
+def _spread(lists: Iterable[Sequence[float] | UnsetType]) -> dict[str, float] | None:
+    return distribution([value for values in lists for value in known(values) or ()])
+
+
+def _known_mean(values: Iterable[float | UnsetType | None]) -> float | None:
+    found = [value for one in values if (value := known(one)) is not None]
+    return sum(found) / len(found) if found else None

@@ -17,7 +17,8 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.evidence.source import Limits, inspect_source, parse_strictly, read_blocks, whole_file
-from gatemark.exams.runlog.records.names import TRACE_SUFFIX, plain_case_id, run_file_name
+from gatemark.exams.runlog.records.names import TRACE_SUFFIX, run_file_name
+from gatemark.exams.runlog.records.older_run import without_suffix
 from gatemark.exams.runlog.traces.files import (
     JSONL_ENDS,
     compact_lines,
@@ -26,7 +27,6 @@ from gatemark.exams.runlog.traces.files import (
     packed,
 )
 
-_IDS: Final = ("event_id", "decision_id", "latest_summary_event_id")
 _LISTS: Final = {
     "tokengate_flushes": "tokengate_flush",
     "buffer_decisions": "buffer_decision",
@@ -143,16 +143,7 @@ def _plain(record: Mapping[str, Any], changes: dict[str, int]) -> dict[str, Any]
     case_id = plain.get("case_id")
     if isinstance(case_id, str) and case_id.endswith(TRACE_SUFFIX):
         note("ids without .trace")
-        kept = plain_case_id(case_id)
-        plain["case_id"] = kept
-        for name in _IDS:
-            if isinstance(plain.get(name), str):
-                plain[name] = plain[name].replace(case_id, kept, 1)
-        history = plain.get("summary_history_event_ids")
-        if isinstance(history, list):
-            plain["summary_history_event_ids"] = [
-                str(one).replace(case_id, kept, 1) for one in history
-            ]
+        plain |= without_suffix(plain)
     filters = plain.get("filter_results")
     if isinstance(filters, dict) and filters.get("completeness_passed", 0) is None:
         note("decisions without null filters")

@@ -14,7 +14,6 @@ from gatemark.exams.runlog.traces.files import read_run_log
 def _read(
     paths: Sequence[str], choices: ReadingChoices
 ) -> Iterator[tuple[str, Iterator[Observation]]]:
-    """Read run logs one by one."""
     for path in paths:
         yield path, _observations(read_run_log(path, choices=choices))
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Remark
+from gatemark.evidence.exam import option
 from gatemark.evidence.source import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.fields import moment_ms
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import case_of_trace_file, ctu, plain_case_id, text_hash
-from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
+from gatemark.exams.runlog.records.run import FALLBACK_STEP_MS, Compat, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.trace import StreamDelta
-from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, Mode
-from gatemark.exams.runlog.replay.moments import FALLBACK_STEP_MS
+from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, ReadingMode
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     CASE_LIST_END,
@@ -168,12 +170,24 @@ class RunlogReport(msgspec.Struct, frozen=True):
 class ValidateRequest(msgspec.Struct, frozen=True):
     """The files to check, and the manifest and traces to check against."""
 
-    paths: tuple[str, ...]
-    mode: Mode = "strict"
-    compat: Compat = "gatemark"
-    manifest: str | None = None
-    traces: str | None = None
-    max_errors: int = 20
+    paths: tuple[str, ...] = ()
+    mode: ReadingMode = "strict"
+    compat: Annotated[
+        Compat,
+        option(
+            "Compatibility mode: source also reads logs whose case ids end with .trace, and null "
+            "filters.",
+            "--compat",
+            "--compat-mode",
+        ),
+    ] = "gatemark"
+    manifest: Annotated[
+        str | None, option("Manifest to check traces and run logs against.", metavar="FILE")
+    ] = None
+    traces: Annotated[
+        str | None, option("Folder of traces to check run logs against.", metavar="DIR")
+    ] = None
+    max_errors: Annotated[int, Meta(ge=1, description="Maximum number of problems to list.")] = 20
 
 
 def validate_runlogs(
@@ -240,14 +254,13 @@ class _Checker:
     """Checks files one by one, and collects what concerns all of them."""
 
     def __init__(self, request: ValidateRequest, manifest: RunManifest | None) -> None:
-        self._mode: Mode = request.mode
+        self._request = request
         self._choices = ReadingChoices(max_errors=request.max_errors)
         self._manifest = manifest
         self._entries: dict[str, TraceEntry] = (
             {entry.case_id: entry for entry in manifest.entries} if manifest else {}
         )
         self._seen: set[str] = set()
-        self._compat: Compat = request.compat
         self._traces = Path(request.traces) if request.traces else None
         self._trace_paths: dict[str, Path] | None = None
         self._read_traces = lru_cache(maxsize=MAX_TRACES)(
@@ -266,20 +279,9 @@ class _Checker:
                 return self._check_run(path)
             (checked,) = validate_files([str(path)], None, self._choices)
         except GatemarkError as error:
-            return CheckedFile(
-                file=str(path),
-                kind=kind or "unknown",
-                valid=False,
-                problems=error.lines(),
-                warnings=(),
-            )
-        return CheckedFile(
-            file=str(path),
-            kind=checked.schema,
-            valid=not checked.problems,
-            problems=checked.problems,
-            warnings=checked.remarks,
-            unlisted=checked.unlisted,
+            return _checked(path, kind or "unknown", error.lines())
+        return _checked(
+            path, checked.schema, checked.problems, checked.remarks, unlisted=checked.unlisted
         )
 
     def missing(self) -> Iterator[CheckedFile]:
@@ -289,26 +291,19 @@ class _Checker:
         for case_id in sorted(set(self._entries) - self._seen):
             file = self._entries[case_id].file
             problem = f"{file}: listed in the manifest, but not found"
-            yield CheckedFile(file, "exaid.trace", valid=False, problems=(problem,), warnings=())
+            yield _checked(file, "exaid.trace", (problem,))
 
     def _check_trace(self, path: Path) -> CheckedFile:
-        looked = look_at_trace(str(path), self._mode, self._choices)
+        looked = look_at_trace(str(path), self._request.mode, self._choices)
         reading = looked.reading
         for rule, count in reading.rule_counts.items():
             self.rules[rule] = self.rules.get(rule, 0) + count
         problems = [*reading.problems, *self._manifest_problems(path, looked)]
         stats = _stats(looked)
-        return CheckedFile(
-            file=str(path),
-            kind="exaid.trace",
-            valid=not problems,
-            problems=tuple(problems),
-            warnings=(
-                *(remark_words(str(path), remark) for remark in reading.remarks),
-                *self._miscounts(path, stats),
-            ),
-            unlisted=reading.unlisted,
-            stats=stats,
+        warnings = [remark_words(str(path), remark) for remark in reading.remarks]
+        warnings += self._miscounts(path, stats)
+        return _checked(
+            path, "exaid.trace", problems, warnings, unlisted=reading.unlisted, stats=stats
         )
 
     def _miscounts(self, path: Path, stats: TraceStats | None) -> Iterator[str]:
@@ -341,18 +336,11 @@ class _Checker:
             )
 
     def _check_run(self, path: Path) -> CheckedFile:
-        looked = look_at_run_log(str(path), compat=self._compat, choices=self._choices)
+        looked = look_at_run_log(str(path), compat=self._request.compat, choices=self._choices)
         problems = list(looked.problems)
         if looked.log is not None and self._traces is not None:
             problems.extend(self._audit(path, looked.log, self._traces))
-        return CheckedFile(
-            file=str(path),
-            kind="exaid.run",
-            valid=not problems,
-            problems=tuple(problems),
-            warnings=looked.warnings,
-            unlisted=looked.unlisted,
-        )
+        return _checked(path, "exaid.run", problems, looked.warnings, unlisted=looked.unlisted)
 
     def _trace(self, case_id: str, traces: Path) -> ReadTrace | None:
         """Return the trace of a case, read once for all logs of the case."""
@@ -375,6 +363,20 @@ class _Checker:
         )
         for remark in found:
             yield remark_words(str(path), remark)
+
+
+def _checked(
+    file: Path | str,
+    kind: str,
+    problems: Sequence[str],
+    warnings: Sequence[str] = (),
+    *,
+    unlisted: int = 0,
+    stats: TraceStats | None = None,
+) -> CheckedFile:
+    return CheckedFile(
+        str(file), kind, not problems, tuple(problems), tuple(warnings), unlisted, stats
+    )
 
 
 def _stats(looked: TraceReading) -> TraceStats | None:

@@ -23,12 +23,13 @@ from gatemark.exams.runlog.measure import (
     METRICS,
     SCORES,
     PairedComparison,
-    RunRow,
     VariantEstimate,
+    plane_ms,
+    reason_means,
 )
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.trace import Trace
-from gatemark.exams.runlog.variant_document import reason_means
 
 AGENTS_MAX = 12
 LABEL_MAX = 120
@@ -41,12 +42,7 @@ def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
     if not moments:
         return None
     agents = list(dict.fromkeys(turn.agent_id for turn in trace.turns))[:AGENTS_MAX]
-    spans = [
-        *_turns(trace, moments, frozenset(agents)),
-        *_flushes(log, moments),
-        *_decisions(log, moments),
-        *_summaries(log, moments),
-    ]
+    spans = list(_spans(log, trace, frozenset(agents), moments))
     used = {span.lane for span in spans}
     lanes = tuple(lane for lane in (*agents, FLUSHES, DECISIONS, SUMMARIES) if lane in used)
     if not spans:
@@ -59,37 +55,30 @@ def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
     )
 
 
-def _turns(
-    trace: Trace, moments: dict[int, float], agents: frozenset[str]
+def _spans(
+    log: RunLog, trace: Trace, agents: frozenset[str], moments: dict[int, float]
 ) -> Iterator[TimelineSpan]:
     for turn in trace.turns:
         if turn.agent_id in agents:
             kind = "turn" if turn.plane == "content_plane" else "control turn"
-            label = " ".join(turn.text.split())[:LABEL_MAX]
-            start, end = moments[turn.start_seq], moments[turn.end_seq]
-            yield TimelineSpan(turn.agent_id, kind, min(start, end), max(start, end), label)
-
-
-def _flushes(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
+            start, end = sorted((moments[turn.start_seq], moments[turn.end_seq]))
+            yield TimelineSpan(turn.agent_id, kind, start, end, _label(turn.text))
     for flush in log.flushes:
         at = _at(flush.end_seq, moments)
         reason = flush.trigger_reason if isinstance(flush.trigger_reason, str) else "unknown"
         yield TimelineSpan(FLUSHES, f"flush: {reason}", at, at, f"{flush.accumulated_ctu} CTU")
-
-
-def _decisions(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
     for decision in log.decisions:
         if isinstance(decision.end_seq, int):
             at = _at(decision.end_seq, moments)
             yield TimelineSpan(DECISIONS, f"decision: {decision.decision}", at, at)
-
-
-def _summaries(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
     for event in log.events:
-        start, end = _at(event.start_seq, moments), _at(event.end_seq, moments)
-        label = " ".join(event.summary_semantics_text.split())[:LABEL_MAX]
+        start, end = sorted((_at(event.start_seq, moments), _at(event.end_seq, moments)))
         kind = "summary" if event.schema_ok else "failed summary"
-        yield TimelineSpan(SUMMARIES, kind, min(start, end), max(start, end), label)
+        yield TimelineSpan(SUMMARIES, kind, start, end, _label(event.summary_semantics_text))
+
+
+def _label(text: str) -> str:
+    return " ".join(text.split())[:LABEL_MAX]
 
 
 def _at(seq: int, moments: dict[int, float]) -> float:
@@ -120,7 +109,7 @@ Found = Mapping[str, Mapping[str, VariantEstimate]]
 
 
 def figures(
-    rows: Mapping[str, Sequence[RunRow]], found: Found, compared: Sequence[PairedComparison]
+    rows: Mapping[str, Sequence[PerCaseMetrics]], found: Found, compared: Sequence[PairedComparison]
 ) -> tuple[Figure, ...]:
     """Return every table and chart, in order."""
     return (
@@ -200,7 +189,7 @@ def coverage_curves(found: Found) -> Iterator[Figure]:
         )
 
 
-def flush_reasons(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
+def flush_reasons(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """Draw the reasons of flushes, if any variant has a token gate."""
     means = {variant: reason_means(cases) for variant, cases in rows.items()}
     reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
@@ -216,16 +205,10 @@ def flush_reasons(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
         )
 
 
-def latency_split(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
+def latency_split(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """Draw the split of model latency, if any was recorded."""
     bars = tuple(
-        Stack(
-            variant,
-            (
-                sum(row.control_ms for row in cases) / len(cases) / 1000,
-                sum(row.content_ms for row in cases) / len(cases) / 1000,
-            ),
-        )
+        Stack(variant, tuple(ms / len(cases) / 1000 for ms in plane_ms(cases)))
         for variant, cases in rows.items()
     )
     if any(sum(bar.amounts) > 0 for bar in bars):
@@ -269,13 +252,13 @@ def _difference_words(entry: PairedComparison) -> str:
     )
 
 
-def outliers(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
+def outliers(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """List the cases that stand out, if any do."""
     lines = tuple(
-        (row.case_id, variant, ", ".join(row.flags))
+        (row.case_id, variant, ", ".join(row.outlier_flags))
         for variant, cases in rows.items()
         for row in cases
-        if row.flags
+        if row.outlier_flags
     )
     if lines:
         yield Table(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.exams.runlog.talks import trace, turn
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import settings_as
 from gatemark.exams.runlog.calibrate.journey import read_sweep_config
 from gatemark.exams.runlog.calibrate.sweep import (
     OBJECTIVES,
@@ -25,7 +26,6 @@ from gatemark.exams.runlog.calibrate.sweep import (
     policies,
     policy_sweep,
     sweep_case,
-    sweep_config,
     time_to_words,
 )
 from gatemark.exams.runlog.replay.token_gate import GateSettings
@@ -283,4 +283,4 @@ def test_many_survivors_are_scaled_between_percentiles() -> None:
 )
 def test_a_configuration_that_makes_no_sense_is_refused(raw) -> None:
     with pytest.raises(BadInputError, match=r"^c\.yaml: "):
-        sweep_config(raw, "c.yaml")
+        settings_as(raw, SweepConfig, "c.yaml")

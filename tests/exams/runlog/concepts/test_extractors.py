@@ -12,7 +12,7 @@ from spacy.tokens import Span
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractors, load_extractor
 from gatemark.exams.runlog.concepts.extractors import hpo, lexicon, scispacy
 from gatemark.exams.runlog.concepts.extractors.hpo import TrigramIndex, word_trigrams
 from gatemark.exams.runlog.concepts.port import (
@@ -28,7 +28,6 @@ from gatemark.exams.runlog.concepts.port import (
     extractor_record,
     ranked,
 )
-from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.traces.synthetic import DOMAINS, Domain
 
 DESCRIPTION = SourceDescription(

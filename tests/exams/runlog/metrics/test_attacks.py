@@ -14,7 +14,7 @@ from tests.exams.runlog.worlds import World, packed, small_world
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.runlog.read_rows import examine_metrics_files
+from gatemark.exams.runlog.exam import examine_metrics_files
 
 Run = Callable[..., Any]
 Records = list[dict[str, Any]]

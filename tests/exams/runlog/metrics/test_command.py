@@ -13,7 +13,7 @@ from gatemark.cli.runlog import RUNLOG_VERBS
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.runlog.read_rows import examine_metrics_files
+from gatemark.exams.runlog.exam import examine_metrics_files
 from gatemark.exams.runlog.records import names
 from gatemark.workspace import Workspace
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.exams.runlog.toys import event, log, measure
 
-from gatemark.exams.runlog.metrics.error_analysis import outlier_thresholds, with_outliers
+from gatemark.exams.runlog.metrics.errors import outlier_thresholds, with_outliers
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 
 

@@ -7,12 +7,11 @@ import msgspec
 import pytest
 from tests.exams.runlog.worlds import small_world
 
-from gatemark.exams.runlog.metrics.error_analysis import excerpt
-from gatemark.exams.runlog.metrics.measure_case import TracedCase
+from gatemark.exams.runlog.metrics.errors import excerpt
 from gatemark.exams.runlog.records import names
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.files import read_run_log, read_trace
-from gatemark.exams.runlog.traces.trace import Trace
+from gatemark.exams.runlog.traces.trace import Trace, TraceText
 from gatemark.exams.runlog.views import case_timeline
 
 
@@ -56,7 +55,7 @@ def test_a_trace_without_records_has_no_timeline(case: Any) -> None:
     log, trace = case
     empty = msgspec.structs.replace(trace, parts=(), turns=())
     assert case_timeline(log, empty) is None
-    assert TracedCase(empty).duration_ms == 0
+    assert TraceText(empty).duration_ms == 0
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,12 @@ import msgspec
 import pytest
 
 from gatemark.evidence.exam import schemas
-from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
-from gatemark.exams.runlog.records.metrics_rules import MetricsRules, contradictions
+from gatemark.exams.runlog.records.metrics import (
+    BudgetCoverage,
+    MetricsRules,
+    PerCaseMetrics,
+    contradictions,
+)
 
 
 def good_rows() -> list[PerCaseMetrics]:

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.record import by_kind
-from gatemark.exams.runlog.records.text_span import one_stretch, stretches
-from gatemark.exams.runlog.records.trace import StreamDelta
+from gatemark.exams.runlog.records.trace import StreamDelta, one_stretch, stretches
 
 T0 = 1_700_000_000_000
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from tests.exams.runlog.models import TRIGGER, Says
 
 from gatemark.exams.runlog.records.names import ctu
-from gatemark.exams.runlog.replay.buffer_agent import Analysis, BufferAgent, trigger_path
+from gatemark.exams.runlog.replay.agents import Analysis, BufferAgent, trigger_path
 from gatemark.exams.runlog.replay.model import EMPTY_BLOCK, ModelError, TextSegment, segment_block
 
 CALM = TRIGGER | {"is_complete": False, "is_relevant": False, "is_novel": False}

@@ -4,7 +4,7 @@ import msgspec
 from tests.exams.runlog.talks import T0, looked_at, records, trace, turn
 
 from gatemark.exams.runlog.records.fields import moment_ms
-from gatemark.exams.runlog.replay.moments import CaptureMoments
+from gatemark.exams.runlog.replay.variants import CaptureMoments
 from gatemark.exams.runlog.traces.trace import trace_of
 
 

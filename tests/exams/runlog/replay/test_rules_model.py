@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.exams.runlog.records.run import SUMMARY_LIMITS
-from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
+from gatemark.exams.runlog.replay.agents import BufferAgent, Summarizer
 from gatemark.exams.runlog.replay.model import ModelQuestion, TextSegment
 from gatemark.exams.runlog.replay.rules_model import NOTHING, RulesModel, virtual_ms
-from gatemark.exams.runlog.replay.summarizer import Summarizer
 
 MODEL = RulesModel()
 

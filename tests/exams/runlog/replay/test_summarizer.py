@@ -9,8 +9,8 @@ from tests.exams.runlog.models import FIELDS, Says
 
 from gatemark.exams.runlog.records.names import ctu, text_hash
 from gatemark.exams.runlog.records.run import SEMANTIC_FIELDS, SUMMARY_LIMITS
+from gatemark.exams.runlog.replay.agents import Summarizer, Summary, cut_text
 from gatemark.exams.runlog.replay.model import ModelError, ModelQuestion, TextSegment, segment_block
-from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary, cut_text
 
 SEGMENTS = (TextSegment("a", "Fever."),)
 LONG = "word " * 60

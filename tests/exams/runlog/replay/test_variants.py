@@ -8,6 +8,7 @@ from tests.exams.runlog.talks import trace, turn
 from gatemark.exams.runlog.records.names import ctu, text_hash
 from gatemark.exams.runlog.records.run import RunLog, TimestampDerivation
 from gatemark.exams.runlog.records.run_rules import RunRules
+from gatemark.exams.runlog.replay.case import RunFacts, make_log, model_ms
 from gatemark.exams.runlog.replay.config import load_variants
 from gatemark.exams.runlog.replay.model import (
     MissingReplyError,
@@ -15,8 +16,7 @@ from gatemark.exams.runlog.replay.model import (
     RecordedModel,
     RecordingModel,
 )
-from gatemark.exams.runlog.replay.run_meta import RunFacts, make_log, model_ms
-from gatemark.exams.runlog.replay.variants import CaseRecords, Models, run_variant
+from gatemark.exams.runlog.replay.variants import CaseRecorder, Models, run_variant
 from gatemark.exams.runlog.traces.trace import Trace
 from gatemark.exams.runlog.validate import audit_run
 
@@ -28,13 +28,13 @@ def words(count: int, *, end: str = ".", word: str = "w") -> list[str]:
     return [f" {word}{number}" for number in range(count - 1)] + [f" last{end}"]
 
 
-def run(made: Trace, variant: str, model=None, compat="gatemark", **more) -> CaseRecords:
+def run(made: Trace, variant: str, model=None, compat="gatemark", **more) -> CaseRecorder:
     model = model or always()
     config = VARIANTS[variant].config
     return run_variant(made, config, Models(model, model), compat=compat, **more)
 
 
-def log_of(made: Trace, variant: str, done: CaseRecords, compat="gatemark") -> RunLog:
+def log_of(made: Trace, variant: str, done: CaseRecorder, compat="gatemark") -> RunLog:
     model = always()
     return make_log(
         made,
@@ -101,7 +101,7 @@ def test_leftovers_are_summarised_by_v2_and_parked_by_the_others() -> None:
         assert len(done.events) == len(done.flushes) - (0 if variant == "V2" else 2)
         assert len(done.decisions) == (0 if variant == "V2" else len(done.flushes) - 2)
     chunks = run(made, "V3", chunk_size_ctu=1000)
-    assert (chunks.decisions, chunks.events) == ((), ())
+    assert (chunks.decisions, chunks.events) == ([], [])
 
 
 def test_v1_spans_a_turn_from_boundary_to_boundary() -> None:

@@ -10,6 +10,7 @@ from tests.exams.runlog.talks import looked_at
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import settings_as
 from gatemark.exams.runlog.traces.dataset import (
     case_list,
     make_manifest,
@@ -27,7 +28,6 @@ from gatemark.exams.runlog.traces.synthetic import (
     origin_of,
     stub_case_ids,
     stub_trace,
-    synthetic_settings,
     synthetic_trace,
 )
 from gatemark.exams.runlog.traces.trace import trace_of
@@ -107,7 +107,7 @@ def test_a_stub_says_that_it_is_one_and_has_the_written_times() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(raw, complaint) -> None:
     with pytest.raises(BadInputError, match=complaint):
-        synthetic_settings(raw, "f.yaml")
+        settings_as(raw, SyntheticSettings, "f.yaml")
 
 
 def test_a_case_of_other_settings_is_refused() -> None:

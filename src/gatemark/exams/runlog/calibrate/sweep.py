@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from math import sqrt
 from typing import Annotated, Final, Literal, TypeVar
@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.errors import InvalidValueError
 from gatemark.exams.runlog.metrics.case import mean
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.replay.token_gate import GateSettings, TokenGate
@@ -68,14 +68,6 @@ class SweepConfig(Struct, frozen=True, forbid_unknown_fields=True):
     spam_alphas: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8)
     weights: TieBreakWeights = TieBreakWeights()
     compat: Compat = "gatemark"
-
-
-def sweep_config(raw: object, place: str) -> SweepConfig:
-    """Convert plain values to a configuration; errors name the place and the key."""
-    try:
-        return msgspec.convert(raw, SweepConfig)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{place}: {error}") from error
 
 
 class GatePolicy(Struct, frozen=True):
@@ -224,7 +216,6 @@ def case_sweep(case: SweepCase, policy: GatePolicy, config: SweepConfig) -> Case
 
 
 def _share(sizes: Sequence[int], line: float) -> float | None:
-    """Return the share of sizes below a threshold."""
     return sum(size < line for size in sizes) / len(sizes) if sizes else None
 
 
@@ -325,23 +316,25 @@ FEW: Final = 5
 
 
 class Objective(Struct, frozen=True):
-    """An objective: whether less is better, and which difference is negligible."""
+    """An objective: its number, whether less is better, and which difference is negligible."""
 
     name: str
-    value: Callable[[PolicySweep], float | None]
-    less_is_better: bool
-    least_range: float
+    number: str
+    less_is_better: bool = True
+    least_range: float = 0.0
+
+    def value(self, found: PolicySweep) -> float | None:
+        """Return the number of a policy; None if it was not measured."""
+        value: float | None = getattr(found, self.number)
+        return value
 
 
 OBJECTIVES: Final = (
-    Objective("ttff", lambda found: found.ttff_p50_ms, less_is_better=True, least_range=5.0),
-    Objective("flushes", lambda found: found.flushes_mean, less_is_better=True, least_range=2.0),
-    Objective("chunk", lambda found: found.chunk_p50, less_is_better=False, least_range=2.0),
+    Objective("ttff", "ttff_p50_ms", least_range=5.0),
+    Objective("flushes", "flushes_mean", least_range=2.0),
+    Objective("chunk", "chunk_p50", less_is_better=False, least_range=2.0),
 )
-EXTRAS: Final = (
-    Objective("spam", lambda found: found.spam_rate, less_is_better=True, least_range=0.0),
-    Objective("wait", lambda found: found.wait_p95_ms, less_is_better=True, least_range=0.0),
-)
+EXTRAS: Final = (Objective("spam", "spam_rate"), Objective("wait", "wait_p95_ms"))
 
 
 class Bounds(Struct, frozen=True):

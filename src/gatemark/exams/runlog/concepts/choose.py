@@ -1,22 +1,32 @@
-"""Specify a concept extractor so that any process can load the same one."""
+"""The registry of concept extractors, and how to name one so that any process loads the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
 
+from gatemark.core.registry import Registry
 from gatemark.exams.runlog.concepts.port import (
     ConceptExtractor,
     ConceptSettings,
     ExtractorPlugin,
     SourceChoices,
     Stoplists,
-    settings_from,
 )
-from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.concepts.stoplists import read_stoplists
+
+
+@cache
+def extractors() -> Registry[ExtractorPlugin]:
+    """Return the registry of concept extractors."""
+    return Registry(
+        kind="extractor",
+        places=("gatemark.exams.runlog.concepts.extractors.*",),
+        attribute="EXTRACTOR",
+        plugin_type=ExtractorPlugin,
+        name_of=lambda extractor: extractor.name,
+    )
 
 
 class ExtractorSpec(msgspec.Struct, frozen=True):
@@ -26,23 +36,6 @@ class ExtractorSpec(msgspec.Struct, frozen=True):
     choices: SourceChoices = SourceChoices()
     settings: ConceptSettings = ConceptSettings()
     stoplists: str | None = None
-
-
-def extractor_spec(
-    name: str,
-    *,
-    lexicons: Sequence[str] = (),
-    model: str | None = None,
-    stoplists: str | None = None,
-    settings: Mapping[str, object] | None = None,
-) -> ExtractorSpec:
-    """Return a spec from plain values."""
-    return ExtractorSpec(
-        name=name,
-        choices=SourceChoices(lexicons=tuple(lexicons), model=model),
-        settings=settings_from(dict(settings or {})),
-        stoplists=stoplists,
-    )
 
 
 def find_extractor(spec: ExtractorSpec) -> ExtractorPlugin:

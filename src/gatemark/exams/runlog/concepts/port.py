@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.errors import InvalidValueError
 
 Representation = Literal["cui", "surface"]
 Normalisation = Literal["uppercase", "lowercase", "none"]
@@ -87,11 +86,9 @@ class MentionSource(Protocol):
 
     def describe(self) -> SourceDescription:
         """Return what this source consists of."""
-        ...
 
     def find(self, text: str) -> Sequence[Mention]:
         """Return the mentions of a text, in any order."""
-        ...
 
 
 class SourceChoices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -214,11 +211,7 @@ def extractor_record(extractor: ConceptExtractor) -> dict[str, object]:
         "linker_resolve_abbreviations": found.resolves_abbreviations,
         "linker_max_entities_per_mention": settings.max_k,
         "linker_threshold": settings.cui_score_threshold,
-        "cui_score_threshold": settings.cui_score_threshold,
-        "max_k": settings.max_k,
-        "min_entity_len": settings.min_entity_len,
-        "concept_representation": settings.concept_representation,
-        "cui_normalization": settings.cui_normalization,
+        **msgspec.structs.asdict(settings),
         "entity_types_kept": ["ALL"],
         "stop_entities_count": len(extractor.stoplists.entities),
         "stop_cuis_count": len(extractor.stoplists.cuis),
@@ -246,11 +239,3 @@ def extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
         "stop_cuis_count": len(extractor.stoplists.cuis),
         "run_meta": extractor_record(extractor),
     }
-
-
-def settings_from(given: dict[str, object]) -> ConceptSettings:
-    """Return typed settings from plain ones."""
-    try:
-        return msgspec.convert(given, ConceptSettings)
-    except msgspec.ValidationError as error:
-        raise InvalidValueError(f"concept extractor: {error}") from error

@@ -90,14 +90,9 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def jaccard(left: Concepts, right: Concepts) -> float:
-    """Return shared concepts over all concepts; 0 for two empty sets."""
+    """Return M3: how much two summaries share of all their concepts; 0 for two empty sets."""
     union = left | right
     return len(left & right) / len(union) if union else 0.0
-
-
-def consecutive_jaccards(summaries: Sequence[Concepts]) -> tuple[float, ...]:
-    """Return M3: how much each summary repeats the one before it."""
-    return tuple(jaccard(earlier, later) for earlier, later in pairwise(summaries))
 
 
 def threshold_rates(jaccards: Sequence[float]) -> ThresholdRates:
@@ -141,11 +136,6 @@ def covered_within(
     return BudgetCoverage(*found)
 
 
-def union(summaries: Sequence[Concepts]) -> Concepts:
-    """Return the concepts of all summaries."""
-    return frozenset().union(*summaries)
-
-
 NOTHING: Concepts = frozenset()
 
 Extract = Callable[[str], Concepts]
@@ -157,21 +147,17 @@ class CaseText(Protocol):
     @property
     def whole(self) -> str:
         """The canonical text."""
-        ...
 
     @property
     def duration_ms(self) -> int:
         """Virtual time between the first and the last delta."""
-        ...
 
     @property
     def is_stub(self) -> bool:
         """Whether the trace is a placeholder."""
-        ...
 
     def window(self, start_seq: int, end_seq: int) -> str:
         """Return the text of the deltas from one seq to another, both included."""
-        ...
 
 
 def case_metrics(
@@ -242,8 +228,8 @@ def _counts(log: RunLog) -> dict[str, object]:
 
 def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[str, object]:
     """Return M3, M4, M5 and M7b; a failed summary has no concepts, which lowers coverage."""
-    everything = union(said)
-    jaccards = consecutive_jaccards(said)
+    everything = NOTHING.union(*said)
+    jaccards = [jaccard(earlier, later) for earlier, later in pairwise(said)]
     per_summary = [
         unsupported(concepts, trace)
         for event, concepts in zip(log.events, said, strict=True)
@@ -252,7 +238,7 @@ def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[s
     return {
         "m3_redundancy_jaccard_mean": mean(jaccards),
         "m3_redundancy_threshold_rates": threshold_rates(jaccards),
-        "m3_jaccards": list(jaccards),
+        "m3_jaccards": jaccards,
         "m4_trace_coverage": covered(everything, trace),
         "m4_trace_cui_count": len(trace),
         "m4_summary_cui_count": len(everything),
@@ -302,7 +288,6 @@ def support_text(window: str, event: SummaryEvent, by_id: dict[str, SummaryEvent
 
 
 def _usage(log: RunLog) -> dict[str, object]:
-    """Return M8 and M9."""
     summary = _latencies(log.events)
     decision = _latencies(log.decisions)
     records: tuple[SummaryEvent | BufferDecision, ...] = (*log.events, *log.decisions)

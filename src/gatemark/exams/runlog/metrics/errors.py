@@ -1,27 +1,176 @@
-"""``gatemark runlog errors``: analyse the cases that stand out."""
+"""``gatemark runlog errors``: flag the cases that stand out, and analyse them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, Meta, Struct
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.exam import option
 from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
-from gatemark.exams.runlog.metrics.error_analysis import DEFAULT_EXCERPT_CHARS, case_analysis
-from gatemark.exams.runlog.metrics.measure_case import TracedCase, find_logs
-from gatemark.exams.runlog.read_rows import read_rows
+from gatemark.exams.runlog.exam import read_rows
+from gatemark.exams.runlog.metrics.case import CaseText, Extract, support_text
+from gatemark.exams.runlog.metrics.measure_case import find_logs
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.names import plain_case_id
-from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.records.run import BufferDecision, RunLog, TokengateFlush
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import (
     cases_of_traces,
     find_traces,
+    json_lines,
     read_run_log,
     read_trace,
 )
+from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder, TraceText
+from gatemark.statistics.quantiles import linear_percentile
+
+HIGH_PERCENT = 95
+LOW_PERCENT = 5
+LATENCY, FLUSHES, COVERAGE = "latency_spike", "excessive_flushes", "low_coverage"
+
+
+class Thresholds(msgspec.Struct, frozen=True):
+    """Thresholds beyond which a case is an outlier; None without values."""
+
+    latency_ms: float | None
+    flush_count: float | None
+    coverage: float | None
+
+
+def outlier_thresholds(rows: Sequence[PerCaseMetrics]) -> Thresholds:
+    """Return the 95th percentiles of latency and flushes and the 5th of coverage."""
+    latencies = [
+        row.m8_summary_latency_ms_mean for row in rows if row.m8_summary_latency_ms_mean is not None
+    ]
+    return Thresholds(
+        latency_ms=linear_percentile(latencies, HIGH_PERCENT),
+        flush_count=linear_percentile([_flush_count(row) for row in rows], HIGH_PERCENT),
+        coverage=linear_percentile([row.m4_trace_coverage for row in rows], LOW_PERCENT),
+    )
+
+
+def with_outliers(rows: Sequence[PerCaseMetrics]) -> tuple[PerCaseMetrics, ...]:
+    """Return the rows with their flags; a value exactly on the threshold is not an outlier."""
+    lines = outlier_thresholds(rows)
+    return tuple(_flagged(row, lines) for row in rows)
+
+
+def _flagged(row: PerCaseMetrics, lines: Thresholds) -> PerCaseMetrics:
+    latency = row.m8_summary_latency_ms_mean
+    is_slow = latency is not None and lines.latency_ms is not None and latency > lines.latency_ms
+    is_busy = lines.flush_count is not None and _flush_count(row) > lines.flush_count
+    is_thin = lines.coverage is not None and row.m4_trace_coverage < lines.coverage
+    names = ((LATENCY, is_slow), (FLUSHES, is_busy), (COVERAGE, is_thin))
+    return msgspec.structs.replace(
+        row,
+        outlier_flags=[name for name, found in names if found],
+        outlier_latency_spike=is_slow,
+        outlier_excessive_flushes=is_busy,
+        outlier_low_coverage=is_thin,
+    )
+
+
+def _flush_count(row: PerCaseMetrics) -> int:
+    return row.flush_count if isinstance(row.flush_count, int) else 0
+
+
+DEFAULT_EXCERPT_CHARS = 500
+_SHOWN = (
+    "m1_update_count",
+    "m4_trace_coverage",
+    "m6a_mean",
+    "m6b_mean",
+    "m8_summary_latency_ms_mean",
+    "m10_schema_failure_count",
+)
+
+
+def case_analysis(
+    row: PerCaseMetrics,
+    log: RunLog,
+    trace: CaseText,
+    *,
+    excerpt_chars: int = DEFAULT_EXCERPT_CHARS,
+    extract: Extract | None = None,
+) -> dict[str, object]:
+    """Return one line of an error analysis; with an extractor, also the concepts at fault."""
+    found: dict[str, object] = {
+        **_fields(row, "case_id", "variant_id", "outlier_flags"),
+        **_fields(row, "outlier_latency_spike", "outlier_excessive_flushes"),
+        "outlier_low_coverage": row.outlier_low_coverage,
+        "metrics": _fields(row, *_SHOWN),
+        "trace_excerpts": [
+            {
+                **_fields(event, "event_id", "start_seq", "end_seq"),
+                "text": excerpt(trace.window(event.start_seq, event.end_seq), excerpt_chars),
+            }
+            for event in log.events
+        ],
+        "gate_decisions": [*map(_flush, log.flushes), *map(_decision, log.decisions)],
+        "summary_outputs": [
+            {
+                **_fields(event, "event_id", "schema_ok", "failure_mode", "schema_error"),
+                **_fields(event, "latency_ms", "summary_ctu"),
+                "text": excerpt(event.summary_semantics_text, excerpt_chars),
+            }
+            for event in log.events
+        ],
+    }
+    if extract is not None:
+        found["concepts"] = _concepts(log, trace, extract)
+    return found
+
+
+def excerpt(text: str, limit: int) -> str:
+    """Return the beginning of a text, with an ellipsis if it was cut."""
+    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
+
+
+def _flush(flush: TokengateFlush) -> dict[str, object]:
+    names = ("timestamp", "start_seq", "end_seq", "trigger_reason", "accumulated_ctu")
+    return {"kind": "tokengate_flush", "index": flush.flush_index, **_fields(flush, *names)}
+
+
+def _decision(decision: BufferDecision) -> dict[str, object]:
+    names = ("timestamp", "decision", "filter_results", "input_ctu", "latency_ms")
+    return {
+        "kind": "buffer_decision",
+        "index": decision.decision_index,
+        **_fields(decision, *names),
+    }
+
+
+def _fields(record: Struct, *names: str) -> dict[str, object]:
+    """Return some fields of a record as plain values; null where it has none."""
+    values = {name: getattr(record, name) for name in names}
+    return {
+        name: None if value is UNSET else msgspec.to_builtins(value)
+        for name, value in values.items()
+    }
+
+
+def _concepts(log: RunLog, trace: CaseText, extract: Extract) -> dict[str, object]:
+    """Return concepts that no summary has, and unsupported concepts of each summary."""
+    by_id = {event.event_id: event for event in log.events}
+    said: set[str] = set()
+    unsupported = []
+    for event in log.events:
+        if not event.schema_ok:
+            continue
+        concepts = extract(event.summary_semantics_text)
+        said |= concepts
+        window = trace.window(event.start_seq, event.end_seq)
+        missing = concepts - extract(support_text(window, event, by_id))
+        if missing:
+            unsupported.append({"event_id": event.event_id, "concepts": sorted(missing)})
+    return {"missed": sorted(extract(trace.whole) - said), "unsupported": unsupported}
+
 
 ERRORS_FILE = "error_analysis.jsonl"
 
@@ -29,11 +178,23 @@ ERRORS_FILE = "error_analysis.jsonl"
 class ErrorsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The metrics to read, and the folders of their logs and traces."""
 
-    metrics: str
-    runs: str
-    traces: str
-    compat: Compat = "gatemark"
-    excerpt_chars: int = DEFAULT_EXCERPT_CHARS
+    metrics: Annotated[
+        str, option("per_case.metrics.jsonl of gatemark runlog metrics.", metavar="FILE")
+    ] = "data/metrics/per_case.metrics.jsonl"
+    runs: Annotated[str, option("Folder of run logs.", "--runs", "--run-logs", metavar="DIR")] = (
+        "data/runs"
+    )
+    traces: TracesFolder = "data/traces"
+    compat: TextCompat = "gatemark"
+    excerpt_chars: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Maximum length of an excerpt in characters.",
+            extra={"flags": ("--max-excerpt-chars",)},
+        ),
+    ] = DEFAULT_EXCERPT_CHARS
     extractor: ExtractorSpec | None = None
 
 
@@ -45,8 +206,7 @@ class ErrorsFound(msgspec.Struct, frozen=True):
 
     def lines(self) -> bytes:
         """Return the analyses as JSON Lines."""
-        encode = msgspec.json.Encoder(order="sorted").encode
-        return b"".join(encode(analysis) + b"\n" for analysis in self.analyses)
+        return json_lines(self.analyses)
 
 
 def analyse_errors(request: ErrorsRequest) -> ErrorsFound:
@@ -93,7 +253,7 @@ def _analysed(
     return case_analysis(
         row,
         log,
-        TracedCase(trace.trace, request.compat),
+        TraceText(trace.trace, request.compat),
         excerpt_chars=request.excerpt_chars,
         extract=extract,
     )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from gatemark import __version__
 from gatemark.core.canonical import digest
@@ -20,25 +21,23 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
 from gatemark.core.progress import Progress
 from gatemark.core.result import Figure
-from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam
+from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam, option
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source, refuse
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
-from gatemark.exams.runlog.exam import EVENT_COUNT, RULES
-from gatemark.exams.runlog.metrics.error_analysis import with_outliers
+from gatemark.exams.runlog.exam import EVENT_COUNT, RULES, RunlogOptions
+from gatemark.exams.runlog.metrics.errors import with_outliers
 from gatemark.exams.runlog.metrics.measure_case import (
     MetricsJob,
     MetricsOutcome,
     MetricsTask,
-    checked_log,
-    checked_trace,
-    find_logs,
-    measure_case,
-)
-from gatemark.exams.runlog.metrics.origins import (
     VariantHashes,
     by_variant,
+    checked_log,
+    checked_trace,
     extractor_caveats,
+    find_logs,
+    measure_case,
     mixed_settings,
     origin_caveats,
     variant_hashes,
@@ -47,14 +46,16 @@ from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.metrics import METRICS_VERSION, PerCaseMetrics
 from gatemark.exams.runlog.records.names import moment_text
-from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     cases_of_traces,
     find_manifest,
     find_traces,
+    json_lines,
+    plain_json,
     read_manifest,
 )
+from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder
 from gatemark.exams.runlog.views import case_timeline
 from gatemark.workspace import Workspace
 
@@ -64,7 +65,6 @@ PAIRED_FILE = "paired.metrics.json"
 PROVENANCE_FILE = "metrics.provenance.json"
 FEW_CASES = 20
 NO_GATE = "no gate was set, so that the verdict only says whether the evidence is whole"
-OnBadCase = Literal["error", "exclude"]
 
 
 class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,26 +75,64 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     bytes).
     """
 
-    runs: str
-    traces: str
-    manifest: str | None = None
-    configs: str | None = None
+    runs: Annotated[
+        str,
+        option(
+            "Folder of run logs, one folder per variant: V0/case-….jsonl.gz.",
+            "--runs",
+            "--run-logs",
+            metavar="DIR",
+        ),
+    ] = "data/runs"
+    traces: TracesFolder = "data/traces"
+    manifest: Annotated[
+        str | None,
+        option("Manifest of the traces (default: the only one beside them).", metavar="FILE"),
+    ] = None
+    configs: Annotated[
+        str | None,
+        option("Folder of variant configurations (default: the built-in variants).", metavar="DIR"),
+    ] = None
     variants: tuple[str, ...] = ()
     extractor: ExtractorSpec = ExtractorSpec()
-    compat: Compat = "gatemark"
-    judged: str | None = None
-    score: str = "m6b_mean"
+    judged: Annotated[
+        str | None,
+        option("Variant that gates and score are about (default: the first).", metavar="V"),
+    ] = None
+    score: Annotated[str, option("Metric that becomes the score.", metavar="METRIC")] = "m6b_mean"
     gates: dict[str, float] = {}
-    gates_on: Literal["value", "interval"] = "value"
-    reference: str | None = None
+    gates_on: Annotated[
+        Literal["value", "interval"],
+        option("What gates compare: the value, or its whole interval, which can be inconclusive."),
+    ] = "value"
+    reference: Annotated[
+        str | None,
+        option("Variant that paired gates compare the judged one with.", metavar="V"),
+    ] = None
     paired_gates: dict[str, float] = {}
-    coverage_gate: float = 1.0
-    bootstrap_samples: int = 10_000
-    seed: int = 42
-    on_bad_case: OnBadCase = "error"
-    computed_at: str | None = None
-    timeline_case: str | None = None
-    max_errors: int = 20
+    coverage_gate: Annotated[
+        float, Meta(ge=0, le=1, description="Minimum share of cases with a usable log.")
+    ] = 1.0
+    on_bad_case: Annotated[
+        Literal["error", "exclude"],
+        option("Whether to refuse the input, or to count and show excluded logs."),
+    ] = "error"
+    bootstrap_samples: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Number of resamples per interval.")
+    ] = 10_000
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1, description="Random seed of the intervals.")] = 42
+    timeline_case: Annotated[
+        str | None,
+        option("Case to draw (default: one that stands out).", "--timeline", metavar="CASE"),
+    ] = None
+    computed_at: Annotated[
+        str | None,
+        option(
+            "Time to write into the files (default: the end of the last trace).", metavar="TIME"
+        ),
+    ] = None
+    compat: TextCompat = "gatemark"
+    max_errors: Annotated[int, Meta(ge=1, description="Maximum number of problems to list.")] = 20
 
 
 class _Inputs(NamedTuple):
@@ -205,23 +243,10 @@ def _with_caveats(report: ExamReport, caveats: tuple[str, ...]) -> tuple[Measure
 
 
 def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
-    judged = request.judged or variants[0]
-    return ExamJob(
-        kind="runlog",
-        options={
-            "variant": judged,
-            "score": request.score,
-            "gates": request.gates,
-            "gates_on": request.gates_on,
-            "reference": request.reference,
-            "paired_gates": request.paired_gates,
-            "rules": RULES,
-            "coverage_gate": request.coverage_gate,
-            "bootstrap_samples": request.bootstrap_samples,
-            "seed": request.seed,
-        },
-        choices=ReadingChoices(max_errors=request.max_errors),
-    )
+    given = msgspec.structs.asdict(request)
+    shared = {name: given[name] for name in RunlogOptions.__struct_fields__ if name in given}
+    options = {**shared, "variant": request.judged or variants[0], "rules": RULES}
+    return ExamJob("runlog", options, ReadingChoices(max_errors=request.max_errors))
 
 
 def _find(request: MetricsRequest) -> _Inputs:
@@ -318,16 +343,11 @@ def _attachments(
         "comparisons": report.facts["paired"],
     }
     return {
-        PER_CASE_FILE: b"".join(msgspec.json.encode(row, order="sorted") + b"\n" for row in rows),
-        AGGREGATE_FILE: _document(aggregate),
-        PAIRED_FILE: _document(paired),
-        PROVENANCE_FILE: _document({"computed_at": computed_at, **provenance}),
+        PER_CASE_FILE: json_lines(rows),
+        AGGREGATE_FILE: plain_json(aggregate),
+        PAIRED_FILE: plain_json(paired),
+        PROVENANCE_FILE: plain_json({"computed_at": computed_at, **provenance}),
     }
-
-
-def _document(value: object) -> bytes:
-    packed = msgspec.json.encode(value, order="sorted")
-    return msgspec.json.format(packed, indent=2) + b"\n"
 
 
 def _provenance(

@@ -1,48 +1,175 @@
 """Measure one case: read its trace once, and its log of every variant.
 
-A log is refused unless its hashes match this trace, this data set and this variant's settings.
+A log is refused unless its hashes match this trace, this data set and this variant's settings. A
+run that was stopped and started again with other settings leaves logs of both in one folder. Each
+is valid by itself, but their mean has no meaning, so how they were made is compared too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
+from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
+from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import EvidenceFile
+from gatemark.evidence.settings_file import read_settings
 from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.concepts.port import (
-    ConceptExtractor,
     extractor_provenance,
     extractor_record,
 )
 from gatemark.exams.runlog.metrics.case import case_metrics
-from gatemark.exams.runlog.metrics.origins import LogOrigin, origin_of
 from gatemark.exams.runlog.records.manifest import TraceEntry
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.exams.runlog.records.names import plain_case_id
+from gatemark.exams.runlog.records.names import plain_case_id, tokengate_config_hash
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import ReadTrace, read_run_log, read_trace
-from gatemark.exams.runlog.traces.trace import Trace, TraceText, lost_text
+from gatemark.exams.runlog.traces.trace import TraceText, lost_text
+
+SETTINGS_ENDS = ("*.yaml", "*.yml", "*.json")
 
 
-class TracedCase:
-    """The trace of one case, with one way to join its deltas."""
+class VariantHashes(msgspec.Struct, frozen=True):
+    """The hashes of a variant's configuration file and of its token gate."""
 
-    def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
-        self._text = TraceText(trace, compat)
-        self.whole = self._text.whole
-        self.is_stub = trace.is_stub
-        moments = [delta.t_rel_ms for delta in trace.deltas]
-        self.duration_ms = max(moments) - min(moments) if moments else 0
+    variant_config_hash: str
+    tokengate_config_hash: str
 
-    def window(self, start_seq: int, end_seq: int) -> str:
-        """Return the text of the deltas from one seq to another, both included."""
-        return self._text.window(start_seq, end_seq)
+
+def variant_hashes(folder: str | None) -> dict[str, VariantHashes]:
+    """Return the hashes of every variant in a folder and its subfolders, or of the built-in ones.
+
+    Only the token gate is read, so configurations of other tools work as well.
+    """
+    place = (
+        Path(folder)
+        if folder
+        else Path(str(files("gatemark.exams.runlog.replay").joinpath("defaults")))
+    )
+    if not place.is_dir():
+        raise BadInputError(f"{place}: expected a folder of variant configurations")
+    found: dict[str, VariantHashes] = {}
+    for path in sorted(path for end in SETTINGS_ENDS for path in place.rglob(end)):
+        raw = read_settings(str(path))
+        if not isinstance(raw, dict) or "variant_id" not in raw:
+            continue
+        variant = str(raw["variant_id"])
+        components = raw.get("components")
+        gate = components.get("token_gate") if isinstance(components, dict) else None
+        if not isinstance(gate, dict):
+            raise BadInputError(f"{path}: components.token_gate of {variant} is missing")
+        if variant in found:
+            raise BadInputError(f"{path}: is a second configuration of {variant}")
+        found[variant] = VariantHashes(digest_bytes(path.read_bytes()), tokengate_config_hash(gate))
+    if not found:
+        raise BadInputError(f"{place}: holds no variant configurations")
+    return found
+
+
+SETTINGS: Final = ("history_k", "trigger_policy", "compat", "chunk_size_ctu")
+"""Settings that must be equal in all logs of a variant."""
+CIRCUMSTANCES: Final = ("eval_run_id", "backend")
+"""Settings that may differ, and are reported if they do."""
+_NO_EXTRACTOR: Final = "none"
+
+
+class LogOrigin(msgspec.Struct, frozen=True):
+    """How one log was made.
+
+    ``extractor`` is the linker that the log names; ``turned_windows`` counts summaries whose window
+    ends before it starts.
+    """
+
+    made: dict[str, object]
+    extractor: str
+    turned_windows: int
+
+
+def origin_of(log: RunLog) -> LogOrigin:
+    """Return how a log was made; fields that an older log lacks are left out."""
+    meta = log.meta
+    fields = ((name, getattr(meta, name)) for name in (*SETTINGS, *CIRCUMSTANCES))
+    named = getattr(meta.concept_extractor, "linker_name", _NO_EXTRACTOR)
+    return LogOrigin(
+        made={name: value for name, value in fields if value is not UNSET},
+        extractor=named if isinstance(named, str) else _NO_EXTRACTOR,
+        turned_windows=sum(event.start_seq > event.end_seq for event in log.events),
+    )
+
+
+Origins = Mapping[str, Mapping[str, LogOrigin]]
+"""Origins by variant and case."""
+
+
+def by_variant(cases: Mapping[str, Mapping[str, LogOrigin]]) -> Origins:
+    """Regroup origins by case as origins by variant."""
+    variants = sorted({variant for found in cases.values() for variant in found})
+    return {
+        variant: {case: found[variant] for case, found in cases.items() if variant in found}
+        for variant in variants
+    }
+
+
+def mixed_settings(origins: Origins) -> Iterator[str]:
+    """Yield variants whose logs were made with different settings."""
+    for variant, cases in origins.items():
+        for name in SETTINGS:
+            found = _by_value(cases, name)
+            if len(found) > 1:
+                words = ", ".join(f"{value} in {_names(names)}" for value, names in found.items())
+                yield f"{variant}: its logs were made with different {name} ({words})"
+
+
+def origin_caveats(origins: Origins, compat: str) -> Iterator[str]:
+    """Yield caveats about the origin of the measured logs."""
+    for variant, cases in origins.items():
+        for name in CIRCUMSTANCES:
+            found = _by_value(cases, name)
+            if len(found) > 1:
+                yield f"the logs of {variant} come from {len(found)} runs that differ in {name}"
+        made = {origin.made["compat"] for origin in cases.values() if "compat" in origin.made}
+        if made - {compat}:
+            yield f"the logs of {variant} were made with compat {made.pop()}, not {compat}"
+        turned = sum(origin.turned_windows for origin in cases.values())
+        if turned:
+            yield (
+                f"{turned} summaries of {variant} have a window that ends before it starts; it "
+                "supports nothing"
+            )
+
+
+def extractor_caveats(origins: Origins, differing: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield variants whose logs name another extractor than the one that ran."""
+    for variant, names in differing.items():
+        extractors = {origin.extractor for origin in origins[variant].values()} - {_NO_EXTRACTOR}
+        if extractors:
+            yield (
+                f"the logs of {variant} name another concept extractor than the one that ran "
+                f"({', '.join(names)})"
+            )
+
+
+def _by_value(cases: Mapping[str, LogOrigin], name: str) -> dict[str, list[str]]:
+    """Group cases by a value of their logs; skip logs without the value."""
+    found: dict[str, list[str]] = {}
+    for case, origin in sorted(cases.items()):
+        if name in origin.made:
+            value = origin.made[name]
+            packed = msgspec.json.encode(value, order="sorted").decode()
+            found.setdefault(value if isinstance(value, str) else packed, []).append(case)
+    return found
+
+
+def _names(cases: list[str]) -> str:
+    return cases[0] if len(cases) == 1 else f"{cases[0]} and {len(cases) - 1} more"
 
 
 RUN_LOG_ENDS = (".jsonl.gz", ".jsonl")
@@ -73,24 +200,27 @@ class MetricsOutcome(msgspec.Struct, frozen=True):
     """
 
     case_id: str
-    rows: list[PerCaseMetrics]
-    refused: dict[str, tuple[str, ...]]
-    files: list[EvidenceFile]
-    end_ms: int
-    is_stub: bool
-    other_extractors: dict[str, list[str]]
     extractor: dict[str, object]
+    refused: dict[str, tuple[str, ...]]
+    rows: list[PerCaseMetrics] = []
+    files: list[EvidenceFile] = []
+    end_ms: int = 0
+    is_stub: bool = False
+    other_extractors: dict[str, list[str]] = {}
     origins: dict[str, LogOrigin] = {}
 
 
 def measure_case(job: MetricsJob, task: MetricsTask) -> bytes:
     """Read one case and measure it under every variant; return the outcome as bytes."""
     extractor = load_extractor(job.extractor)
+    provenance = extractor_provenance(extractor)
     try:
         found = checked_trace(job, task)
     except BadInputError as error:
-        return msgspec.msgpack.encode(_lost(task, error, extractor))
-    traced = TracedCase(found.trace, job.compat)
+        # The trace is not that of the manifest.
+        lost = dict.fromkeys(task.logs.values(), error.lines())
+        return msgspec.msgpack.encode(MetricsOutcome(task.entry.case_id, provenance, lost))
+    traced = TraceText(found.trace, job.compat)
     ran = {
         **extractor_record(extractor),
         "stop_entities_hash": extractor.stoplists.stop_entities_hash,
@@ -124,24 +254,10 @@ def measure_case(job: MetricsJob, task: MetricsTask) -> bytes:
         end_ms=found.trace.end_ms,
         is_stub=found.trace.is_stub,
         other_extractors={variant: names for variant, names in others.items() if names},
-        extractor=extractor_provenance(extractor),
+        extractor=provenance,
         origins=origins,
     )
     return msgspec.msgpack.encode(outcome)
-
-
-def _lost(task: MetricsTask, error: BadInputError, extractor: ConceptExtractor) -> MetricsOutcome:
-    """Return the outcome of a case whose trace is not that of the manifest."""
-    return MetricsOutcome(
-        case_id=task.entry.case_id,
-        rows=[],
-        refused=dict.fromkeys(task.logs.values(), error.lines()),
-        files=[],
-        end_ms=0,
-        is_stub=False,
-        other_extractors={},
-        extractor=extractor_provenance(extractor),
-    )
 
 
 def checked_trace(job: MetricsJob, task: MetricsTask) -> ReadTrace:
@@ -198,7 +314,6 @@ def _log_problems(
 
 
 def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
-    """Yield windows outside the trace."""
     windows: list[tuple[str, object, object]] = [
         *(
             (f"tokengate_flush {one.flush_index}", one.start_seq, one.end_seq)

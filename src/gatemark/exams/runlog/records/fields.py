@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache
-from typing import Annotated, Any, Final, NamedTuple
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from msgspec import UNSET, Meta, Struct
 
@@ -51,6 +52,7 @@ Hash = Annotated[str, _text(HASH_PATTERN)]
 CaseId = Annotated[str, _text(CASE_PATTERN)]
 Version = Annotated[str, _text(VERSION_PATTERN)]
 MasRunId = Annotated[str, _text(MAS_RUN_PATTERN)]
+OlderMasRunId = Annotated[str, _text(OLDER_MAS_RUN_PATTERN)]
 EvalRunId = Annotated[str, _text(EVAL_RUN_PATTERN)]
 DatasetId = Annotated[str, _text(DATASET_PATTERN)]
 VariantName = Annotated[str, _text(VARIANT_PATTERN)]
@@ -66,22 +68,6 @@ Misplaced = Annotated[
     Any, Meta(extra_json_schema={"not": {}}, description="belongs to run_meta, nowhere else")
 ]
 
-_PLAIN: Final[dict[str, Callable[[str], Any]]] = {
-    pattern: re.compile(pattern.replace("$", r"\Z")).match
-    for pattern in (
-        CASE_PATTERN,
-        VERSION_PATTERN,
-        MAS_RUN_PATTERN,
-        OLDER_MAS_RUN_PATTERN,
-        EVAL_RUN_PATTERN,
-        EVENT_PATTERN,
-        DATASET_PATTERN,
-        VARIANT_PATTERN,
-        URI_PATTERN,
-    )
-}
-_MOMENT: Final = re.compile(MOMENT_PATTERN.replace("$", r"\Z")).match
-
 
 _MOMENT_LENGTH: Final = len("2023-11-14T22:13:20.000Z")
 _MINUTE: Final = len("2023-11-14T22:13:")
@@ -90,16 +76,21 @@ _HASH_LENGTH: Final = 71
 _HASH_PREFIX: Final = tuple((at, bytes([sign])) for at, sign in enumerate(b"sha256:"))
 
 
+@cache
+def _matcher(pattern: str) -> Callable[[str], object]:
+    return re.compile(pattern.replace("$", r"\Z")).match
+
+
 @lru_cache(maxsize=4096)
 def fits(pattern: str, text: str) -> bool:
     """Return whether a text matches a pattern; cached, because few texts recur often."""
-    return _PLAIN[pattern](text) is not None
+    return _matcher(pattern)(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def is_moment(text: str) -> bool:
     """Whether a text is a valid date and time with an offset; cached, since records repeat it."""
-    return _MOMENT(text) is not None and moment_ms(text) is not None
+    return _matcher(MOMENT_PATTERN)(text) is not None and moment_ms(text) is not None
 
 
 def are_hashes(texts: Sequence[str]) -> bool:
@@ -152,24 +143,38 @@ class TextCheck(NamedTuple):
     expected: str
 
 
-def must_fit(field: str, pattern: str) -> TextCheck:
-    """Return a check of a pattern."""
+@cache
+def text_checks(kind: type[Struct]) -> tuple[TextCheck, ...]:
+    """Return a check of every field whose type has a pattern.
+
+    Names of events and decisions are left out: they must be those that follow from their record.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    patterns = {name: _pattern_of(hint) for name, hint in hints.items()}
+    return tuple(
+        _text_check(name, pattern)
+        for name, pattern in patterns.items()
+        if pattern not in (None, EVENT_PATTERN, DECISION_PATTERN)
+    )
+
+
+def _pattern_of(hint: object) -> Any:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    metas = [note for kind in kinds for note in getattr(kind, "__metadata__", ())]
+    return next(((meta.extra_json_schema or {}).get("pattern") for meta in metas), None)
+
+
+def _text_check(field: str, pattern: str) -> TextCheck:
+    if pattern == HASH_PATTERN:
+        return TextCheck(field, is_digest, pattern)
+    if pattern == MOMENT_PATTERN:
+        return TextCheck(field, is_moment, "a date and time with an offset")
     return TextCheck(field, lambda text: fits(pattern, text), pattern)
 
 
-def must_be_hash(field: str) -> TextCheck:
-    """Return a check of a digest."""
-    return TextCheck(field, is_digest, HASH_PATTERN)
-
-
-def must_be_moment(field: str) -> TextCheck:
-    """Return a check of a date and time."""
-    return TextCheck(field, is_moment, "a date and time with an offset")
-
-
-def text_problems(record: Struct, checks: tuple[TextCheck, ...]) -> Iterator[Problem]:
-    """Yield the problems of a record's texts; skip unset and null fields."""
-    for field, holds, expected in checks:
+def text_problems(record: Struct, kind: type[Struct]) -> Iterator[Problem]:
+    """Yield the texts of a record that do not fit their types; skip unset and null fields."""
+    for field, holds, expected in text_checks(kind):
         text = getattr(record, field)
         if text is UNSET or text is None or holds(text):
             continue

@@ -6,7 +6,6 @@ Nothing here reads a clock or a random number, so the same inputs have the same 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -131,10 +130,7 @@ def trace_dataset_hash(
 
 def config_hash(files: Iterable[bytes]) -> str:
     """Return the hash of configuration files, joined in the order of their paths."""
-    whole = hashlib.sha256()
-    for data in files:
-        whole.update(data)
-    return DIGEST_PREFIX + whole.hexdigest()
+    return digest_bytes(b"".join(files))
 
 
 def tokengate_config_hash(token_gate: Mapping[str, object]) -> str:

@@ -9,25 +9,20 @@ notes and stay unset.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
-from gatemark.exams.runlog.records.fields import (
-    CASE_PATTERN,
-    VARIANT_PATTERN,
-    VERSION_PATTERN,
-    Count,
-    TextCheck,
-    must_be_moment,
-    must_fit,
-    text_problems,
-)
+from gatemark.exams.runlog.records.fields import Count, OlderMasRunId, text_problems
 from gatemark.exams.runlog.records.names import TRACE_SUFFIX, plain_case_id
 from gatemark.exams.runlog.records.run import (
+    PROVENANCE_KEYS,
+    RECORD_TYPES,
     SEMANTIC_FIELDS,
     BufferDecision,
     FilterResults,
@@ -39,14 +34,7 @@ from gatemark.exams.runlog.records.run import (
     TokengateFlush,
     VersionedRecord,
 )
-from gatemark.exams.runlog.records.run_rules import (
-    DECISION_TEXTS,
-    FLUSH_TEXTS,
-    PROVENANCE_KEYS,
-    SUMMARY_TEXTS,
-    RunRules,
-    cut_off,
-)
+from gatemark.exams.runlog.records.run_rules import RunRules, cut_off, meta_text_problems
 
 T = TypeVar("T", bound=Struct)
 
@@ -71,15 +59,13 @@ _ALWAYS: Final[Mapping[type[Struct], frozenset[str]]] = {
     BufferDecision: frozenset({"decision"}),
     SummaryEvent: frozenset({"start_seq", "end_seq", "summary_semantics_text"}),
 }
-_FREE_IDS: Final[Mapping[str, object]] = {
-    "eval_run_id": str,
-    "mas_run_id": str,
+_FREE_NAMES: Final[Mapping[str, object]] = {
     "event_id": str,
     "decision_id": str,
     "latest_summary_event_id": str | None,
     "summary_history_event_ids": list[str],
-    **dict.fromkeys(PROVENANCE_KEYS, Any),
 }
+"""Fields whose patterns a suffix of the case breaks; the rules check them without it."""
 
 
 def relaxed(
@@ -108,13 +94,14 @@ def relaxed(
     )
 
 
-def _loose(record_type: type[Struct], **changes: object) -> type[Struct]:
-    """Return a variant in which most fields are optional and ids are free."""
+def _loose(record_type: type[Struct]) -> type[Struct]:
+    """Return a variant in which most fields are optional, and ids and provenance are free."""
     names = set(record_type.__struct_fields__) - _ALWAYS[record_type]
-    return relaxed(record_type, names, tagged=False, **_FREE_IDS, **changes)
+    free = dict.fromkeys(PROVENANCE_KEYS, Any) | {"eval_run_id": str, "mas_run_id": str}
+    return relaxed(record_type, names, tagged=False, **_FREE_NAMES, **free)
 
 
-RunMeta13: Final = relaxed(RunMeta, SINCE_1_5[RunMeta], eval_run_id=str)
+RunMeta13: Final = relaxed(RunMeta, SINCE_1_5[RunMeta], eval_run_id=str, mas_run_id=OlderMasRunId)
 TokengateFlush13: Final = relaxed(TokengateFlush, (), trigger_reason=OlderTriggerReason)
 SummaryEvent13: Final = relaxed(SummaryEvent, SINCE_1_5[SummaryEvent])
 _META_12: Final = _loose(RunMeta)
@@ -187,10 +174,8 @@ def is_before_1_5(first: Mapping[str, object]) -> bool:
 
 
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
-    str(kind.__struct_config__.tag): tuple(
-        field.name for field in msgspec.structs.fields(kind) if field.required
-    )
-    for kind in (RunMeta, TokengateFlush, BufferDecision, SummaryEvent)
+    tag: tuple(field.name for field in msgspec.structs.fields(kind) if field.required)
+    for tag, kind in RECORD_TYPES.items()
 }
 """The fields that 1.5.0 requires of each kind of record."""
 
@@ -253,13 +238,13 @@ class _Missing:
     """Counter of fields that 1.5.0 requires and records lack."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def check(self, record: Struct) -> None:
         kind = str(record.__struct_config__.tag)
-        for field in REQUIRED[kind]:
-            if getattr(record, field) is UNSET:
-                self._counts[kind, field] = self._counts.get((kind, field), 0) + 1
+        self._counts.update(
+            (kind, field) for field in REQUIRED[kind] if getattr(record, field) is UNSET
+        )
 
     def words(self) -> tuple[str, ...]:
         found = []
@@ -273,28 +258,25 @@ class _Missing:
             yield Remark(1, "told_since_1_5", "$", words, "note")
 
 
-_SINGLE_TEXTS: Final = (
-    must_fit("case_id", CASE_PATTERN),
-    must_fit("variant_id", VARIANT_PATTERN),
-    must_fit("schema_version", VERSION_PATTERN),
-    must_be_moment("created_at"),
-)
+def older_meta_problems(meta: VersionedRecord) -> Sequence[Problem]:
+    """Return the problems of a ``run_meta`` of 1.3.0 or 1.4.x."""
+    return meta_text_problems(meta, RunMeta13)
 
 
 def single_run_problems(record: Struct) -> Sequence[Problem]:
     """Return the problems of a whole run, with paths into its lists."""
     log = as_run_log(record)
-    found = list(text_problems(log.meta, _SINGLE_TEXTS))
-    lists: tuple[tuple[str, Sequence[Struct], tuple[TextCheck, ...]], ...] = (
-        ("tokengate_flushes", log.flushes, FLUSH_TEXTS),
-        ("buffer_decisions", log.decisions, DECISION_TEXTS),
-        ("summary_events", log.events, SUMMARY_TEXTS),
+    found = list(text_problems(log.meta, _META_12))
+    lists: tuple[tuple[str, Sequence[Struct], type[Struct]], ...] = (
+        ("tokengate_flushes", log.flushes, TokengateFlush),
+        ("buffer_decisions", log.decisions, BufferDecision),
+        ("summary_events", log.events, SummaryEvent),
     )
-    for name, parts, checks in lists:
+    for name, parts, kind in lists:
         for place, part in enumerate(parts):
             found.extend(
                 Problem(f"$.{name}[{place}]{problem.path[1:]}", problem.message)
-                for problem in text_problems(part, checks)
+                for problem in text_problems(part, kind)
             )
     return found
 
@@ -375,16 +357,6 @@ class OpenFilters(Struct, frozen=True, gc=False):
     novelty_passed: bool | UnsetType | None = UNSET
 
 
-_SUFFIXED: Final[Mapping[str, object]] = {
-    "case_id": str,
-    "event_id": str,
-    "decision_id": str,
-    "latest_summary_event_id": str | None,
-    "summary_history_event_ids": list[str],
-}
-"""Fields whose patterns a suffix breaks; the rules check them without it."""
-
-
 def lenient(schema: RecordSchema) -> RecordSchema:
     """Return the same schema for files that the source wrote.
 
@@ -394,17 +366,19 @@ def lenient(schema: RecordSchema) -> RecordSchema:
     def form_of(form: Form) -> Form:
         kind = form.type
         if schema.tag is not None:
-            kind = relaxed(kind, (), tagged=True, filter_results=OpenFilters, **_SUFFIXED)
-        rules = tuple(_of_plain(rule) for rule in form.rules)
+            kind = relaxed(
+                kind, (), tagged=True, case_id=str, filter_results=OpenFilters, **_FREE_NAMES
+            )
+        rules = tuple(partial(_of_plain, rule) for rule in form.rules)
         return msgspec.structs.replace(form, type=kind, rules=rules, proof=None)
 
     return msgspec.structs.replace(schema, forms=tuple(map(form_of, schema.forms)))
 
 
 def _of_plain(
-    rule: Callable[[VersionedRecord], Sequence[Problem]],
-) -> Callable[[VersionedRecord], Sequence[Problem]]:
-    return lambda record: rule(plain(record))
+    rule: Callable[[VersionedRecord], Sequence[Problem]], record: VersionedRecord
+) -> Sequence[Problem]:
+    return rule(plain(record))
 
 
 def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ()) -> RunLog:
@@ -412,7 +386,7 @@ def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ())
     parts: dict[str, list[VersionedRecord]] = {kind: [] for kind in REQUIRED}
     for record in records:
         kind = str(record.__struct_config__.tag)
-        parts[kind].append(plain(as_current(record, _CURRENT[kind])))
+        parts[kind].append(plain(as_current(record, RECORD_TYPES[kind])))
     (meta,) = parts["run_meta"]
     return RunLog(
         meta=meta,
@@ -423,13 +397,6 @@ def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ())
     )
 
 
-_CURRENT: Final[Mapping[str, type[Struct]]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (RunMeta, TokengateFlush, BufferDecision, SummaryEvent)
-}
-_NAMES: Final = ("event_id", "decision_id", "latest_summary_event_id")
-
-
 def plain(record: VersionedRecord) -> VersionedRecord:
     """Return a record without ``.trace`` in its names and without filters that are null."""
     found = getattr(record, "filter_results", UNSET)
@@ -437,18 +404,22 @@ def plain(record: VersionedRecord) -> VersionedRecord:
         record = msgspec.structs.replace(record, filter_results=_told_filters(found))
     if not record.case_id.endswith(TRACE_SUFFIX):
         return record
-    forgotten, kept = record.case_id, plain_case_id(record.case_id)
-    changes: dict[str, object] = {"case_id": kept}
-    for name in _NAMES:
-        text = getattr(record, name, None)
-        if isinstance(text, str):
-            changes[name] = text.replace(forgotten, kept, 1)
-    history = getattr(record, "summary_history_event_ids", UNSET)
-    if history is not UNSET:
-        changes["summary_history_event_ids"] = [
-            name.replace(forgotten, kept, 1) for name in history
-        ]
-    return msgspec.structs.replace(record, **changes)
+    named = {name: getattr(record, name, UNSET) for name in ("case_id", *_FREE_NAMES)}
+    return msgspec.structs.replace(record, **without_suffix(named))
+
+
+def without_suffix(named: Mapping[str, object]) -> dict[str, Any]:
+    """Return the names in a record of a case without ``.trace``; what is no text is left out."""
+    forgotten = str(named["case_id"])
+    kept = plain_case_id(forgotten)
+    changes: dict[str, Any] = {}
+    for name in ("case_id", *_FREE_NAMES):
+        found = named.get(name)
+        if isinstance(found, str):
+            changes[name] = found.replace(forgotten, kept, 1)
+        elif isinstance(found, list):
+            changes[name] = [str(one).replace(forgotten, kept, 1) for one in found]
+    return changes
 
 
 def has_null_filters(record: VersionedRecord) -> bool:

@@ -17,18 +17,15 @@ import msgspec
 
 from gatemark.core.record import Remark
 from gatemark.exams.runlog.records.run import (
-    BufferDecision,
+    PROVENANCE_KEYS,
+    RECORD_TYPES,
     Determinism,
     FilterResults,
     LlmUsage,
-    RunMeta,
     StoplistsProvenance,
     SummaryContent,
-    SummaryEvent,
     TimestampDerivation,
-    TokengateFlush,
 )
-from gatemark.exams.runlog.records.run_rules import PROVENANCE_KEYS
 
 _STOPLIST_HASHES: Final = ("stop_entities_hash", "stop_cuis_hash", "stoplist_df_report_hash")
 _PLACES: Final = frozenset(
@@ -45,23 +42,14 @@ _SEPARATORS: Final = (re.compile(rb"\s*,\s*"), re.compile(rb"\s*:\s*"))
 _ALIKE: Final = 0.8
 
 
-def _keys(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    return kind.__struct_encode_fields__
-
-
-_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "run_meta": _keys(RunMeta),
-    "tokengate_flush": _keys(TokengateFlush),
-    "buffer_decision": _keys(BufferDecision),
-    "summary_event": _keys(SummaryEvent),
-}
-_NESTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "llm_usage": _keys(LlmUsage),
-    "filter_results": _keys(FilterResults),
-    "summary_content": _keys(SummaryContent),
-    "determinism": _keys(Determinism),
-    "timestamp_derivation": _keys(TimestampDerivation),
-    "stoplists_provenance": _keys(StoplistsProvenance),
+_KNOWN: Final = {tag: kind.__struct_encode_fields__ for tag, kind in RECORD_TYPES.items()}
+_NESTED: Final = {
+    "llm_usage": LlmUsage,
+    "filter_results": FilterResults,
+    "summary_content": SummaryContent,
+    "determinism": Determinism,
+    "timestamp_derivation": TimestampDerivation,
+    "stoplists_provenance": StoplistsProvenance,
 }
 
 
@@ -155,10 +143,10 @@ class RawRunRules:
     def _near_misses(self, record: Mapping[str, object]) -> None:
         kind = str(record.get("record_type"))
         self._compare(kind, record, _KNOWN.get(kind, ()), "$")
-        for name, known in _NESTED.items():
+        for name, nested in _NESTED.items():
             inner = record.get(name)
             if isinstance(inner, dict):
-                self._compare(kind, inner, known, f"$.{name}")
+                self._compare(kind, inner, nested.__struct_encode_fields__, f"$.{name}")
 
     def _compare(
         self, kind: str, record: Mapping[str, object], known: tuple[str, ...], path: str

@@ -5,6 +5,7 @@ Unknown keys are allowed, but provenance belongs in ``run_meta`` alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -34,14 +35,6 @@ TriggerType = Literal["turn_end", "tokengate_flush", "buffer_agent"]
 DecisionWord = Literal["summarize", "buffer", "discard"]
 Compat = Literal["gatemark", "source"]
 
-SEMANTIC_FIELDS: Final = (
-    "status_action",
-    "key_findings",
-    "differential_rationale",
-    "uncertainty_confidence",
-    "recommendation_next_step",
-)
-"""The fields of a summary that make up its semantics text, in order."""
 SUMMARY_LIMITS: Final = {
     "status_action": 150,
     "key_findings": 180,
@@ -51,6 +44,32 @@ SUMMARY_LIMITS: Final = {
     "agent_contributions": 150,
 }
 """Maximum number of characters of each field of a summary."""
+*SEMANTIC_FIELDS, LAST_FIELD = SUMMARY_LIMITS
+"""The fields of a summary that make up its semantics text, in order, and the one after them."""
+
+
+class Parts(Struct, frozen=True):
+    """Which parts a trigger policy uses, and so which records it writes beside summaries."""
+
+    gate: bool
+    buffer: bool
+    novelty: bool
+
+    @property
+    def trigger(self) -> TriggerType:
+        """What triggers a summary."""
+        return "buffer_agent" if self.buffer else "tokengate_flush" if self.gate else "turn_end"
+
+
+PARTS: Final[Mapping[TriggerPolicy, Parts]] = {
+    "full_exaid": Parts(gate=True, buffer=True, novelty=True),
+    "turn_end": Parts(gate=False, buffer=False, novelty=False),
+    "no_buffer": Parts(gate=True, buffer=False, novelty=False),
+    "no_tokengate": Parts(gate=False, buffer=True, novelty=True),
+    "no_novelty": Parts(gate=True, buffer=True, novelty=False),
+}
+SOURCE_VARIANTS: Final = {f"V{number}": policy for number, policy in enumerate(PARTS)}
+"""The policies of the built-in variants; other variants name one of these policies."""
 
 
 class ExtractorSettings(Struct, frozen=True, gc=False, kw_only=True):
@@ -82,6 +101,10 @@ class StoplistsProvenance(Struct, frozen=True, gc=False):
     stoplists_generated_at: Moment
     stoplist_df_report_hash: Hash | UnsetType = UNSET
     stoplists_generated_by_commit: str | UnsetType | None = UNSET
+
+
+FALLBACK_STEP_MS: Final = 1000
+"""The time between two ``seq`` in the fallback method."""
 
 
 class TimestampDerivation(Struct, frozen=True, gc=False):
@@ -159,7 +182,7 @@ class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_typ
     chunk_size_ctu: Count | UnsetType = UNSET
 
 
-class _NoProvenance(Struct, frozen=True, gc=False, kw_only=True):
+class _NoProvenance(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_type"):
     """Keys that must not be repeated outside of ``run_meta``."""
 
     concept_extractor: Misplaced | UnsetType = UNSET
@@ -171,14 +194,7 @@ class _NoProvenance(Struct, frozen=True, gc=False, kw_only=True):
     tokengate_config_hash: Misplaced | UnsetType = UNSET
 
 
-class TokengateFlush(
-    _NoProvenance,
-    frozen=True,
-    gc=False,
-    kw_only=True,
-    tag_field="record_type",
-    tag="tokengate_flush",
-):
+class TokengateFlush(_NoProvenance, frozen=True, kw_only=True, tag="tokengate_flush"):
     """The token gate passed on some text of one agent."""
 
     flush_index: Count
@@ -192,14 +208,7 @@ class TokengateFlush(
     text_hash: Hash | UnsetType = UNSET
 
 
-class BufferDecision(
-    _NoProvenance,
-    frozen=True,
-    gc=False,
-    kw_only=True,
-    tag_field="record_type",
-    tag="buffer_decision",
-):
+class BufferDecision(_NoProvenance, frozen=True, kw_only=True, tag="buffer_decision"):
     """The buffer agent decided whether its text is worth a summary.
 
     ``failure_mode`` is added by Gatemark: why there is no analysis, if the model failed.
@@ -220,14 +229,7 @@ class BufferDecision(
     failure_mode: str | UnsetType = UNSET
 
 
-class SummaryEvent(
-    _NoProvenance,
-    frozen=True,
-    gc=False,
-    kw_only=True,
-    tag_field="record_type",
-    tag="summary_event",
-):
+class SummaryEvent(_NoProvenance, frozen=True, kw_only=True, tag="summary_event"):
     """One summary, or a failed attempt at one.
 
     ``truncated_fields`` is added by Gatemark: the fields that were cut to their limits.
@@ -258,6 +260,12 @@ class SummaryEvent(
     truncated_fields: list[str] | UnsetType = UNSET
 
 
+PROVENANCE_KEYS: Final = _NoProvenance.__struct_fields__
+RECORD_TYPES: Final[Mapping[str, type[Struct]]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (RunMeta, TokengateFlush, BufferDecision, SummaryEvent)
+}
+"""The record types by the tag of each, in the order of a file."""
 RunRecord = RunMeta | TokengateFlush | BufferDecision | SummaryEvent
 VersionedRecord: TypeAlias = Any
 """A record of any version; the types of older versions are created at run time."""

@@ -12,80 +12,38 @@ from msgspec import UNSET, Struct, UnsetType
 from gatemark.core.record import FileRules, Problem, Remark
 from gatemark.exams.runlog.records.fields import (
     CASE_PATTERN,
-    EVAL_RUN_PATTERN,
     EVENT_PATTERN,
-    MAS_RUN_PATTERN,
-    OLDER_MAS_RUN_PATTERN,
     VARIANT_PATTERN,
     VERSION_PATTERN,
-    TextCheck,
     are_hashes,
     are_moments,
     fits,
-    must_be_hash,
-    must_be_moment,
-    must_fit,
     text_problems,
 )
 from gatemark.exams.runlog.records.names import ctu, decision_id, event_id
 from gatemark.exams.runlog.records.run import (
+    LAST_FIELD,
+    PARTS,
+    PROVENANCE_KEYS,
+    RECORD_TYPES,
     SEMANTIC_FIELDS,
-    SUMMARY_LIMITS,
+    SOURCE_VARIANTS,
     BufferDecision,
+    Parts,
     RunLog,
     RunMeta,
+    StoplistsProvenance,
+    SummaryEvent,
     TokengateFlush,
-    TriggerPolicy,
     VersionedRecord,
 )
 
-RECORD_ORDER: Final = ("run_meta", "tokengate_flush", "buffer_decision", "summary_event")
-PROVENANCE_KEYS: Final = (
-    "concept_extractor",
-    "stoplists_provenance",
-    "timestamp_derivation",
-    "determinism",
-    "trace_file_hash",
-    "trace_dataset_hash",
-    "tokengate_config_hash",
-)
-
-_META: Final = (
-    must_be_moment("created_at"),
-    must_fit("case_id", CASE_PATTERN),
-    must_fit("variant_id", VARIANT_PATTERN),
-    must_fit("schema_version", VERSION_PATTERN),
-    must_fit("mas_run_id", MAS_RUN_PATTERN),
-    must_fit("eval_run_id", EVAL_RUN_PATTERN),
-    must_be_hash("trace_file_hash"),
-    must_be_hash("trace_dataset_hash"),
-    must_be_hash("tokengate_config_hash"),
-)
-_STOPLISTS: Final = (
-    must_be_hash("stop_entities_hash"),
-    must_be_hash("stop_cuis_hash"),
-    must_be_hash("stoplist_df_report_hash"),
-    must_be_moment("stoplists_generated_at"),
-)
-_EVENT: Final = (
-    must_fit("case_id", CASE_PATTERN),
-    must_fit("variant_id", VARIANT_PATTERN),
-    must_be_moment("timestamp"),
-    must_be_hash("text_hash"),
-    must_be_hash("summarizer_input_hash"),
-    must_be_hash("new_buffer_text_hash"),
-)
-_BY_FIELD: Final = {check.field: check for check in _EVENT}
-FLUSH_TEXTS: Final = tuple(
-    _BY_FIELD[name] for name in ("case_id", "variant_id", "timestamp", "text_hash")
-)
-DECISION_TEXTS: Final = tuple(_BY_FIELD[name] for name in ("case_id", "variant_id", "timestamp"))
-SUMMARY_TEXTS: Final = tuple(check for check in _EVENT if check.field != "text_hash")
+RECORD_ORDER: Final = tuple(RECORD_TYPES)
 
 
 def meta_problems(meta: RunMeta) -> Sequence[Problem]:
     """Return the problems of a ``run_meta`` record."""
-    found = _meta_problems(meta, _META)
+    found = meta_text_problems(meta, RunMeta)
     if fits(VERSION_PATTERN, meta.schema_version) and not meta.schema_version.startswith("1.5."):
         known = "1.0 to 1.2 in one object, 1.3 to 1.5 with a record per line"
         message = f"unknown version {meta.schema_version!r} (known: {known})"
@@ -93,24 +51,14 @@ def meta_problems(meta: RunMeta) -> Sequence[Problem]:
     return found
 
 
-_OLDER_META: Final = (
-    *(check for check in _META if check.field not in {"eval_run_id", "mas_run_id"}),
-    must_fit("mas_run_id", OLDER_MAS_RUN_PATTERN),
-)
-
-
-def older_meta_problems(meta: VersionedRecord) -> Sequence[Problem]:
-    """Return the problems of an older ``run_meta``, whose ids are freer."""
-    return _meta_problems(meta, _OLDER_META)
-
-
-def _meta_problems(meta: VersionedRecord, checks: tuple[TextCheck, ...]) -> list[Problem]:
-    found = list(text_problems(meta, checks))
+def meta_text_problems(meta: VersionedRecord, kind: type[Struct]) -> list[Problem]:
+    """Return the problems of a ``run_meta`` of any version; ids of older ones are freer."""
+    found = list(text_problems(meta, kind))
     stoplists = meta.stoplists_provenance
     if isinstance(stoplists, Struct):
         found.extend(
             Problem(f"$.stoplists_provenance{problem.path[1:]}", problem.message)
-            for problem in text_problems(stoplists, _STOPLISTS)
+            for problem in text_problems(stoplists, StoplistsProvenance)
         )
     if getattr(meta.determinism, "json_sort_keys", UNSET) is False:
         found.append(Problem("$.determinism.json_sort_keys", "got false, expected true"))
@@ -120,7 +68,7 @@ def _meta_problems(meta: VersionedRecord, checks: tuple[TextCheck, ...]) -> list
 def flush_problems(flush: TokengateFlush) -> Sequence[Problem]:
     """Return the problems of a flush."""
     return [
-        *text_problems(flush, FLUSH_TEXTS),
+        *text_problems(flush, TokengateFlush),
         *window_problems(flush),
         *_provenance_problems(flush),
     ]
@@ -130,7 +78,7 @@ def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
     """Return the problems of a decision."""
     expected = decision_id(decision.case_id, decision.variant_id, decision.decision_index)
     return [
-        *text_problems(decision, DECISION_TEXTS),
+        *text_problems(decision, BufferDecision),
         *_id_problems("decision_id", decision.decision_id, expected),
         *_provenance_problems(decision),
     ]
@@ -140,7 +88,7 @@ def summary_problems(event: VersionedRecord) -> Sequence[Problem]:
     """Return the problems of a summary event."""
     expected = event_id(event.case_id, event.variant_id, event.event_index)
     return [
-        *text_problems(event, SUMMARY_TEXTS),
+        *text_problems(event, SummaryEvent),
         *_id_problems("event_id", event.event_id, expected),
         *_name_problems(event),
         *_provenance_problems(event),
@@ -239,28 +187,11 @@ _COUNTERS: Final = {
 }
 _LAST: Final = len(RECORD_ORDER) - 1
 _FLUSH, _DECISION = 1, 2
-_POLICIES: Final[dict[str, tuple[frozenset[int], str]]] = {
-    "full_exaid": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
-    "turn_end": (frozenset(), "turn_end"),
-    "no_buffer": (frozenset({_FLUSH}), "tokengate_flush"),
-    "no_tokengate": (frozenset({_DECISION}), "buffer_agent"),
-    "no_novelty": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
-}
-"""The kinds of records beside summaries, and what triggers a summary, by policy."""
-SOURCE_VARIANTS: Final[dict[str, TriggerPolicy]] = {
-    "V0": "full_exaid",
-    "V1": "turn_end",
-    "V2": "no_buffer",
-    "V3": "no_tokengate",
-    "V4": "no_novelty",
-}
-"""The policies of the built-in variants; other variants name one of these policies."""
 
 
-def policy_of(meta: VersionedRecord) -> str | None:
-    """Return the trigger policy of a log; None if it neither says nor implies one."""
-    stated = meta.trigger_policy
-    return SOURCE_VARIANTS.get(meta.variant_id) or (stated if isinstance(stated, str) else None)
+def parts_of(meta: VersionedRecord) -> Parts | None:
+    """Return the parts of a log's trigger policy; None if it neither says nor implies one."""
+    return PARTS.get(SOURCE_VARIANTS.get(meta.variant_id, meta.trigger_policy))
 
 
 _ends: Final = attrgetter("start_seq", "end_seq")
@@ -272,14 +203,10 @@ def covering_windows(log: RunLog) -> list[tuple[int, int]] | None:
     The token gate flushes all text, and without it a summary is made of every turn. A policy
     without either may leave text at the end that no decision saw.
     """
-    kinds, trigger = _POLICIES.get(policy_of(log.meta) or "", (frozenset(), ""))
-    records: Sequence[VersionedRecord] = ()
-    if _FLUSH in kinds:
-        records = log.flushes
-    elif trigger == "turn_end":
-        records = log.events
-    else:
+    parts = parts_of(log.meta)
+    if parts is None or (parts.buffer and not parts.gate):
         return None
+    records: Sequence[VersionedRecord] = log.flushes if parts.gate else log.events
     # Older logs may lack the ends of a window, whatever the type says.
     windows = [ends for ends in map(_ends, records) if all(isinstance(seq, int) for seq in ends)]
     return windows if len(windows) == len(records) else None
@@ -297,11 +224,11 @@ def cut_off(
     Versions before 1.5 may summarize ``leftovers`` at the end without a decision or a flush.
     """
     flushes, _, summaries = counts
-    kinds, _ = _POLICIES.get(policy_of(meta) or "", (frozenset(), ""))
+    parts = parts_of(meta)
     found = []
-    if _DECISION in kinds and not 0 <= summaries - to_summarize <= leftovers:
+    if parts and parts.buffer and not 0 <= summaries - to_summarize <= leftovers:
         found.append(f"{to_summarize} decisions to summarize, but {summaries} summaries")
-    if kinds == {_FLUSH} and not 0 <= summaries - flushes <= leftovers:
+    if parts and parts.gate and not parts.buffer and not 0 <= summaries - flushes <= leftovers:
         found.append(f"{flushes} flushes, but {summaries} summaries")
     names = ("derived_from_t_emitted", "derived_from_fallback")
     times = meta.timestamp_derivation
@@ -319,7 +246,7 @@ def _policy_remarks(line: int, meta: VersionedRecord) -> Iterator[Remark]:
         if implied is None:
             message = (
                 f"trigger_policy is missing; a variant of your own, such as {meta.variant_id}, "
-                f"must have one of {', '.join(_POLICIES)}"
+                f"must have one of {', '.join(PARTS)}"
             )
             yield Remark(line, "variant_policy", "$.trigger_policy", message)
     elif implied not in (None, stated):
@@ -342,7 +269,7 @@ def text_remarks(line: int, event: VersionedRecord, contributions: bool) -> Iter
     fields = [getattr(content, name) for name in SEMANTIC_FIELDS]
     if any(field is UNSET for field in fields) or text.strip() == " ".join(fields).strip():
         return
-    last = getattr(content, _LAST_FIELD)
+    last = getattr(content, LAST_FIELD)
     if (
         contributions
         and isinstance(last, str)
@@ -351,9 +278,6 @@ def text_remarks(line: int, event: VersionedRecord, contributions: bool) -> Iter
         return
     message = f"must be the first {len(fields)} fields of summary_content, joined by spaces"
     yield Remark(line, "semantics_text", "$.summary_semantics_text", message)
-
-
-_LAST_FIELD: Final = tuple(SUMMARY_LIMITS)[-1]
 
 
 class RunRules(FileRules):
@@ -463,21 +387,18 @@ class RunRules(FileRules):
         self, lines: Sequence[int], records: Sequence[VersionedRecord], place: int
     ) -> Iterator[Remark]:
         """Yield records that the variant does not write, and count decisions to summarize."""
-        variant, policy = self._meta.variant_id, policy_of(self._meta)
-        if policy is None:
-            self._to_summarize += place == _DECISION and sum(
-                one.decision == "summarize" for one in records
-            )
+        variant, parts = self._meta.variant_id, parts_of(self._meta)
+        if place == _DECISION:
+            self._to_summarize += sum(one.decision == "summarize" for one in records)
+        if parts is None:
             return
-        kinds, trigger = _POLICIES[policy]
-        if place != _LAST and place not in kinds:
+        if (place == _FLUSH and not parts.gate) or (place == _DECISION and not parts.buffer):
             message = f"{variant} has no {RECORD_ORDER[place]} records"
             yield Remark(lines[0], "variant_records", "$.record_type", message)
         for line, record in zip(lines, records, strict=True):
             if place == _DECISION:
-                self._to_summarize += record.decision == "summarize"
                 novelty = getattr(record.filter_results, "novelty_passed", None)
-                if policy == "no_novelty" and isinstance(novelty, bool):
+                if parts.buffer and not parts.novelty and isinstance(novelty, bool):
                     path = "$.filter_results.novelty_passed"
                     message = (
                         f"must be null under {variant}, which does not check novelty, got {novelty}"
@@ -486,8 +407,8 @@ class RunRules(FileRules):
             elif place == _FLUSH and record.trigger_reason == "turn_end":
                 message = f"turns end no flush of {variant}; only V1 waits for the end of turns"
                 yield Remark(line, "variant_records", "$.trigger_reason", message)
-            elif place == _LAST and record.trigger_type not in (UNSET, trigger):
-                message = f"must be {trigger} under {variant}, got {record.trigger_type}"
+            elif place == _LAST and record.trigger_type not in (UNSET, parts.trigger):
+                message = f"must be {parts.trigger} under {variant}, got {record.trigger_type}"
                 yield Remark(line, "variant_records", "$.trigger_type", message)
 
     def _see_meta(self, line: int, meta: VersionedRecord) -> Iterator[Remark]:

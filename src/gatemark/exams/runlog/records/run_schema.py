@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec import Struct
-
-from gatemark.core.record import BadExample, BadFile, Dialect, Form, Problem, RecordSchema
+from gatemark.core.record import BadFile, Dialect, Form, RecordSchema
+from gatemark.exams.runlog.records.examples import Example, bad, changed, tagged_form, without
 from gatemark.exams.runlog.records.names import text_hash
 from gatemark.exams.runlog.records.older_run import (
+    SINCE_1_5,
     OlderRunRules,
     RunMeta13,
     SingleRun,
@@ -19,15 +18,10 @@ from gatemark.exams.runlog.records.older_run import (
     TokengateFlush13,
     is_before_1_5,
     is_single_record,
+    older_meta_problems,
     single_run_problems,
 )
-from gatemark.exams.runlog.records.run import (
-    BufferDecision,
-    RunMeta,
-    SummaryEvent,
-    TokengateFlush,
-    VersionedRecord,
-)
+from gatemark.exams.runlog.records.run import BufferDecision, RunMeta, SummaryEvent, TokengateFlush
 from gatemark.exams.runlog.records.run_rules import (
     RunRules,
     decision_problems,
@@ -35,7 +29,6 @@ from gatemark.exams.runlog.records.run_rules import (
     flush_problems,
     flushes_hold,
     meta_problems,
-    older_meta_problems,
     summaries_hold,
     summary_problems,
 )
@@ -49,20 +42,20 @@ USAGE: Final = {
     "provider_completion_tokens": None,
     "model_id": "gatemark-rules-1",
 }
-STOPLISTS: Final[dict[str, object]] = {
+STOPLISTS: Final[Example] = {
     "stop_entities_hash": HASH,
     "stop_cuis_hash": HASH,
     "stoplists_generated_at": "2023-11-14T22:00:00Z",
     "stoplists_generated_by_commit": None,
 }
-TIMESTAMPS: Final[dict[str, object]] = {
+TIMESTAMPS: Final[Example] = {
     "method": "trace_t_emitted_ms",
     "fallback_method": "run_start_time_plus_seq",
     "missing_t_emitted_ms_count": 0,
     "derived_from_t_emitted": 7,
     "derived_from_fallback": 0,
 }
-META: Final[dict[str, object]] = {
+META: Final[Example] = {
     "record_type": "run_meta",
     "schema_name": "exaid.run",
     "schema_version": "1.5.0",
@@ -95,7 +88,7 @@ META: Final[dict[str, object]] = {
     "compat": "gatemark",
     "backend": {"kind": "rules", "version": 1},
 }
-FLUSH: Final[dict[str, object]] = {
+FLUSH: Final[Example] = {
     "record_type": "tokengate_flush",
     "flush_index": 0,
     "case_id": CASE,
@@ -107,7 +100,7 @@ FLUSH: Final[dict[str, object]] = {
     "trigger_reason": "boundary_cue",
     "text_hash": HASH,
 }
-DECISION: Final[dict[str, object]] = {
+DECISION: Final[Example] = {
     "record_type": "buffer_decision",
     "decision_index": 0,
     "decision_id": f"{CASE}-V0-bd-000",
@@ -126,7 +119,7 @@ DECISION: Final[dict[str, object]] = {
     "llm_usage": USAGE,
     "latency_ms": 57,
 }
-EVENT: Final[dict[str, object]] = {
+EVENT: Final[Example] = {
     "record_type": "summary_event",
     "event_index": 0,
     "event_id": f"{CASE}-V0-se-000",
@@ -159,7 +152,7 @@ EVENT: Final[dict[str, object]] = {
 }
 
 
-def example_event(index: int, **changes: object) -> dict[str, object]:
+def example_event(index: int, **changes: object) -> Example:
     """Return the first summary event under another number, with changes."""
     return EVENT | {"event_index": index, "event_id": f"{CASE}-V0-se-{index:03d}"} | changes
 
@@ -170,10 +163,6 @@ THIRD: Final = example_event(
     latest_summary_event_id=SECOND["event_id"],
     summary_history_event_ids=[EVENT["event_id"]],
 )
-
-
-def _without(record: dict[str, object], *keys: str) -> dict[str, object]:
-    return {name: value for name, value in record.items() if name not in keys}
 
 
 _FILE: Final = (
@@ -189,7 +178,7 @@ _FILE: Final = (
     THIRD,
 )
 _EMPTY: Final = META | {
-    "timestamp_derivation": _without(TIMESTAMPS, "derived_from_t_emitted", "derived_from_fallback")
+    "timestamp_derivation": without(TIMESTAMPS, "derived_from_t_emitted", "derived_from_fallback")
 }
 
 
@@ -200,165 +189,120 @@ _OWN_VARIANT: Final = tuple(
 """The same log under another name of the variant and of the case."""
 
 
-def _form(
-    kind: type[Struct],
-    rule: Callable[[VersionedRecord], Sequence[Problem]],
-    good: tuple[dict[str, object], ...],
-    bad: tuple[BadExample, ...],
-    proof: Callable[[Sequence[VersionedRecord]], bool] | None = None,
-) -> Form:
-    return Form(
-        name=str(kind.__struct_config__.tag),
-        type=kind,
-        marks=frozenset({"record_type"}),
-        identity="case_id",
-        good=good,
-        bad=bad,
-        rules=(rule,),
-        proof=proof,
-    )
-
-
 _META_BAD: Final = (
-    BadExample("a suffix", META | {"case_id": f"{CASE}.trace"}, "$.case_id"),
-    BadExample("no name of a variant", META | {"variant_id": "V 5"}, "$.variant_id"),
-    BadExample("no history", META | {"history_k": 0}, "$.history_k"),
-    BadExample("another schema", META | {"schema_name": "exaid.trace"}, "$.schema_name"),
-    BadExample("half a version", META | {"schema_version": "1.5"}, "$.schema_version"),
-    BadExample("a version to come", META | {"schema_version": "1.6.0"}, "$.schema_version"),
-    BadExample("a policy nobody has", META | {"trigger_policy": "always"}, "$.trigger_policy"),
-    BadExample("a bare hash", META | {"trace_file_hash": "0" * 64}, "$.trace_file_hash"),
-    BadExample("no data set", _without(META, "trace_dataset_hash"), "$"),
-    BadExample(
+    bad(META, "a suffix", "case_id", f"{CASE}.trace"),
+    bad(META, "no name of a variant", "variant_id", "V 5"),
+    bad(META, "no history", "history_k", 0),
+    bad(META, "another schema", "schema_name", "exaid.trace"),
+    bad(META, "half a version", "schema_version", "1.5"),
+    bad(META, "a version to come", "schema_version", "1.6.0"),
+    bad(META, "a policy nobody has", "trigger_policy", "always"),
+    bad(META, "a bare hash", "trace_file_hash", "0" * 64),
+    bad(META, "no data set", "trace_dataset_hash"),
+    bad(
+        META,
         "unsorted keys",
-        META | {"determinism": {"json_sort_keys": False}},
+        "determinism",
+        {"json_sort_keys": False},
         "$.determinism.json_sort_keys",
     ),
-    BadExample(
+    bad(
+        META,
         "stoplists without a time",
-        META | {"stoplists_provenance": _without(STOPLISTS, "stoplists_generated_at")},
-        "$.stoplists_provenance",
+        "stoplists_provenance",
+        without(STOPLISTS, "stoplists_generated_at"),
     ),
-    BadExample(
+    bad(
+        META,
         "times from a clock",
-        META | {"timestamp_derivation": TIMESTAMPS | {"method": "wall_clock"}},
+        "timestamp_derivation",
+        TIMESTAMPS | {"method": "wall_clock"},
         "$.timestamp_derivation.method",
     ),
 )
-_EVAL_BAD: Final = BadExample(
-    "a variant in the run's name",
-    META | {"eval_run_id": "eval-V0-b2c3d4e5-8d45cbb1"},
-    "$.eval_run_id",
+_EVAL_BAD: Final = bad(
+    META, "a variant in the run's name", "eval_run_id", "eval-V0-b2c3d4e5-8d45cbb1"
 )
 _FLUSH_BAD: Final = (
-    BadExample("a negative index", FLUSH | {"flush_index": -1}, "$.flush_index"),
-    BadExample("a reason nobody knows", FLUSH | {"trigger_reason": "full"}, "$.trigger_reason"),
-    BadExample("a window turned round", FLUSH | {"start_seq": 65}, "$.end_seq"),
-    BadExample(
-        "a time without an offset", FLUSH | {"timestamp": "2023-11-14T22:13:24"}, "$.timestamp"
-    ),
-    BadExample("a suffix", FLUSH | {"case_id": f"{CASE}.trace"}, "$.case_id"),
-    BadExample("provenance again", FLUSH | {"trace_file_hash": HASH}, "$.trace_file_hash"),
-    BadExample("no size", _without(FLUSH, "accumulated_ctu"), "$"),
-    BadExample("a size below zero", FLUSH | {"accumulated_ctu": -1}, "$.accumulated_ctu"),
+    bad(FLUSH, "a negative index", "flush_index", -1),
+    bad(FLUSH, "a reason nobody knows", "trigger_reason", "full"),
+    bad(FLUSH, "a window turned round", "start_seq", 65, "$.end_seq"),
+    bad(FLUSH, "a time without an offset", "timestamp", "2023-11-14T22:13:24"),
+    bad(FLUSH, "a suffix", "case_id", f"{CASE}.trace"),
+    bad(FLUSH, "provenance again", "trace_file_hash", HASH),
+    bad(FLUSH, "no size", "accumulated_ctu"),
+    bad(FLUSH, "a size below zero", "accumulated_ctu", -1),
 )
-_FLUSH_FORM: Final = _form(
+_FLUSH_FORM: Final = tagged_form(
     TokengateFlush,
     flush_problems,
-    (FLUSH, _without(FLUSH, "trigger_reason", "text_hash"), FLUSH | {"note": "seen"}),
+    (FLUSH, without(FLUSH, "trigger_reason", "text_hash"), FLUSH | {"note": "seen"}),
     _FLUSH_BAD,
-    flushes_hold,
+    proof=flushes_hold,
 )
-_DECISION_FORM: Final = _form(
+_DECISION_FORM: Final = tagged_form(
     BufferDecision,
     decision_problems,
-    (DECISION, _without(DECISION, "filter_results", "latency_ms", "start_seq")),
+    (DECISION, without(DECISION, "filter_results", "latency_ms", "start_seq")),
     (
-        BadExample("an id of another index", DECISION | {"decision_index": 1}, "$.decision_id"),
-        BadExample("two digits", DECISION | {"decision_id": f"{CASE}-V0-bd-00"}, "$.decision_id"),
-        BadExample("a decision nobody takes", DECISION | {"decision": "wait"}, "$.decision"),
-        BadExample(
+        bad(DECISION, "an id of another index", "decision_index", 1, "$.decision_id"),
+        bad(DECISION, "two digits", "decision_id", f"{CASE}-V0-bd-00"),
+        bad(DECISION, "a decision nobody takes", "decision", "wait"),
+        bad(
+            DECISION,
             "null for a filter",
-            DECISION | {"filter_results": {"completeness_passed": None}},
+            "filter_results",
+            {"completeness_passed": None},
             "$.filter_results.completeness_passed",
         ),
-        BadExample("a size below zero", DECISION | {"input_ctu": -1}, "$.input_ctu"),
-        BadExample("time below zero", DECISION | {"latency_ms": -1}, "$.latency_ms"),
-        BadExample(
-            "stoplists again", DECISION | {"stoplists_provenance": {}}, "$.stoplists_provenance"
-        ),
-        BadExample("no usage", _without(DECISION, "llm_usage"), "$"),
+        bad(DECISION, "a size below zero", "input_ctu", -1),
+        bad(DECISION, "time below zero", "latency_ms", -1),
+        bad(DECISION, "stoplists again", "stoplists_provenance", {}),
+        bad(DECISION, "no usage", "llm_usage"),
     ),
-    decisions_hold,
+    proof=decisions_hold,
 )
 _EVENT_BAD: Final = (
-    BadExample("an id of another case", EVENT | {"event_id": "case-9-V0-se-000"}, "$.event_id"),
-    BadExample("an id of another index", EVENT | {"event_index": 3}, "$.event_id"),
-    BadExample("a size below zero", EVENT | {"summary_ctu": -5}, "$.summary_ctu"),
-    BadExample("a size beyond numbers", EVENT | {"summary_ctu": 2**53}, "$.summary_ctu"),
-    BadExample(
-        "usage below zero", EVENT | {"llm_usage": {"prompt_ctu": -1}}, "$.llm_usage.prompt_ctu"
-    ),
-    BadExample("a window before the trace", EVENT | {"start_seq": -1}, "$.start_seq"),
-    BadExample(
-        "a summary that is null",
-        EVENT | {"summary_semantics_text": None},
-        "$.summary_semantics_text",
-    ),
-    BadExample(
-        "history that is one text",
-        EVENT | {"summary_history_event_ids": "x"},
-        "$.summary_history_event_ids",
-    ),
-    BadExample(
+    bad(EVENT, "an id of another case", "event_id", "case-9-V0-se-000"),
+    bad(EVENT, "an id of another index", "event_index", 3, "$.event_id"),
+    bad(EVENT, "a size below zero", "summary_ctu", -5),
+    bad(EVENT, "a size beyond numbers", "summary_ctu", 2**53),
+    bad(EVENT, "usage below zero", "llm_usage", {"prompt_ctu": -1}, "$.llm_usage.prompt_ctu"),
+    bad(EVENT, "a window before the trace", "start_seq", -1),
+    bad(EVENT, "a summary that is null", "summary_semantics_text", None),
+    bad(EVENT, "history that is one text", "summary_history_event_ids", "x"),
+    bad(
+        EVENT,
         "history that names nothing",
-        EVENT | {"summary_history_event_ids": ["x"]},
+        "summary_history_event_ids",
+        ["x"],
         "$.summary_history_event_ids[0]",
     ),
-    BadExample("a trigger nobody has", EVENT | {"trigger_type": "timer"}, "$.trigger_type"),
-    BadExample(
-        "a hash cut short", EVENT | {"summarizer_input_hash": "sha256:"}, "$.summarizer_input_hash"
-    ),
-    BadExample("a time in words", EVENT | {"timestamp": "soon"}, "$.timestamp"),
-    BadExample("the extractor again", EVENT | {"concept_extractor": {}}, "$.concept_extractor"),
+    bad(EVENT, "a trigger nobody has", "trigger_type", "timer"),
+    bad(EVENT, "a hash cut short", "summarizer_input_hash", "sha256:"),
+    bad(EVENT, "a time in words", "timestamp", "soon"),
+    bad(EVENT, "the extractor again", "concept_extractor", {}),
 )
-_EVENT_15_BAD: Final = tuple(
-    BadExample(f"no {key}", _without(EVENT, key), "$")
-    for key in (
-        "trigger_type",
-        "summary_history_event_ids",
-        "summarizer_input_hash",
-        "limits_ok",
-        "failure_mode",
-    )
-)
+_EVENT_15_BAD: Final = tuple(bad(EVENT, f"no {key}", key) for key in SINCE_1_5[SummaryEvent])
 
-_SINCE_1_5: Final = ("trace_file_hash", "trace_dataset_hash", "tokengate_config_hash")
-_META_13: Final = _without(META, *_SINCE_1_5, "compat", "backend") | {
+_META_13: Final = without(META, *SINCE_1_5[RunMeta], "compat", "backend") | {
     "schema_version": "1.3.0",
     "eval_run_id": "eval-20251221",
 }
-_EVENT_13: Final = _without(
-    EVENT,
-    "trigger_type",
-    "summary_history_event_ids",
-    "summarizer_input_hash",
-    "limits_ok",
-    "failure_mode",
-)
-_SINGLE: Final[dict[str, object]] = {
+_EVENT_13: Final = without(EVENT, *SINCE_1_5[SummaryEvent])
+_SINGLE: Final[Example] = {
     "schema_name": "exaid.run",
     "schema_version": "1.2.0",
     "case_id": CASE,
     "variant_id": "V2",
     "history_k": 3,
-    "tokengate_flushes": [_without(FLUSH, "record_type", "case_id", "variant_id", "timestamp")],
+    "tokengate_flushes": [without(FLUSH, "record_type", "case_id", "variant_id", "timestamp")],
     "summary_events": [
         {"start_seq": 1, "end_seq": 64, "summary_semantics_text": "Fever.", "schema_ok": True}
     ],
 }
 
-_FIRST_SINGLE: Final[dict[str, object]] = {
+_FIRST_SINGLE: Final[Example] = {
     "schema_name": "exaid.run",
     "schema_version": "1.0.0",
     "run_id": "run-v1-synth-000",
@@ -375,21 +319,23 @@ _BEFORE_1_5: Final = RecordSchema(
     tag="record_type",
     across=OlderRunRules,
     forms=(
-        _form(
+        tagged_form(
             RunMeta13,
             older_meta_problems,
             (_META_13, _META_13 | {"trace_file_hash": HASH}),
             _META_BAD[:4],
         ),
-        _form(
+        tagged_form(
             TokengateFlush13,
             flush_problems,
             (FLUSH, FLUSH | {"trigger_reason": "threshold"}, FLUSH | {"trigger_reason": "timeout"}),
             _FLUSH_BAD,
-            flushes_hold,
+            proof=flushes_hold,
         ),
         _DECISION_FORM,
-        _form(SummaryEvent13, summary_problems, (_EVENT_13, EVENT), _EVENT_BAD, summaries_hold),
+        tagged_form(
+            SummaryEvent13, summary_problems, (_EVENT_13, EVENT), _EVENT_BAD, proof=summaries_hold
+        ),
     ),
     good_files=(
         (_META_13, *_FILE[1:]),
@@ -409,15 +355,15 @@ _BEFORE_1_3: Final = RecordSchema(
             identity="case_id",
             good=(_SINGLE, _FIRST_SINGLE),
             bad=(
-                BadExample("no case", _without(_SINGLE, "case_id"), "$"),
-                BadExample("no name of a variant", _SINGLE | {"variant_id": "7"}, "$.variant_id"),
-                BadExample("a suffix", _SINGLE | {"case_id": "case-1.trace"}, "$.case_id"),
-                BadExample(
-                    "events that are none", _SINGLE | {"summary_events": 3}, "$.summary_events"
-                ),
-                BadExample(
+                bad(_SINGLE, "no case", "case_id"),
+                bad(_SINGLE, "no name of a variant", "variant_id", "7"),
+                bad(_SINGLE, "a suffix", "case_id", "case-1.trace"),
+                bad(_SINGLE, "events that are none", "summary_events", 3),
+                bad(
+                    _SINGLE,
                     "a hash cut short",
-                    _SINGLE | {"tokengate_flushes": [FLUSH | {"text_hash": "sha256:"}]},
+                    "tokengate_flushes",
+                    [FLUSH | {"text_hash": "sha256:"}],
                     "$.tokengate_flushes[0].text_hash",
                 ),
             ),
@@ -434,45 +380,42 @@ SCHEMA: Final = RecordSchema(
     tag="record_type",
     across=RunRules,
     forms=(
-        _form(
+        tagged_form(
             RunMeta,
             meta_problems,
-            (META, _without(META, "trigger_policy")),
+            (META, without(META, "trigger_policy")),
             (*_META_BAD, _EVAL_BAD),
         ),
         _FLUSH_FORM,
         _DECISION_FORM,
-        _form(
+        tagged_form(
             SummaryEvent,
             summary_problems,
             (EVENT, THIRD),
             (*_EVENT_BAD, *_EVENT_15_BAD),
-            summaries_hold,
+            proof=summaries_hold,
         ),
     ),
     good_files=(_FILE, (_EMPTY,), _OWN_VARIANT),
     bad_files=(
         BadFile("summaries cut off", _FILE[:-1], 1, "complete"),
-        BadFile("no policy", (_without(_OWN_VARIANT[0], "trigger_policy"),), 1, "variant_policy"),
+        BadFile("no policy", (without(_OWN_VARIANT[0], "trigger_policy"),), 1, "variant_policy"),
         BadFile("the policy of V1", (META | {"trigger_policy": "turn_end"},), 1, "variant_policy"),
         BadFile(
             "a flush at the end of a turn",
-            (META, FLUSH | {"trigger_reason": "turn_end"}, *_FILE[2:]),
+            changed(_FILE, 1, {"trigger_reason": "turn_end"}),
             2,
             "variant_records",
         ),
-        BadFile("another size", (*_FILE[:-1], THIRD | {"summary_ctu": 16}), 8, "summary_size"),
+        BadFile("another size", changed(_FILE, 7, {"summary_ctu": 16}), 8, "summary_size"),
         BadFile(
             "another text",
-            (*_FILE[:-1], THIRD | {"summary_semantics_text": "Well.", "summary_ctu": 2}),
+            changed(_FILE, 7, {"summary_semantics_text": "Well.", "summary_ctu": 2}),
             8,
             "semantics_text",
         ),
         BadFile(
-            "a turn under V0",
-            (*_FILE[:-1], THIRD | {"trigger_type": "turn_end"}),
-            8,
-            "variant_records",
+            "a turn under V0", changed(_FILE, 7, {"trigger_type": "turn_end"}), 8, "variant_records"
         ),
         BadFile("two metas", (META, META, FLUSH), 2, "one_run_meta"),
         BadFile("no meta", (FLUSH, DECISION), 1, "one_run_meta"),

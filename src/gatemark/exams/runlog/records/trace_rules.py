@@ -1,28 +1,37 @@
-"""Rules of a trace, for each record and across records."""
+"""``exaid.trace``: the rules of a trace, for each record and across records, and its schema."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET
 
 from gatemark.core.canonical import is_digest
-from gatemark.core.record import FileRules, Grade, Problem, Remark
-from gatemark.exams.runlog.records.fields import (
-    CASE_PATTERN,
-    MAS_RUN_PATTERN,
-    fits,
-    must_be_hash,
-    must_be_moment,
-    must_fit,
-    text_problems,
-)
+from gatemark.core.record import BadFile, FileRules, Grade, Problem, RecordSchema, Remark
+from gatemark.evidence.exam import option
+from gatemark.exams.runlog.records.examples import Example, bad, changed, tagged_form, without
+from gatemark.exams.runlog.records.fields import CASE_PATTERN, fits, text_problems
 from gatemark.exams.runlog.records.names import text_hash
-from gatemark.exams.runlog.records.text_span import TextSpan, one_stretch, stretches
-from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TraceRecord, TurnBoundary
+from gatemark.exams.runlog.records.trace import (
+    StreamDelta,
+    TextSpan,
+    TraceMeta,
+    TraceRecord,
+    TurnBoundary,
+    one_stretch,
+    stretches,
+)
 
 Mode = Literal["strict", "inspect"]
+ReadingMode = Annotated[
+    Mode,
+    option(
+        "Whether odd order, times and turns of a trace are errors or warnings.",
+        "--mode",
+        "--strictness",
+    ),
+]
 
 TOLERANCE_MS: Final = 2
 """Tolerance for a boundary on the wrong side of its turn's deltas, in milliseconds."""
@@ -42,24 +51,17 @@ TRACE_RULES: Final = (
 """Every rule, in the order in which reports list them."""
 _FATAL: Final = frozenset({"trace_meta_first", "one_trace_meta", "same_case"})
 
-_META: Final = (
-    must_fit("case_id", CASE_PATTERN),
-    must_fit("mas_run_id", MAS_RUN_PATTERN),
-    must_be_moment("created_at"),
-)
-_BOUNDARY: Final = (must_fit("case_id", CASE_PATTERN), must_be_hash("content_hash"))
-
 
 def meta_problems(meta: TraceMeta) -> Sequence[Problem]:
     """Return the problems of a ``trace_meta`` record."""
-    return list(text_problems(meta, _META))
+    return list(text_problems(meta, TraceMeta))
 
 
 def delta_problems(delta: StreamDelta) -> Sequence[Problem]:
     """Return the problems of a delta."""
     if fits(CASE_PATTERN, delta.case_id):
         return ()
-    return list(text_problems(delta, _META[:1]))
+    return list(text_problems(delta, StreamDelta))
 
 
 def deltas_hold(deltas: Sequence[StreamDelta]) -> bool:
@@ -75,7 +77,7 @@ def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
         if hash_given is UNSET or boundary.boundary == "end":
             return ()
         return [Problem("$.content_hash", "only the end of a turn may have one")]
-    return list(text_problems(boundary, _BOUNDARY))
+    return list(text_problems(boundary, TurnBoundary))
 
 
 class TurnNotes:
@@ -182,7 +184,6 @@ class TraceRules(FileRules):
         )
 
     def _note(self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]) -> None:
-        """Add texts to the notes of their turns."""
         turn = self._turn(line, first)
         if turn.first is None:
             turn.first = first
@@ -301,3 +302,155 @@ class TraceRules(FileRules):
                 yield self._remark(line, "turn_times", "$.t_ms", message)
             elif off_ms > 0:
                 yield Remark(line, "turn_times", "$.t_ms", message, "warning")
+
+
+_T0: Final = 1_700_000_000_000
+
+_META: Final[Example] = {
+    "record_type": "trace_meta",
+    "schema_version": "2.0.0",
+    "case_id": "case-synth-000",
+    "mas_run_id": "mas_0a1b2c3d_synthetic1_0ad5f2b4_d22060bf",
+    "mac_commit": "0a1b2c3d" * 5,
+    "exaid_commit": "unknown",
+    "model": "synthetic-1",
+    "decoding": {"temperature": 1.0, "top_p": None, "max_tokens": 4096, "seed": None},
+    "created_at": "2023-11-14T22:13:20.000Z",
+    "t0_emitted_ms": _T0,
+    "total_turns": 1,
+    "total_deltas": 2,
+}
+
+
+def _at(rel_ms: int) -> dict[str, int]:
+    return {"t_ms": _T0 + rel_ms, "t_rel_ms": rel_ms}
+
+
+_START: Final[Example] = {
+    "record_type": "turn_boundary",
+    "case_id": "case-synth-000",
+    "turn_id": 1,
+    "agent_id": "doctor0",
+    "boundary": "start",
+    "seq": 0,
+    **_at(-50),
+}
+_FIRST: Final[Example] = {
+    "record_type": "stream_delta",
+    "case_id": "case-synth-000",
+    "seq": 1,
+    "turn_id": 1,
+    "agent_id": "doctor0",
+    "delta_text": "Fever for three",
+    "t_emitted_ms": _T0,
+    "t_rel_ms": 0,
+}
+_SECOND: Final[Example] = _FIRST | {
+    "seq": 2,
+    "delta_text": " days.",
+    "t_emitted_ms": _T0 + 40,
+    "t_rel_ms": 40,
+}
+_END: Final[Example] = _START | {
+    "boundary": "end",
+    "seq": 3,
+    "content_hash": text_hash("Fever for three days."),
+    **_at(90),
+}
+_FILE: Final = (_META, _START, _FIRST, _SECOND, _END)
+
+
+SCHEMA: Final = RecordSchema(
+    name="exaid.trace",
+    summary="What several agents said about one case, delta by delta, with the bounds of turns.",
+    tag="record_type",
+    across=TraceRules,
+    forms=(
+        tagged_form(
+            TraceMeta,
+            meta_problems,
+            (_META, without(_META, "decoding") | {"stub_mode": True}),
+            (
+                bad(_META, "another version", "schema_version", "1"),
+                bad(_META, "a suffix", "case_id", "case-1.trace"),
+                bad(_META, "a commit too short", "mac_commit", "0a1b2c"),
+                bad(_META, "no start", "t0_emitted_ms"),
+                bad(_META, "a start before 1970", "t0_emitted_ms", -1),
+                bad(_META, "a time in words", "created_at", "today"),
+                bad(_META, "derived units", "ctu", 9, "$"),
+            ),
+        ),
+        tagged_form(
+            StreamDelta,
+            delta_problems,
+            (_FIRST, _SECOND, _FIRST | {"delta_text": ""}),
+            (
+                bad(_FIRST, "a negative seq", "seq", -1),
+                bad(_FIRST, "turn 0", "turn_id", 0),
+                bad(_FIRST, "a negative time", "t_emitted_ms", -4),
+                bad(_FIRST, "before the first delta", "t_rel_ms", -4),
+                bad(_FIRST, "no text", "delta_text"),
+                bad(_FIRST, "a subtype", "event_subtype", "message", "$"),
+                bad(_FIRST, "a suffix", "case_id", "case-1.trace"),
+            ),
+            identity="agent_id",
+            proof=deltas_hold,
+        ),
+        tagged_form(
+            TurnBoundary,
+            boundary_problems,
+            (_START, _END, without(_END, "content_hash")),
+            (
+                bad(_START, "a boundary in the middle", "boundary", "mid"),
+                bad(_START, "a negative time", "t_ms", -1),
+                bad(_END, "a hash cut short", "content_hash", "sha256:1"),
+                bad(_START, "a hash at the start", "content_hash", text_hash("")),
+                bad(_END, "no agent", "agent_id"),
+            ),
+            identity="agent_id",
+        ),
+    ),
+    good_files=(_FILE, (_META | {"total_turns": 0, "total_deltas": 0, "stub_mode": True},)),
+    bad_files=(
+        BadFile("no meta first", (_START, _META, *_FILE[2:]), 1, "trace_meta_first"),
+        BadFile("two metas", (_META, *_FILE), 2, "one_trace_meta"),
+        BadFile("no meta", _FILE[1:], 1, "one_trace_meta"),
+        BadFile(
+            "a record of another case", changed(_FILE, 2, {"case_id": "case-2"}), 3, "same_case"
+        ),
+        BadFile("a gap in seq", (*_FILE[:3], _END), 4, "seq"),
+        BadFile("a seq twice", changed(_FILE, 3, {"seq": 1}), 4, "seq"),
+        BadFile(
+            "time that goes back",
+            changed(_FILE, 2, {"t_emitted_ms": _T0 + 60, "t_rel_ms": 60}),
+            4,
+            "time_order",
+        ),
+        BadFile("relative time that is off", changed(_FILE, 3, {"t_rel_ms": 41}), 4, "t_rel"),
+        BadFile("a turn without an end", _FILE[:-1], 2, "turn_boundaries"),
+        BadFile(
+            "a turn without a start",
+            (_META, _FIRST | {"seq": 0}, _SECOND | {"seq": 1}, _END | {"seq": 2}),
+            2,
+            "turn_boundaries",
+        ),
+        BadFile(
+            "deltas without boundaries",
+            (_META, _FIRST | {"seq": 0}, _SECOND | {"seq": 1}),
+            2,
+            "turn_boundaries",
+        ),
+        BadFile("a turn that ends twice", (*_FILE, _END | {"seq": 4}), 6, "turn_boundaries"),
+        BadFile("an end before the last delta", changed(_FILE, 4, _at(37)), 5, "turn_times"),
+        BadFile("a start after the first delta", changed(_FILE, 1, _at(3)), 2, "turn_times"),
+        BadFile(
+            "the hash of another text",
+            changed(_FILE, 4, {"content_hash": text_hash("Fever.")}),
+            5,
+            "content_hash",
+        ),
+        BadFile(
+            "no text at all", (_META, _START, without(_END, "content_hash") | {"seq": 1}), 3, "text"
+        ),
+    ),
+)

@@ -9,14 +9,27 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET, Meta, Struct
 
 from gatemark.core.atomic import sync_folders, write_whole
+from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, GatemarkError
-from gatemark.exams.runlog.records.names import run_file_name
+from gatemark.evidence.exam import option
+from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, moment_text, run_file_name
+from gatemark.exams.runlog.records.run import (
+    RUN_VERSION,
+    Compat,
+    Determinism,
+    ExtractorSettings,
+    RunLog,
+    RunMeta,
+    StoplistsProvenance,
+)
 from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.replay.agents import PROMPT_VERSION
 from gatemark.exams.runlog.replay.config import LoadedVariant
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
@@ -25,10 +38,90 @@ from gatemark.exams.runlog.replay.model import (
     RecordingModel,
 )
 from gatemark.exams.runlog.replay.models import ModelChoice, open_model
-from gatemark.exams.runlog.replay.moments import MANY_FALLBACKS
-from gatemark.exams.runlog.replay.run_meta import RunFacts, make_log, model_ms
-from gatemark.exams.runlog.replay.variants import Models, run_variant
+from gatemark.exams.runlog.replay.variants import MANY_FALLBACKS, CaseRecorder, Models, run_variant
 from gatemark.exams.runlog.traces.files import ReadTrace, json_lines, packed, read_trace
+from gatemark.exams.runlog.traces.trace import Trace
+
+NO_EXTRACTOR: Final = ExtractorSettings(
+    spacy_version="none",
+    scispacy_version="none",
+    scispacy_model="none",
+    linker_name="none",
+    linker_kb_version=None,
+    linker_resolve_abbreviations=False,
+    cui_score_threshold=0.7,
+    max_k=10,
+    min_entity_len=3,
+    concept_representation="cui",
+    cui_normalization="uppercase",
+)
+"""A replay extracts no concepts; the extractor of later metrics can be given beforehand."""
+NO_STOPLIST: Final = digest_bytes(b"")
+
+
+class RunFacts(Struct, frozen=True):
+    """What all cases and variants of one evaluation share."""
+
+    eval_run_id: str
+    trace_dataset_hash: str
+    compat: Compat = "gatemark"
+    created_at: str | None = None
+    concept_extractor: ExtractorSettings = NO_EXTRACTOR
+    stoplists: StoplistsProvenance | None = None
+
+
+def make_log(
+    trace: Trace,
+    variant: LoadedVariant,
+    done: CaseRecorder,
+    facts: RunFacts,
+    *,
+    file_hash: str,
+    models: Models,
+    chunk_size_ctu: int | None = None,
+) -> RunLog:
+    """Return a complete run log; by default, it was created when its trace ended."""
+    created_at = facts.created_at or moment_text(trace.end_ms)
+    meta = RunMeta(
+        schema_name="exaid.run",
+        schema_version=RUN_VERSION,
+        created_at=created_at,
+        case_id=trace.meta.case_id,
+        variant_id=variant.variant_id,
+        mas_run_id=trace.meta.mas_run_id,
+        eval_run_id=facts.eval_run_id,
+        history_k=variant.config.summarizer.history_k,
+        trigger_policy=variant.config.trigger_policy,
+        trace_file_hash=file_hash,
+        trace_dataset_hash=facts.trace_dataset_hash,
+        tokengate_config_hash=variant.tokengate_config_hash,
+        concept_extractor=facts.concept_extractor,
+        stoplists_provenance=facts.stoplists
+        or StoplistsProvenance(
+            stop_entities_hash=NO_STOPLIST,
+            stop_cuis_hash=NO_STOPLIST,
+            stoplists_generated_at=created_at,
+            stoplists_generated_by_commit=None,
+        ),
+        timestamp_derivation=done.moments.derivation(),
+        determinism=Determinism(gzip_mtime=0, json_sort_keys=True, json_separators=[",", ":"]),
+        compat=facts.compat,
+        backend={
+            "buffer_agent": models.buffer.identity(),
+            "summarizer": models.summarizer.identity(),
+            "prompts": PROMPT_VERSION,
+        },
+        chunk_size_ctu=UNSET if chunk_size_ctu is None else chunk_size_ctu,
+    )
+    return RunLog(meta, tuple(done.flushes), tuple(done.decisions), tuple(done.events))
+
+
+def model_ms(log: RunLog) -> int:
+    """Return how long the models of a run took, as they report it."""
+    spans = [decision.latency_ms for decision in log.decisions]
+    spans += [event.latency_ms for event in log.events]
+    return sum(span for span in spans if span is not UNSET)
+
 
 T = TypeVar("T")
 
@@ -60,19 +153,76 @@ class ReplayOutcome(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class ReplayJob(msgspec.Struct, frozen=True, kw_only=True):
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to replay, how, and where to write the logs."""
+
+    traces: Annotated[str, option("Folder of traces.")] = "data/traces"
+    output: Annotated[str, option("Folder for the run logs.")] = "data/runs"
+    configs: Annotated[
+        str | None, option("Folder of V0.yaml to V4.yaml (default: built in).", metavar="DIR")
+    ] = None
+    variants: Annotated[tuple[str, ...], option("Variant to run. Repeatable.", "--variant")] = ()
+    case: Annotated[str, option("Text that the name of a case must contain.")] = ""
+    manifest: Annotated[
+        str | None,
+        option("Manifest of the traces (default: the only one near them).", metavar="FILE"),
+    ] = None
+    eval_run_id: Annotated[
+        str | None, option("Name of the evaluation (default: made from the hashes).")
+    ] = None
+    code_commit: Annotated[str, option("Commit under test.")] = UNKNOWN_COMMIT
+    created_at: Annotated[
+        str | None,
+        option("Time to write into the logs (default: that of the traces).", metavar="TIME"),
+    ] = None
+    compat: Annotated[
+        Compat | None,
+        option(
+            "Compatibility mode (default: from the configuration).", "--compat", "--compat-mode"
+        ),
+    ] = None
+    mode: Annotated[
+        Mode,
+        option(
+            "Whether odd times and turns of a trace are errors or warnings.",
+            "--mode",
+            "--strictness",
+        ),
+    ] = "strict"
+    allow_stub: Annotated[bool, option("Replay stub traces too.")] = False
+    buffer_model: ModelChoice = ModelChoice("rules")
+    summarizer_model: ModelChoice = ModelChoice("rules")
+    record: Annotated[
+        str | None,
+        option("File to record every answer in, for a later --model FILE.", metavar="FILE"),
+    ] = None
+    keep_inputs: Annotated[bool, option("Write the prompts of the summarizer into the logs.")] = (
+        False
+    )
+    extractor: Annotated[
+        str | None,
+        option("Concept extractor that metrics will use, for run_meta.", metavar="NAME|FILE"),
+    ] = None
+    stoplists: Annotated[
+        str | None, option("Stoplists that metrics will use with it.", metavar="DIR")
+    ] = None
+    v3_report: Annotated[
+        str | None, option("Report to take the chunk size of V3 from.", metavar="FILE")
+    ] = None
+    allow_commit_mismatch: Annotated[bool, option("Accept a V3 report of another commit.")] = False
+    max_unparsable: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Maximum share of model answers that cannot be read."),
+    ] = 0.05
+
+
+class ReplayJob(msgspec.Struct, frozen=True):
     """What all cases share."""
 
     variants: tuple[LoadedVariant, ...]
     chunks: dict[str, int]
     facts: RunFacts
-    output: str
-    mode: Mode
-    allow_stub: bool
-    buffer_model: ModelChoice
-    summarizer_model: ModelChoice
-    keep_inputs: bool
-    recording: bool
+    request: RunRequest
 
 
 class ReplayTask(msgspec.Struct, frozen=True):
@@ -107,7 +257,7 @@ def run_some(job: ReplayJob, tasks: tuple[ReplayTask, ...]) -> bytes:
     """
     with _opened(job) as models, ThreadPoolExecutor(WRITERS) as pool:
         done = [_run_case(job, task, models, pool) for task in tasks]
-    folders = (Path(job.output) / variant.variant_id for variant in job.variants)
+    folders = (Path(job.request.output) / variant.variant_id for variant in job.variants)
     sync_folders(folder for folder in folders if folder.is_dir())
     return msgspec.msgpack.encode([_settled(job, *case) for case in done])
 
@@ -123,7 +273,9 @@ def _run_case(
     results: list[_Written | ReplayOutcome] = []
     recorded: list[RecordedReply] = []
     for variant in job.variants:
-        models = _scoped(opened, f"{task.case_id}/{variant.variant_id}", recording=job.recording)
+        models = _scoped(
+            opened, f"{task.case_id}/{variant.variant_id}", recording=job.request.record is not None
+        )
         results.append(_run_variant(job, task, variant, read=read, models=models, pool=pool))
         recorded.extend(_recorded(models))
     return results, recorded, read.trace.end_ms
@@ -154,7 +306,7 @@ def _read(job: ReplayJob, task: ReplayTask) -> ReadTrace:
     """Return the trace of a case; raise if the manifest pins another one."""
     if task.path is None:
         raise BadInputError(f"the trace of {task.case_id} is missing")
-    read = read_trace(task.path, mode=job.mode, allow_stub=job.allow_stub)
+    read = read_trace(task.path, mode=job.request.mode, allow_stub=job.request.allow_stub)
     if read.content_hash != task.content_hash:
         raise BadInputError(
             f"{task.path}: is not the trace of the manifest "
@@ -184,7 +336,7 @@ def _run_variant(
             models,
             compat=facts.compat,
             chunk_size_ctu=chunk_size,
-            keep_inputs=job.keep_inputs,
+            keep_inputs=job.request.keep_inputs,
         )
     except GatemarkError as error:
         return _failed(job, task, variant, error.lines()[0])
@@ -227,15 +379,16 @@ def _failed(job: ReplayJob, task: ReplayTask, variant: LoadedVariant, reason: st
 
 
 def _log_path(job: ReplayJob, task: ReplayTask, variant: LoadedVariant) -> Path:
-    return Path(job.output) / variant.variant_id / run_file_name(task.case_id)
+    return Path(job.request.output) / variant.variant_id / run_file_name(task.case_id)
 
 
 @contextmanager
 def _opened(job: ReplayJob) -> Iterator[Models]:
     """Yield the models of some cases; a model of both agents is opened once."""
-    buffer = open_model(job.buffer_model)
-    same = job.summarizer_model == job.buffer_model
-    summarizer = buffer if same else open_model(job.summarizer_model)
+    request = job.request
+    buffer = open_model(request.buffer_model)
+    same = request.summarizer_model == request.buffer_model
+    summarizer = buffer if same else open_model(request.summarizer_model)
     try:
         yield Models(buffer, summarizer)
     finally:

@@ -8,12 +8,11 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta, Struct
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.settings_file import read_settings, settings_as
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, plain_case_id
 from gatemark.exams.runlog.records.run import RunLog, TokengateFlush
 from gatemark.exams.runlog.replay.config import CalibrationConfig, LoadedVariant, load_variants
@@ -194,12 +193,9 @@ def write_chunk_report(
 def read_chunk_report(path: str) -> ChunkReport:
     """Return a report that Gatemark or the source wrote."""
     raw = read_settings(path)
-    try:
-        if isinstance(raw, dict) and "overall_median_ctu" in raw:
-            return _of_source(msgspec.convert(raw, SourceReport))
-        return msgspec.convert(raw, ChunkReport)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{path}: {error}") from error
+    if isinstance(raw, dict) and "overall_median_ctu" in raw:
+        return _of_source(settings_as(raw, SourceReport, path))
+    return settings_as(raw, ChunkReport, path)
 
 
 def chunk_sizes(

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta, Struct
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.evidence.settings_file import parse_settings, read_settings
+from gatemark.evidence.settings_file import parse_settings, read_settings, settings_as
 from gatemark.exams.runlog.records.fields import VARIANT_PATTERN, VariantName, fits
 from gatemark.exams.runlog.records.names import tokengate_config_hash
-from gatemark.exams.runlog.records.run import Compat, TriggerPolicy
-from gatemark.exams.runlog.records.run_rules import SOURCE_VARIANTS
+from gatemark.exams.runlog.records.run import PARTS, SOURCE_VARIANTS, Compat, TriggerPolicy
 from gatemark.exams.runlog.replay.token_gate import GateSettings
 
 VARIANTS: Final = tuple(SOURCE_VARIANTS)
 """The built-in variants."""
 Seconds = Annotated[float, Meta(gt=0)]
-
-
-class Parts(Struct, frozen=True):
-    """Which parts a trigger policy uses."""
-
-    gate: bool
-    buffer: bool
-    novelty: bool
-
-
-PARTS: Final[Mapping[TriggerPolicy, Parts]] = {
-    "full_exaid": Parts(gate=True, buffer=True, novelty=True),
-    "turn_end": Parts(gate=False, buffer=False, novelty=False),
-    "no_buffer": Parts(gate=True, buffer=False, novelty=False),
-    "no_tokengate": Parts(gate=False, buffer=True, novelty=True),
-    "no_novelty": Parts(gate=True, buffer=True, novelty=False),
-}
 
 
 class TokenGateConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -160,10 +141,7 @@ def load_variant(raw: object, place: str) -> LoadedVariant:
             f"{place}: variant_id must be a letter and then letters, digits or underscores, "
             f"got {name!r}"
         )
-    try:
-        config = msgspec.convert(raw, VariantConfig)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{place}: {error}") from error
+    config = settings_as(raw, VariantConfig, place)
     return LoadedVariant(config, tokengate_config_hash(raw["components"]["token_gate"]))
 
 

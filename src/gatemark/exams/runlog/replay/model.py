@@ -10,6 +10,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal, Protocol
 
 import msgspec
@@ -95,13 +96,10 @@ def segment_block(segments: tuple[TextSegment, ...] | list[TextSegment]) -> str:
     """Return segments as text: consecutive ones of an agent under its name, joined by spaces."""
     if not segments:
         return EMPTY_BLOCK
-    groups: list[tuple[str, list[str]]] = []
-    for segment in segments:
-        if groups and groups[-1][0] == segment.agent_id:
-            groups[-1][1].append(segment.text)
-        else:
-            groups.append((segment.agent_id, [segment.text]))
-    return "\n".join(f"{agent_id}:\n{' '.join(texts)}" for agent_id, texts in groups)
+    groups = groupby(segments, key=lambda segment: segment.agent_id)
+    return "\n".join(
+        f"{agent_id}:\n{' '.join(segment.text for segment in said)}" for agent_id, said in groups
+    )
 
 
 EMPTY_BLOCK = "(nothing)"

@@ -16,8 +16,8 @@ import msgspec
 
 from gatemark.exams.runlog.records.names import ctu
 from gatemark.exams.runlog.records.run import SUMMARY_LIMITS
+from gatemark.exams.runlog.replay.agents import cut_text
 from gatemark.exams.runlog.replay.model import ModelQuestion, ModelReply, TextSegment
-from gatemark.exams.runlog.replay.summarizer import cut_text
 from gatemark.exams.runlog.replay.token_gate import has_boundary_cue
 
 RULES_VERSION: Final = 1

@@ -11,32 +11,30 @@ from msgspec import UNSET
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.settings_file import read_settings
-from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
+from gatemark.evidence.settings_file import read_settings, settings_as
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractors, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
-from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import (
-    UNKNOWN_COMMIT,
     eval_run_id,
     moment_text,
 )
-from gatemark.exams.runlog.records.run import Compat, StoplistsProvenance
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.run import Compat, ExtractorSettings, StoplistsProvenance
 from gatemark.exams.runlog.replay.case import (
     FEW_CASES,
     CaseDone,
     ReplayJob,
     ReplayOutcome,
     ReplayTask,
+    RunFacts,
+    RunRequest,
     in_batches,
     run_some,
 )
 from gatemark.exams.runlog.replay.chunks import chunk_sizes
 from gatemark.exams.runlog.replay.config import LoadedVariant, load_variants
 from gatemark.exams.runlog.replay.model import recording_bytes
-from gatemark.exams.runlog.replay.models import ModelChoice, open_model
-from gatemark.exams.runlog.replay.run_meta import RunFacts, extractor_from
+from gatemark.exams.runlog.replay.models import open_model
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     cases_of_traces,
@@ -48,32 +46,6 @@ from gatemark.exams.runlog.traces.files import (
 from gatemark.workspace import Workspace
 
 SUMMARIES = "run_summaries"
-
-
-class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to replay, how, and where to write the logs."""
-
-    traces: str
-    output: str
-    configs: str | None = None
-    variants: tuple[str, ...] = ()
-    case: str = ""
-    manifest: str | None = None
-    eval_run_id: str | None = None
-    code_commit: str = UNKNOWN_COMMIT
-    created_at: str | None = None
-    compat: Compat | None = None
-    mode: Mode = "strict"
-    allow_stub: bool = False
-    buffer_model: ModelChoice = ModelChoice("rules")
-    summarizer_model: ModelChoice = ModelChoice("rules")
-    keep_inputs: bool = False
-    record: str | None = None
-    extractor: str | None = None
-    stoplists: str | None = None
-    v3_report: str | None = None
-    allow_commit_mismatch: bool = False
-    max_unparsable: float = 0.05
 
 
 class VariantSummary(msgspec.Struct, frozen=True):
@@ -136,13 +108,7 @@ def run_cases(
             code_commit=None if request.allow_commit_mismatch else request.code_commit,
         ),
         facts=_facts(request, dataset_hash, compat),
-        output=request.output,
-        mode=request.mode,
-        allow_stub=request.allow_stub,
-        buffer_model=request.buffer_model,
-        summarizer_model=request.summarizer_model,
-        keep_inputs=request.keep_inputs,
-        recording=request.record is not None,
+        request=request,
     )
     models = {request.buffer_model, request.summarizer_model}
     for choice in models:
@@ -154,7 +120,7 @@ def run_cases(
         done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
         if on_progress is not None:
             on_progress(len(done), len(tasks))
-    return _finish(request, job, done, warnings)
+    return _finish(job, done, warnings)
 
 
 def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
@@ -188,13 +154,12 @@ def _tasks(
         f"{files[case_id]}: is not in the manifest and was left out" for case_id in unlisted
     ]
     tasks = [
-        ReplayTask(entry.case_id, _text(by_case[entry.case_id]), entry.sha256) for entry in entries
+        ReplayTask(
+            entry.case_id, str(path) if (path := by_case[entry.case_id]) else None, entry.sha256
+        )
+        for entry in entries
     ]
     return tasks, warnings
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _compat(variants: Sequence[LoadedVariant], asked: Compat | None) -> Compat:
@@ -220,12 +185,12 @@ def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
         return facts
     if name not in extractors():
         return msgspec.structs.replace(
-            facts, concept_extractor=extractor_from(read_settings(name), name)
+            facts, concept_extractor=settings_as(read_settings(name), ExtractorSettings, name)
         )
-    extractor = load_extractor(extractor_spec(name, stoplists=request.stoplists))
+    extractor = load_extractor(ExtractorSpec(name, stoplists=request.stoplists))
     return msgspec.structs.replace(
         facts,
-        concept_extractor=extractor_from(extractor_record(extractor), name),
+        concept_extractor=settings_as(extractor_record(extractor), ExtractorSettings, name),
         stoplists=_stoplists(extractor.stoplists, request.stoplists),
     )
 
@@ -245,10 +210,9 @@ def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | No
     )
 
 
-def _finish(
-    request: RunRequest, job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]
-) -> RunDone:
+def _finish(job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]) -> RunDone:
     """Return the outcome: a summary per variant, the recording, the warnings."""
+    request, facts = job.request, job.facts
     outcomes = sorted(
         (outcome for case in done for outcome in case.outcomes),
         key=lambda outcome: (outcome.variant_id, outcome.case_id),
@@ -258,9 +222,9 @@ def _finish(
     summaries = []
     for variant in job.variants:
         mine = [found for found in outcomes if found.variant_id == variant.variant_id]
-        summary = _summary(variant.variant_id, job.facts.eval_run_id, generated_at, mine)
-        name = f"{job.facts.eval_run_id}_{variant.variant_id}.json"
-        write_whole(Path(job.output) / SUMMARIES / name, [plain_json(summary)])
+        summary = _summary(variant.variant_id, facts.eval_run_id, generated_at, mine)
+        name = f"{facts.eval_run_id}_{variant.variant_id}.json"
+        write_whole(Path(request.output) / SUMMARIES / name, [plain_json(summary)])
         summaries.append(summary)
     if request.record is not None:
         lines = {line.key: line for case in done for line in case.recorded}
@@ -268,9 +232,9 @@ def _finish(
     repeated = dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings)
     first = job.variants[0].variant_id
     return RunDone(
-        eval_run_id=job.facts.eval_run_id,
-        trace_dataset_hash=job.facts.trace_dataset_hash,
-        output=job.output,
+        eval_run_id=facts.eval_run_id,
+        trace_dataset_hash=facts.trace_dataset_hash,
+        output=request.output,
         variants=tuple(summaries),
         deltas=sum(found.deltas for found in outcomes if found.variant_id == first),
         warnings=(*warnings, *repeated),

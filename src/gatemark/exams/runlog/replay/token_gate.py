@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.runlog.records.run import Compat, TriggerReason
-from gatemark.exams.runlog.records.text_span import Piece
+from gatemark.exams.runlog.records.trace import Piece
 
 SENTENCE_ENDS: Final = (".", "?", "!")
 CLOSERS: Final = ")]}'\""

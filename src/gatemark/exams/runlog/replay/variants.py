@@ -2,31 +2,103 @@
 
 V0, V2 and V4 start with a token gate; V3 cuts fixed chunks; V1 waits for the end of each turn. V0,
 V3 and V4 ask a buffer agent whether a piece is worth a summary. Text that is left when the trace
-ends is summarised by V2 and parked by the others: it never reaches a summary there.
+ends is summarised by V2 and parked by the others: it never reaches a summary there. Timestamps
+come from the trace, never from a clock.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gatemark.exams.runlog.records.names import ctu, decision_id, event_id, text_hash
+from gatemark.exams.runlog.records.names import ctu, decision_id, event_id, moment_text, text_hash
 from gatemark.exams.runlog.records.run import (
+    FALLBACK_STEP_MS,
+    PARTS,
     BufferDecision,
     Compat,
     SummaryEvent,
+    TimestampDerivation,
     TokengateFlush,
     TriggerType,
 )
-from gatemark.exams.runlog.records.text_span import TextSpan
-from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
-from gatemark.exams.runlog.replay.config import PARTS, VariantConfig
+from gatemark.exams.runlog.records.trace import TextSpan, TurnBoundary
+from gatemark.exams.runlog.replay.agents import BufferAgent, Summarizer, Summary
+from gatemark.exams.runlog.replay.config import VariantConfig
 from gatemark.exams.runlog.replay.model import LanguageModel, TextSegment
-from gatemark.exams.runlog.replay.moments import CaptureMoments
-from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary
 from gatemark.exams.runlog.replay.token_gate import Flushed, TokenGate
 from gatemark.exams.runlog.traces.trace import Trace
+
+MANY_FALLBACKS: Final = 10
+"""Number of fallback timestamps above which there is a warning."""
+
+
+class CaptureMoments:
+    """When the record of each ``seq`` was captured, and how often a fallback was used.
+
+    Boundaries have their own time. Mode ``source`` knows only the times of deltas, so a window that
+    ends with a boundary gets a fallback: the first delta's time plus a second per seq.
+    """
+
+    def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
+        self._parts = trace.parts
+        spans = [
+            (part.first_seq, part.last_seq) if isinstance(part, TextSpan) else (part.seq, part.seq)
+            for part in trace.parts
+        ]
+        self._firsts = [first for first, _ in spans]
+        self._lasts = [last for _, last in spans]
+        self._places = list(accumulate((last - first + 1 for first, last in spans), initial=0))
+        self._only_deltas = compat == "source"
+        first = next((part for part in trace.parts if isinstance(part, TextSpan)), None)
+        self._start_ms = (
+            trace.meta.t0_emitted_ms if first is None else first.t0_ms + first.t_rel_ms[0]
+        )
+        self._found = 0
+        self._made_up = 0
+
+    @property
+    def made_up(self) -> int:
+        """How many timestamps are not in the trace."""
+        return self._made_up
+
+    def at(self, seq: int) -> str:
+        """Return the timestamp of a window that ends with this ``seq``."""
+        known_ms = self._known_ms(seq)
+        if known_ms is None:
+            self._made_up += 1
+            return moment_text(self._start_ms + seq * FALLBACK_STEP_MS)
+        self._found += 1
+        return moment_text(known_ms)
+
+    def _known_ms(self, seq: int) -> int | None:
+        part = self._part(seq)
+        if isinstance(part, TextSpan):
+            return part.t0_ms + part.t_rel_ms[seq - part.first_seq]
+        return None if part is None or self._only_deltas else part.t_ms
+
+    def _part(self, seq: int) -> TextSpan | TurnBoundary | None:
+        """Return the record with a ``seq``; usually its position is its number."""
+        found = bisect_right(self._places, seq) - 1
+        if found == len(self._parts) or self._firsts[found] != self._places[found]:
+            found = bisect_left(self._lasts, seq)
+        if found == len(self._parts) or self._firsts[found] > seq:
+            return None
+        return self._parts[found]
+
+    def derivation(self) -> TimestampDerivation:
+        """Return what ``run_meta`` says about all timestamps given so far."""
+        return TimestampDerivation(
+            method="trace_t_emitted_ms",
+            fallback_method="run_start_time_plus_seq",
+            missing_t_emitted_ms_count=self._made_up,
+            derived_from_t_emitted=self._found,
+            derived_from_fallback=self._made_up,
+        )
+
 
 T = TypeVar("T")
 
@@ -41,22 +113,11 @@ class Models(Struct, frozen=True):
     summarizer: LanguageModel
 
 
-class CaseRecords(Struct, frozen=True):
-    """What a variant did, without ``run_meta``.
+class CaseRecorder:
+    """Records what a variant does in one case, and passes summaries on to later ones.
 
     ``model_failures`` counts questions without a reply, ``unparsable`` replies without an answer.
     """
-
-    flushes: tuple[TokengateFlush, ...]
-    decisions: tuple[BufferDecision, ...]
-    events: tuple[SummaryEvent, ...]
-    moments: CaptureMoments
-    model_failures: int
-    unparsable: int
-
-
-class CaseRecorder:
-    """Records what happens in one case, and passes summaries on to later ones."""
 
     def __init__(
         self,
@@ -196,17 +257,6 @@ class CaseRecorder:
             )
         )
 
-    def records(self) -> CaseRecords:
-        """Return everything that was recorded."""
-        return CaseRecords(
-            flushes=tuple(self.flushes),
-            decisions=tuple(self.decisions),
-            events=tuple(self.events),
-            moments=self.moments,
-            model_failures=self.model_failures,
-            unparsable=self.unparsable,
-        )
-
     def _event_id(self, index: int) -> str:
         return event_id(self._case_id, self._variant, index)
 
@@ -219,8 +269,8 @@ def run_variant(
     compat: Compat = "gatemark",
     chunk_size_ctu: int | None = None,
     keep_inputs: bool = False,
-) -> CaseRecords:
-    """Run one case through one variant."""
+) -> CaseRecorder:
+    """Run one case through one variant, and return what it did."""
     recorder = CaseRecorder(trace, config, models, compat, keep_inputs=keep_inputs)
     parts = PARTS[config.trigger_policy]
     if parts.gate:
@@ -232,7 +282,7 @@ def run_variant(
         _through_chunks(trace, size, recorder, compat)
     else:
         _through_turns(trace, recorder, compat)
-    return recorder.records()
+    return recorder
 
 
 def _through_gate(

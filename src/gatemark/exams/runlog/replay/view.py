@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from gatemark.evidence.exam import option
 from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.trace_rules import Mode
-from gatemark.exams.runlog.traces.files import ReadTrace, read_trace
+from gatemark.exams.runlog.traces.files import read_trace
 from gatemark.exams.runlog.traces.trace import ReplayEvent, Stream, Turn, replay
 
 
@@ -43,19 +44,31 @@ class TraceView(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def view_trace(
-    path: str,
-    *,
-    stream: Stream = "full",
-    shift_to_zero: bool = False,
-    mode: Mode = "strict",
-    allow_stub: bool = False,
-    limit: int | None = None,
-) -> TraceView:
+class ViewRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events of a trace to show, and how strictly to read it."""
+
+    stream: Annotated[
+        Stream,
+        option("Events to show: all, or without turns that only name the next speaker."),
+    ] = "full"
+    limit: Annotated[int, Meta(ge=1, description="Maximum number of events to show.")] = 40
+    shift_to_zero: Annotated[
+        bool, option("Shift times so that the earliest record is at 0 ms.")
+    ] = False
+    allow_stub: Annotated[bool, option("Replay a stub trace too.")] = False
+    mode: Annotated[
+        Mode,
+        option(
+            "Whether odd order, times and turns are errors or warnings.", "--mode", "--strictness"
+        ),
+    ] = "strict"
+
+
+def view_trace(path: str, request: ViewRequest) -> TraceView:
     """Replay a trace and keep its first events."""
-    read = read_trace(path, mode=mode, allow_stub=allow_stub)
+    read = read_trace(path, mode=request.mode, allow_stub=request.allow_stub)
     trace = read.trace
-    whole = list(replay(trace, stream, shift_to_zero=shift_to_zero))
+    whole = list(replay(trace, request.stream, shift_to_zero=request.shift_to_zero))
     times = [event.virtual_time_ms for event in whole]
     return TraceView(
         case_id=trace.meta.case_id,
@@ -67,25 +80,12 @@ def view_trace(
         deltas=sum(event.kind == "delta" for event in whole),
         duration_ms=max(times, default=0) - min(times, default=0),
         turns=tuple(map(_turn_line, trace.turns)),
-        events=tuple(islice(whole, limit)),
-        warnings=tuple(_warnings(path, read)),
+        events=tuple(whole[: request.limit]),
+        warnings=tuple(remark_words(path, remark) for remark in read.remarks),
     )
 
 
 def _turn_line(turn: Turn) -> TurnLine:
-    return TurnLine(
-        turn_id=turn.turn_id,
-        agent_id=turn.agent_id,
-        plane=turn.plane,
-        reason=turn.reason,
-        deltas=turn.delta_count,
-        start_seq=turn.start_seq,
-        end_seq=turn.end_seq,
-        flag=turn.flag,
-        opening=" ".join(turn.text.split())[:60],
-    )
-
-
-def _warnings(path: str, read: ReadTrace) -> Iterator[str]:
-    for remark in read.remarks:
-        yield remark_words(path, remark)
+    fields = msgspec.structs.asdict(turn)
+    opening = " ".join(fields.pop("text").split())[:60]
+    return TurnLine(deltas=fields.pop("delta_count"), opening=opening, **fields)

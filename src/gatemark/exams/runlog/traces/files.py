@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Remark
@@ -26,8 +27,7 @@ from gatemark.evidence.whole_file import (
     read_tagged,
     remark_words,
 )
-from gatemark.exams.runlog.records.manifest import RunManifest
-from gatemark.exams.runlog.records.manifest_rules import ManifestRules
+from gatemark.exams.runlog.records.manifest import ManifestRules, RunManifest
 from gatemark.exams.runlog.records.names import (
     TRACE_FILE_ENDS,
     TRACE_SUFFIX,
@@ -47,6 +47,7 @@ from gatemark.exams.runlog.records.raw_run import RawRunRules, gzip_mtime
 from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.run_rules import RunRules
 from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
+from gatemark.exams.runlog.traces.dataset import CaseList, manifest_records
 from gatemark.exams.runlog.traces.trace import Trace, trace_of
 
 GZIP_LEVEL: Final = 9
@@ -90,6 +91,20 @@ def plain_json(value: object) -> bytes:
 JSONL_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 MANIFEST_END = ".manifest.jsonl"
 CASE_LIST_END = ".case_list.jsonl"
+
+
+def write_case_list(folder: Path, manifest: RunManifest, cases: CaseList) -> str:
+    """Write the list of cases of a data set into a folder, and return its path."""
+    target = folder / f"{manifest.meta.dataset_id}{CASE_LIST_END}"
+    write_whole(target, [cases.data])
+    return str(target)
+
+
+def write_manifest_file(folder: Path, manifest: RunManifest) -> str:
+    """Write a manifest into a folder, and return its path."""
+    target = folder / f"{manifest.meta.dataset_id}{MANIFEST_END}"
+    write_whole(target, [json_lines(manifest_records(manifest), ascii_only=True)])
+    return str(target)
 
 
 class ReadTrace(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.exams.runlog.records.names import mas_run_id
 from gatemark.exams.runlog.records.trace import Decoding, TraceRecord
-from gatemark.exams.runlog.traces.script import Origin, ScriptTurn, trace_records
+from gatemark.exams.runlog.traces.dataset import Origin, ScriptTurn, trace_records
 
 
 class Domain(Struct, frozen=True):
@@ -34,6 +34,10 @@ class Domain(Struct, frozen=True):
     sentences: tuple[str, ...]
     slots: Mapping[str, tuple[str, ...]]
     parallel: bool = False
+
+
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
 
 
 CLINICAL: Final = Domain(
@@ -55,54 +59,27 @@ CLINICAL: Final = Domain(
         "Final decision: treat as {disease} and repeat {test} in {time}.",
     ),
     slots={
-        "sign": (
-            "fever",
-            "seizure",
-            "ataxia",
-            "hypotonia",
-            "dysarthria",
-            "hepatomegaly",
-            "nystagmus",
-            "muscle weakness",
-            "failure to thrive",
-            "skin rash",
-            "arrhythmia",
-            "anemia",
-            "hearing impairment",
-            "splenomegaly",
-            "peripheral neuropathy",
-            "dystonia",
+        "sign": _phrases(
+            "fever, seizure, ataxia, hypotonia, dysarthria, hepatomegaly, nystagmus, "
+            "muscle weakness, failure to thrive, skin rash, arrhythmia, anemia, "
+            "hearing impairment, splenomegaly, peripheral neuropathy, dystonia"
         ),
-        "organ": ("renal", "hepatic", "cardiac", "pulmonary", "thyroid"),
-        "test": (
-            "magnetic resonance imaging",
-            "a lumbar puncture",
-            "exome sequencing",
-            "an electroencephalogram",
-            "a muscle biopsy",
-            "echocardiography",
+        "organ": _phrases("renal, hepatic, cardiac, pulmonary, thyroid"),
+        "test": _phrases(
+            "magnetic resonance imaging, a lumbar puncture, exome sequencing, "
+            "an electroencephalogram, a muscle biopsy, echocardiography"
         ),
-        "value": ("elevated", "markedly elevated", "reduced", "slightly reduced"),
-        "marker": (
-            "creatine kinase",
-            "serum lactate",
-            "alpha-fetoprotein",
-            "ferritin",
-            "plasma ammonia",
-            "ceruloplasmin",
+        "value": _phrases("elevated, markedly elevated, reduced, slightly reduced"),
+        "marker": _phrases(
+            "creatine kinase, serum lactate, alpha-fetoprotein, ferritin, plasma ammonia, "
+            "ceruloplasmin"
         ),
-        "disease": (
-            "Friedreich ataxia",
-            "Wilson disease",
-            "Leigh syndrome",
-            "Gaucher disease",
-            "myotonic dystrophy",
-            "Fabry disease",
-            "Niemann-Pick disease",
-            "galactosemia",
+        "disease": _phrases(
+            "Friedreich ataxia, Wilson disease, Leigh syndrome, Gaucher disease, "
+            "myotonic dystrophy, Fabry disease, Niemann-Pick disease, galactosemia"
         ),
-        "drug": ("valproate", "penicillamine", "levetiracetam", "prednisone", "miglustat"),
-        "time": ("two weeks", "three months", "a year", "four days"),
+        "drug": _phrases("valproate, penicillamine, levetiracetam, prednisone, miglustat"),
+        "time": _phrases("two weeks, three months, a year, four days"),
     },
 )
 INCIDENT: Final = Domain(
@@ -125,13 +102,13 @@ INCIDENT: Final = Domain(
         "Next, schedule a patch for {host} and hold the {change}.",
     ),
     slots={
-        "service": ("checkout", "search", "login", "billing", "the gateway", "the queue"),
-        "host": ("node-3", "node-7", "the primary", "the replica", "edge-2"),
-        "part": ("disk cache", "connection pool", "write-ahead log", "index", "message broker"),
-        "change": ("schema change", "configuration push", "certificate renewal", "release"),
-        "value": ("high", "increased", "unusually high"),
-        "count": ("forty", "several hundred", "a dozen", "two thousand"),
-        "time": ("ten minutes", "half an hour", "an hour", "noon"),
+        "service": _phrases("checkout, search, login, billing, the gateway, the queue"),
+        "host": _phrases("node-3, node-7, the primary, the replica, edge-2"),
+        "part": _phrases("disk cache, connection pool, write-ahead log, index, message broker"),
+        "change": _phrases("schema change, configuration push, certificate renewal, release"),
+        "value": _phrases("high, increased, unusually high"),
+        "count": _phrases("forty, several hundred, a dozen, two thousand"),
+        "time": _phrases("ten minutes, half an hour, an hour, noon"),
     },
 )
 WORKSHOP: Final = Domain(
@@ -153,14 +130,14 @@ WORKSHOP: Final = Domain(
         "Confidence in {cause} as the cause is low until the {step} is done.",
     ),
     slots={
-        "part": ("bearing", "gear box", "drive belt", "relay", "pump seal", "rotor"),
-        "unit": ("four", "seven", "eleven", "twenty"),
-        "wear": ("pitting", "hairline cracking", "corrosion", "overheating", "play"),
-        "value": ("elevated", "excessive", "slightly increased"),
-        "quantity": ("vibration", "temperature", "current", "oil pressure"),
-        "cause": ("misalignment", "poor lubrication", "a loose mount", "voltage spikes"),
-        "step": ("visual inspection", "oil change", "insulation test", "alignment"),
-        "time": ("two thousand hours", "six weeks", "one season", "three days"),
+        "part": _phrases("bearing, gear box, drive belt, relay, pump seal, rotor"),
+        "unit": _phrases("four, seven, eleven, twenty"),
+        "wear": _phrases("pitting, hairline cracking, corrosion, overheating, play"),
+        "value": _phrases("elevated, excessive, slightly increased"),
+        "quantity": _phrases("vibration, temperature, current, oil pressure"),
+        "cause": _phrases("misalignment, poor lubrication, a loose mount, voltage spikes"),
+        "step": _phrases("visual inspection, oil change, insulation test, alignment"),
+        "time": _phrases("two thousand hours, six weeks, one season, three days"),
     },
 )
 DOMAINS: Final[Mapping[str, Domain]] = {
@@ -208,14 +185,6 @@ class SyntheticSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"domains must be some of {known}, got {unknown or 'none'}")
 
 
-def synthetic_settings(raw: object, place: str) -> SyntheticSettings:
-    """Return settings from plain values; every error names the place and the key."""
-    try:
-        return msgspec.convert(raw, SyntheticSettings)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{place}: {error}") from error
-
-
 def case_ids(settings: SyntheticSettings) -> list[str]:
     """Return the names of all cases in order; domains alternate."""
     return [
@@ -229,14 +198,10 @@ def stub_case_ids() -> list[str]:
     return [f"case-stub-{index:03d}" for index in range(STUB_CASES)]
 
 
-def decoding_of(settings: SyntheticSettings) -> dict[str, float | int | None]:
-    """Return the sampling settings of a generator without a model."""
-    return {"temperature": 0.0, "top_p": None, "max_tokens": None, "seed": settings.seed}
-
-
 def origin_of(settings: SyntheticSettings, case_list_hash: str, exaid_commit: str) -> Origin:
     """Return the origin of a campaign's traces."""
-    decoding = decoding_of(settings)
+    # There is no model, so that only the seed says anything.
+    decoding = {"temperature": 0.0, "top_p": None, "max_tokens": None, "seed": settings.seed}
     return Origin(
         mas_run_id=mas_run_id(
             mac_commit=COMMIT, model=MODEL, decoding=decoding, case_list_hash=case_list_hash

@@ -12,17 +12,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Struct
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.exam import option
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.run_rules import covering_windows
-from gatemark.exams.runlog.records.text_span import Piece, TextSpan, stretches
-from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
+from gatemark.exams.runlog.records.trace import (
+    Piece,
+    StreamDelta,
+    TextSpan,
+    TraceMeta,
+    TurnBoundary,
+    stretches,
+)
 from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
 
+TracesFolder = Annotated[str, option("Folder of traces.", metavar="DIR")]
+TextCompat = Annotated[
+    Compat,
+    option(
+        "Compatibility mode: join deltas as they came, or by spaces as the source does (and read "
+        "its logs).",
+        "--compat",
+        "--compat-mode",
+    ),
+]
 Plane = Literal["control_plane", "content_plane"]
 
 NO_LABELS: Final = frozenset({"unknown", "null", "none", ""})
@@ -284,7 +301,11 @@ class TraceText:
 
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
         self._compat: Compat = compat
-        said = [delta for delta in trace.deltas if delta.agent_id not in SILENT_AGENTS]
+        self.is_stub = trace.is_stub
+        deltas = trace.deltas
+        moments = [delta.t_rel_ms for delta in deltas]
+        self.duration_ms = max(moments, default=0) - min(moments, default=0)
+        said = [delta for delta in deltas if delta.agent_id not in SILENT_AGENTS]
         if compat == "source":
             said = [delta for delta in said if delta.delta_text.strip()]
         else:
@@ -293,7 +314,7 @@ class TraceText:
         self._said = said
         self._seqs = [delta.seq for delta in said]
 
-    @property
+    @cached_property
     def whole(self) -> str:
         """The canonical text of the trace."""
         return self._joined(self._said)

@@ -7,7 +7,6 @@ mention is then linked by trigram similarity to the names of the ontology.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import re
 from collections import Counter
@@ -20,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
@@ -138,7 +137,7 @@ def read_ontology(path: Path) -> Ontology:
     versions = [line for line in head.split("\n") if line.startswith(_VERSION)]
     return Ontology(
         version=versions[0].removeprefix(_VERSION) if versions else None,
-        digest=DIGEST_PREFIX + hashlib.sha256(data).hexdigest(),
+        digest=digest_bytes(data),
         aliases={name: tuple(sorted(aliases[name])) for name in sorted(aliases)},
     )
 

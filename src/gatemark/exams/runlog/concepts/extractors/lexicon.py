@@ -118,7 +118,6 @@ def _longest(automaton: Any, text: str) -> Iterator[Mention]:
 
 
 def _is_edge(text: str, place: int) -> bool:
-    """Return whether this position is a word boundary."""
     return place in (0, len(text)) or not (_in_word(text[place - 1]) and _in_word(text[place]))
 
 
