@@ -54,6 +54,11 @@ class ExamReport(msgspec.Struct, frozen=True):
     score: Measurement | None = None
     answered_at: datetime | None = None
 
+    @property
+    def by_name(self) -> dict[str, Measurement]:
+        """The measurements by name."""
+        return {number.name: number for number in self.measurements}
+
 
 class VerdictNotes(NamedTuple):
     """What an exam adds to its report once there is a verdict."""

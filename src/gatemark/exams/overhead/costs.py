@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.evidence.source import inspect_source, parse_strictly
 from gatemark.exams.overhead.arms import ArmFile, Defect, defect
 from gatemark.exams.overhead.measure import (
@@ -92,7 +92,7 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GuardCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One guard alone against none: total times in milliseconds, and the mean shift.
 
-    ``shift`` is in nats per token, or the drop of accuracy.
+    ``shift`` is in nats per token, or the drop of accuracy; None if a value is not finite.
     """
 
     name: str
@@ -200,17 +200,7 @@ def _latency(before: Floats | None, after: Floats | None, resampling: Resampling
         return unmeasured(
             LATENCY, "some windows have no recorded time", direction="lower_is_better"
         )
-    found = time_overhead(
-        before, after, resampling.rng(), level=resampling.level, resamples=resampling.resamples
-    )
-    return measured(
-        LATENCY,
-        found.overhead,
-        n=before.size,
-        direction="lower_is_better",
-        interval=found.interval,
-        caveats=() if found.interval_reason is None else (found.interval_reason,),
-    )
+    return _timed(before.size, *time_overhead(before, after, resampling))
 
 
 def _side_by_side(
@@ -225,13 +215,17 @@ def _side_by_side(
     else:
         found, interval, reason = float(after.sum() / before.sum() - 1), None, timing.reason
         n = before.size
+    return _timed(n, found, interval, reason)
+
+
+def _timed(n: int, overhead: float, interval: Interval | None, caveat: str | None) -> Measurement:
     return measured(
         LATENCY,
-        found,
+        overhead,
         n=n,
         direction="lower_is_better",
         interval=interval,
-        caveats=() if reason is None else (reason,),
+        caveats=() if caveat is None else (caveat,),
     )
 
 
@@ -263,18 +257,13 @@ def _memory(bare: ArmCosts, guarded: ArmCosts) -> Measurement:
 
 
 def _arm_cost(times: Floats | None, costs: ArmCosts) -> ArmCost:
-    memory = ArmCost(
+    return ArmCost(
+        latency_ms_p50=None if times is None else smallest_reaching(times, 0.5),
+        latency_ms_p95=None if times is None else smallest_reaching(times, 0.95),
+        latency_ms_total=None if times is None else float(times.sum()),
         peak_memory_bytes=costs.peak_memory_bytes,
         memory_source=costs.memory_source,
         peak_rss_bytes=costs.peak_rss_bytes,
-    )
-    if times is None:
-        return memory
-    return msgspec.structs.replace(
-        memory,
-        latency_ms_p50=smallest_reaching(times, 0.5),
-        latency_ms_p95=smallest_reaching(times, 0.95),
-        latency_ms_total=float(times.sum()),
     )
 
 

@@ -23,8 +23,9 @@ import numpy as np
 
 from gatemark.core.errors import BadInputError, IncomparableError
 from gatemark.core.progress import Progress
+from gatemark.exams.overhead.costs import GuardCosts
 from gatemark.exams.overhead.records import MemorySource
-from gatemark.exams.overhead.targets.checks import (
+from gatemark.exams.overhead.targets.loading import (
     MAX_TEXT,
     NamedWindow,
     check_facts,
@@ -32,8 +33,8 @@ from gatemark.exams.overhead.targets.checks import (
     checked_outcome,
     checked_outcomes,
     name_windows,
+    target_code,
 )
-from gatemark.exams.overhead.targets.loading import target_code
 from gatemark.exams.overhead.targets.memory import ProcessPeak
 from gatemark.exams.overhead.targets.port import (
     AccuracyCounts,
@@ -94,19 +95,6 @@ class ArmMemory(msgspec.Struct, frozen=True):
     rss: int | str
 
 
-class GuardRun(msgspec.Struct, frozen=True):
-    """One guard alone against none, on the same windows: fastest times, and the shift in value.
-
-    ``shift`` is in nats per token, or the drop of accuracy; None if a value is not finite.
-    """
-
-    name: str
-    windows: int
-    bare_ms: float
-    alone_ms: float
-    shift: float | None
-
-
 class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
     """All passes and their costs. ``timing`` is a reason if arms could not take turns."""
 
@@ -122,7 +110,7 @@ class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
     memory: dict[ArmName, ArmMemory]
     installs_ms: tuple[float, ...]
     timing: tuple[TimedGroup, ...] | str
-    guard_runs: tuple[GuardRun, ...]
+    guard_runs: tuple[GuardCosts, ...]
 
 
 class Restoring:
@@ -180,7 +168,8 @@ def run_arms(
     # Step 1.
     target = kept.target if isinstance(kept, Reloading) else kept
     check_facts(target)
-    facts = (target.kind, target.device, target.seq_len, target.stride, tuple(target.guards))
+    facts = {name: getattr(target, name) for name in ("kind", "device", "seq_len", "stride")}
+    guards = tuple(target.guards)
     windows = name_windows(target)
     if batch_size > 1 and not isinstance(target, Batched):
         raise BadInputError(
@@ -203,20 +192,13 @@ def run_arms(
 
     passes = [runner.run_pass(arm, tick, number * len(windows)) for number, arm in enumerate(ORDER)]
     # Step 4.
-    memory: dict[ArmName, ArmMemory] = {
-        "bare": runner.memory_of("bare", passes),
-        "guarded": runner.memory_of("guarded", passes),
-    }
+    memory = {arm: runner.memory_of(arm, passes) for arm in ORDER[:2]}
     # Step 5.
     timing, guard_runs = runner.time_arms(passes, timed, tick)
     if isinstance(timing, str):
         tick(total)
-    kind, device, seq_len, stride, guards = facts
     return OverheadRun(
-        kind=kind,
-        device=device,
-        seq_len=seq_len,
-        stride=stride,
+        **facts,
         guards=guards,
         seeds=seeds,
         snapshot_hash=runner.state_hash,
@@ -307,7 +289,7 @@ class _Runner:
 
     def time_arms(
         self, passes: Sequence[PassRun], places: Sequence[int], tick: Callable[[int], None]
-    ) -> tuple[tuple[TimedGroup, ...] | str, tuple[GuardRun, ...]]:
+    ) -> tuple[tuple[TimedGroup, ...] | str, tuple[GuardCosts, ...]]:
         """Time both arms side by side, then each guard alone; or say why that cannot be done."""
         switch_ms = self._try_switching()
         if isinstance(switch_ms, str):
@@ -337,7 +319,7 @@ class _Runner:
         self._restore("timing")
         return timed, alone
 
-    def _time_guards(self, groups: Sequence[Sequence[int]]) -> tuple[GuardRun, ...]:
+    def _time_guards(self, groups: Sequence[Sequence[int]]) -> tuple[GuardCosts, ...]:
         """Time each guard alone, where there are several and the target can switch on one."""
         guards = tuple(self._state.target.guards)
         if len(set(guards)) < max(2, len(guards)) or not isinstance(
@@ -350,7 +332,7 @@ class _Runner:
         timed = time_side_by_side(arms, groups, self._switch, evaluate_ms)
         fastest = {arm: sum(min(group.times_ms[arm]) for group in timed) for arm in arms}
         return tuple(
-            GuardRun(
+            GuardCosts(
                 name=arm.removeprefix(GUARD_ARM),
                 windows=len(values[arm]),
                 bare_ms=fastest["bare"],
