@@ -91,7 +91,6 @@ class Exam(ABC, Generic[S]):
 
     schema: ClassVar[str]
     form: ClassVar[str]
-    one_sided_form: ClassVar[str | None] = None
     state: ClassVar[type[Any]]
 
     @abstractmethod

@@ -31,6 +31,7 @@ from gatemark.evidence.source import (
     repeated_lines,
     split_sources,
 )
+from gatemark.exams.agreement.counting import AgreementExamState, RowColumns, RowExam
 from gatemark.exams.agreement.plain_files import count_plain, plain_rows
 from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
 from gatemark.exams.agreement.rules import (
@@ -38,9 +39,6 @@ from gatemark.exams.agreement.rules import (
     CLEAR,
     HYGIENE_RULES,
     SCHOLAR,
-    AgreementExamState,
-    RowColumns,
-    RowExam,
     red_flag,
 )
 
@@ -81,6 +79,7 @@ def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
 
 
 JOIN_BATCH = 1024
+ONE_SIDED_FORM = "judgement"
 
 
 def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
@@ -101,7 +100,7 @@ class _Side:
     def __init__(
         self, source: Source, job: ExamJob, exam: RowExam, choices: ReadingChoices
     ) -> None:
-        form = schema_of(exam).form(exam.one_sided_form)
+        form = schema_of(exam).form(ONE_SIDED_FORM)
         self._name_of = form.namer()
         self.source = source
         self.records: dict[str, Judgement] = {}

@@ -11,7 +11,7 @@ import msgspec
 
 from gatemark.core.canonical import plain
 from gatemark.core.measurement import Evidence, Measurement
-from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Verdict
+from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Setting, Verdict
 from gatemark.evidence.exam import ExamReport
 from gatemark.exams.overhead.arms import Defect
 from gatemark.exams.overhead.costs import NOT_MEASURED, ArmCost, OverheadCosts, unknown_costs
@@ -31,7 +31,6 @@ from gatemark.exams.overhead.policy import (
     Mode,
     OverheadOptions,
     OverheadSettings,
-    Setting,
     is_loosened,
     profile_value,
     resolve,

@@ -14,13 +14,12 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule, Severity
+from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule, Setting, Severity
 from gatemark.evidence.settings_file import about, read_settings
 from gatemark.exams.overhead.measure import IMPROVEMENT, OVERHEAD, P95, WORST
 
 Mode = Literal["point", "interval"]
 ProfileName = Literal["release", "ci", "dev"]
-Setting = str | float | int | bool | None
 
 FIRST_RULES: Final = 1
 SECOND_RULES: Final = 2
