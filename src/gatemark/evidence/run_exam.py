@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -49,12 +48,10 @@ from gatemark.evidence.source import (
     Source,
     digest_source,
     digested,
-    find_sources,
-    marks_of,
+    opened_sources,
     place,
     read_blocks,
     refuse,
-    refuse_changed,
     repeated_lines,
     small_blocks,
     split_sources,
@@ -147,6 +144,18 @@ def _exam_of(job: bytes) -> AnyExam:
     return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
 
 
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Turn the garbage collector off; records form no cycles, looking for some costs a tenth."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> bytes:
     """Fold one shard; return its outcome as bytes. ``watch`` is called with what is read."""
     exam = _exam_of(msgspec.msgpack.encode(job))
@@ -157,17 +166,11 @@ def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> byt
     # Freed at once, it makes the allocator keep the memory of a block for the next one. Giving it
     # back to the system and asking again for every block costs a tenth of the time.
     bytes(KEPT_BYTES)
-    # Records form no cycles, and looking for some costs a tenth of the time.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with no_collection():
         for block in _blocks_left(shard, job, exam, reader, (state, ids), watch=watch):
             for batch in reader.records(iter((block,))):
                 ids += hash_ids(list(map(name_of, batch)))
                 state = exam.step(state, batch)
-    finally:
-        if collecting:
-            gc.enable()
     return msgspec.msgpack.encode(
         ShardOutcome(
             shard=shard.index,
@@ -428,8 +431,8 @@ def fold_checked(
 
 def fold_each(run: ExamRun, exam: AnyExam, paths: Sequence[str]) -> Iterator[FoldedFiles]:
     """Fold files beside the evidence of a run, each on its own."""
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        for source in find_sources(paths, run.reading.limits, Path(folder)):
+    with opened_sources(paths, run.reading.limits) as sources:
+        for source in sources:
             yield fold_checked(ExamJob.of(run), exam, [source], run.engine, run.reading)
 
 
@@ -451,10 +454,8 @@ def examine_files(
         raise UsageError(f"{job.kind}: records with compound keys cannot be pinned by id")
     if expected_ids is not None and form.any_case:
         expected_ids = frozenset(map(str.upper, expected_ids))
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        # Step 1.
-        sources = find_sources(run.paths, choices.limits, Path(folder))
-        marks = marks_of(sources)
+    # Step 1.
+    with opened_sources(run.paths, choices.limits, must_stay=True) as sources:
         # Steps 2 and 3.
         read = fold_checked(
             job,
@@ -485,7 +486,6 @@ def examine_files(
                 duplicates = sum(len(found) - 1 for found in twice.values())
         if read.accepted + read.rejected == 0:
             raise BadInputError(tuple(f"{source.name}: contains no records" for source in sources))
-        refuse_changed(sources, marks)
     # Step 5.
     evidence = Evidence(
         received=read.accepted + read.rejected,

@@ -19,7 +19,7 @@ import numpy as np
 
 from gatemark.core.record import Form, Problem, RecordSchema, by_kind
 from gatemark.core.text import is_one_line
-from gatemark.evidence.diagnose import diagnose, record_problems
+from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.source import parse_strictly, quoted
 
 _PLAIN = (str, int, float, bool, type(None), msgspec.UnsetType)
@@ -212,7 +212,7 @@ class OneForm:
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._name = operator.attrgetter(form.identity) if form.identity else None
+        self._look = _Look(form)
         self.decoder: msgspec.json.Decoder[object] | None = msgspec.json.Decoder(form.type)
         self.decode: Callable[[bytes], object] = self.decoder.decode
 
@@ -223,15 +223,7 @@ class OneForm:
         return None
 
     def keeps_rules(self, kinds: Kinds) -> bool:
-        (batch,) = kinds.values()
-        if self._name is not None:
-            printable = all(map(str.isprintable, map(self._name, batch)))
-            if not printable and not all(map(is_one_line, map(self._name, batch))):
-                return False
-        form = self._form
-        if not form.rules or (form.proof is not None and form.proof(batch)):
-            return True
-        return not any(record_problems(record, form) for record in batch)
+        return self._look.all_good(kinds[self._form.type])
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
         return diagnose(line, self._form, max_depth=max_depth)
@@ -285,23 +277,22 @@ class _Look:
 
     def all_good(self, records: Sequence[object]) -> bool:
         """Tell whether every record keeps the rules."""
-        if self._proof is not None and self._names_hold(records) and self._proof(records):
+        if not self._names_hold(records):
+            return False
+        if not self._rules or (self._proof is not None and self._proof(records)):
             return True
         return all(map(self._is_good, records))
 
     def _names_hold(self, records: Sequence[object]) -> bool:
         """Tell whether every name is one line; most files repeat names."""
-        if self._name_of is None:
+        if self._name_of is None or not records:
             return True
         names = list(map(self._name_of, records))
         all_same = names.count(names[0]) == len(names)
-        return (names[0] if all_same else "".join(names)).isprintable()
+        shown = names[0] if all_same else "".join(names)
+        return shown.isprintable() or all(map(is_one_line, names))
 
     def _is_good(self, record: object) -> bool:
-        if self._name_of is not None:
-            name = self._name_of(record)
-            if not name.isprintable() and not is_one_line(name):
-                return False
         for rule in self._rules:  # noqa: SIM110 - a generator costs more than the rules
             if rule(record):
                 return False

@@ -11,9 +11,11 @@ import re
 import shutil
 import stat
 import sys
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NoReturn
@@ -293,18 +295,27 @@ def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, int, int, int], ...]
     return tuple((info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found)
 
 
-def refuse_changed(sources: Sequence[Source], marks: tuple[tuple[int, int, int, int], ...]) -> None:
-    """Refuse files that changed while they were read.
+@contextmanager
+def opened_sources(
+    paths: Sequence[str], limits: Limits, *, must_stay: bool = False
+) -> Iterator[tuple[Source, ...]]:
+    """Find the files that a user gave, while they are read; ``-`` is standard input, at most once.
 
-    Files are read more than once, so the digest might not match what was judged.
+    With ``must_stay``, files that changed meanwhile are refused: files are read more than once, so
+    the digest might not match what was judged.
     """
-    changed = [
-        f"{source.name}: changed while it was read"
-        for source, before, now in zip(sources, marks, marks_of(sources), strict=True)
-        if before != now
-    ]
-    if changed:
-        raise BadInputError(tuple(changed))
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        sources = find_sources(paths, limits, Path(folder))
+        marks = marks_of(sources) if must_stay else ()
+        yield sources
+        now = marks_of(sources) if must_stay else ()
+        if marks != now:
+            changed = [
+                f"{source.name}: changed while it was read"
+                for source, before, after in zip(sources, marks, now, strict=True)
+                if before != after
+            ]
+            raise BadInputError(tuple(changed))
 
 
 def read_expected_ids(path: str) -> frozenset[str]:

@@ -11,7 +11,7 @@ import jsonschema_rs
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
+from gatemark.core.record import Problem, RecordSchema
 from gatemark.evidence.diagnose import document_problems
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
@@ -28,6 +28,7 @@ from gatemark.evidence.source import (
 from gatemark.evidence.whole_file import (
     OpenedFile,
     TaggedReading,
+    UniqueNames,
     open_records,
     read_tagged,
     remark_words,
@@ -160,7 +161,7 @@ def _check_by_name(
     if schema.tag is not None:
         return _check_story(source, schema, choices)
     form = (schema.form_of(first) or schema.forms[0]).strictest
-    rules = _Once(form) if schema.across is None else schema.across()
+    rules = UniqueNames(form) if schema.across is None else schema.across()
     reading = read_tagged(source, form, rules, choices)
     return _file_check(source, schema.name, form.name, reading)
 
@@ -174,11 +175,11 @@ def _check_story(source: Source, schema: RecordSchema, choices: ReadingChoices) 
 
 def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
     reader = RecordReader(schema, choices)
-    rules: _Once | None = None
+    rules: UniqueNames | None = None
     repeated: list[str] = []
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
         if rules is None and reader.form is not None:
-            rules = _Once(reader.form)
+            rules = UniqueNames(reader.form)
         if rules is not None:
             remarks = rules.see(reader.batch_lines, batch)
             repeated += [remark_words(source.name, remark) for remark in remarks]
@@ -234,29 +235,6 @@ def _file_check(source: Source, schema: str, form: str, reading: TaggedReading) 
         remarks=tuple(remark_words(source.name, remark) for remark in reading.remarks),
         unlisted=reading.unlisted,
     )
-
-
-class _Once(FileRules):
-    """Refuses records of a file with the same name."""
-
-    def __init__(self, form: Form) -> None:
-        self._form = form
-        self._lines: dict[tuple[object, ...], int] = {}
-
-    def see(self, lines: Sequence[int], records: Sequence[object]) -> Iterator[Remark]:
-        form = self._form
-        for line, record in zip(lines, records, strict=True):
-            key = form.key_of(record)
-            first = self._lines.setdefault(key, line)
-            if first != line:
-                words = f"{form.key_words(key)} was seen before on line {first}"
-                yield Remark(line, "", "$", words)
-
-    def lost(self) -> None:
-        """A refused line has no name."""
-
-    def end(self) -> Iterator[Remark]:
-        yield from ()
 
 
 def _chosen_schema(opened: OpenedFile, schema_name: str | None) -> RecordSchema:

@@ -7,11 +7,9 @@ on the label; and whether one rater copied another.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import combinations
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,13 +19,7 @@ from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.result import Figure, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
-from gatemark.evidence.source import (
-    digest_source,
-    find_sources,
-    marks_of,
-    refuse,
-    refuse_changed,
-)
+from gatemark.evidence.source import digest_source, opened_sources, refuse
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 from gatemark.exams.agreement.rules import (
     BARE_RULES,
@@ -470,12 +462,9 @@ def examine_table(run: ExamRun, options: AgreementOptions) -> ExamOutcome:
     """Run the exam over one table."""
     refuse_unused(options, ROW_OPTIONS, "a table")
     choices = run.reading
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        sources = find_sources(run.paths, choices.limits, Path(folder))
-        marks = marks_of(sources)
-        (file,) = (digest_source(source) for source in sources)
-        found = read_table(sources[0], options, choices)
-        refuse_changed(sources, marks)
+    with opened_sources(run.paths, choices.limits, must_stay=True) as (source,):
+        file = digest_source(source)
+        found = read_table(source, options, choices)
     paired = {
         item for item, row in found.rows.items() if sum(label is not None for label in row) > 1
     }

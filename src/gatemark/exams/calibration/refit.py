@@ -6,7 +6,6 @@ samples with recalibrated confidences; the gate judges those like any other cand
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,7 +17,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import BadInputError, ExitCode, RefusedError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, find_sources, read_small_file
+from gatemark.evidence.source import ReadingChoices, opened_sources, read_small_file
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.calibration.journey import Confidences, read_confidences
 from gatemark.samples.importer import SAMPLE_SCHEMA
@@ -124,8 +123,7 @@ def apply_map(map_path: str, samples: str, out: str, choices: ReadingChoices) ->
     lines: list[bytes] = []
     count = 0
     encoder = msgspec.json.Encoder()
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        (source,) = find_sources((samples,), choices.limits, Path(folder))
+    with opened_sources((samples,), choices.limits) as (source,):
         form = schemas().get(SAMPLE_SCHEMA).form("sample")
         for batch in admitted_batches(source, form, choices):
             for _, sample in batch:
