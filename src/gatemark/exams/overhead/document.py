@@ -272,7 +272,7 @@ class ArmsHeader(msgspec.Struct, frozen=True, kw_only=True):
 class Facts(ArmsHeader, frozen=True, kw_only=True):
     """What the report and the figures need besides the measurements.
 
-    ``floors`` has, for each second run, how far it is off, and its overhead.
+    ``second_runs`` has, for each one, how far it is off, and its overhead.
     """
 
     basis: Basis | None
@@ -280,7 +280,7 @@ class Facts(ArmsHeader, frozen=True, kw_only=True):
     weight: int
     worst: tuple[WorstWindow, ...]
     resampling: Resampling
-    floors: dict[SecondRun, tuple[Measurement, float | None]]
+    second_runs: dict[SecondRun, tuple[Measurement, float | None]]
 
 
 Numbers = dict[str, Measurement]
@@ -432,9 +432,9 @@ def _interval(overhead: Measurement, facts: Facts) -> IntervalPart | None:
 
 
 def _second_run(facts: Facts, role: SecondRun) -> Noise | None:
-    if role not in facts.floors:
+    if role not in facts.second_runs:
         return None
-    found, overhead = facts.floors[role]
+    found, overhead = facts.second_runs[role]
     return Noise(given=True, overhead=overhead, floor=found.value, reason=found.reason)
 
 

@@ -209,12 +209,12 @@ class OverheadExam(Exam[OverheadExamState]):
             numbers.extend(second_numbers(rows, self.settings))
         if self.options.rules >= RULES:
             numbers.extend(amounts(rows, self.settings))
-        floors = {
+        second_runs = {
             role: floor_of(role, rows, header.second_defects.get(role, ()), resampling)
             for role in SECOND_RUNS
             if getattr(self.options, role)
         }
-        numbers.extend(floor for floor, _ in floors.values())
+        numbers.extend(floor for floor, _ in second_runs.values())
         facts = Facts(
             **msgspec.structs.asdict(header) | {"defects": _defects(header, quality, len(rows))},
             basis=rows[0].basis if rows else None,
@@ -222,7 +222,7 @@ class OverheadExam(Exam[OverheadExamState]):
             weight=int(sum(row.weight for row in rows)),
             worst=_worst(rows, quality),
             resampling=resampling,
-            floors=floors,
+            second_runs=second_runs,
         )
         return ExamReport(
             measurements=tuple(numbers),

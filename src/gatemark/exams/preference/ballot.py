@@ -18,15 +18,7 @@ from gatemark.statistics.multiset import (
     text_key,
     union_rows,
 )
-from gatemark.statistics.preference import (
-    MIN_DECISIVE,
-    Choice,
-    PositionBias,
-    Preference,
-    judge_preference,
-    majority,
-    position_bias,
-)
+from gatemark.statistics.preference import Choice, PositionBias, majority, position_bias
 
 DEFAULT_ALPHA = 0.05
 _CHOICES: tuple[Choice, ...] = ("candidate", "baseline", "tie")
@@ -98,39 +90,19 @@ def count_votes(state: PreferenceState) -> Ballot:
     )
 
 
-def judge(
-    state: PreferenceState,
-    *,
-    alpha: float = DEFAULT_ALPHA,
-    peeking: bool = False,
-    min_decisive: int = MIN_DECISIVE,
-) -> Preference:
-    """Judge the votes over items: pass, fail or inconclusive."""
-    ballot = count_votes(state)
-    return judge_preference(
-        ballot.wins,
-        ballot.losses,
-        ballot.ties,
-        alpha=alpha,
-        peeking=peeking,
-        min_decisive=min_decisive,
-    )
-
-
 def _one_choice(codes: set[int]) -> Choice:
     return _CHOICES[codes.pop()] if len(codes) == 1 else "tie"
 
 
 def _choice_code(choice: str) -> int:
-    for code, known in enumerate(_CHOICES):
-        if choice == known:
-            return code
-    raise InvalidValueError(f"choice must be candidate, baseline or tie, got {choice!r}")
+    if choice not in _CHOICES:
+        raise InvalidValueError(f"choice must be candidate, baseline or tie, got {choice!r}")
+    return _CHOICES.index(choice)
 
 
 def _first_code(first: str | None) -> int:
     if first is None:
         return _FIRST_UNKNOWN
-    if first not in ("candidate", "baseline"):
+    if first not in _CHOICES[:2]:
         raise InvalidValueError(f"first must be candidate or baseline, got {first!r}")
-    return _choice_code(first)
+    return _CHOICES.index(first)

@@ -23,11 +23,17 @@ from gatemark.evidence.exam import (
     ExamReport,
     ExamRun,
     ExamSuite,
+    added_counts,
     option,
 )
 from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.preference import ballot
-from gatemark.statistics.preference import MIN_DECISIVE, PositionBias, Preference
+from gatemark.statistics.preference import (
+    MIN_DECISIVE,
+    PositionBias,
+    Preference,
+    judge_preference,
+)
 
 MEASURE = "preference"
 PREFERRED = "preferred"
@@ -100,10 +106,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
         return PreferenceExamState(
             votes=ballot.merge(left.votes, right.votes),
             reviewers=left.reviewers | right.reviewers,
-            first={
-                side: left.first.get(side, 0) + right.first.get(side, 0)
-                for side in sorted({*left.first, *right.first})
-            },
+            first=added_counts(left.first, right.first),
         )
 
     def policy(self) -> Policy:
@@ -120,8 +123,10 @@ class PairwiseExam(Exam[PreferenceExamState]):
     def finish(self, state: PreferenceExamState) -> ExamReport:
         counted = ballot.count_votes(state.votes)
         options = self.options
-        found = ballot.judge(
-            state.votes,
+        found = judge_preference(
+            counted.wins,
+            counted.losses,
+            counted.ties,
             alpha=options.alpha,
             peeking=options.peeking,
             min_decisive=options.min_decisive,
@@ -228,15 +233,11 @@ def examine_votes(run: ExamRun) -> ExamOutcome:
     return msgspec.structs.replace(found, evidence=evidence)
 
 
-def _build(options: PreferenceOptions, measures: Registry[AnyMeasure]) -> PairwiseExam:
-    return PairwiseExam(options, measures)
-
-
 SUITE = ExamSuite(
     kind="pairwise",
     summary="Do blind reviewers prefer the candidate's answers to the baseline's?",
     options=PreferenceOptions,
-    build=_build,
+    build=PairwiseExam,
     roles=(EvidenceRole("records", "Votes, one per line.", positional=True),),
     examine=examine_votes,
 )

@@ -28,6 +28,7 @@ _GIVES = (
     "first_win_rate",
     "position_p_value",
 )
+_UNITS = {"wins": "count", "losses": "count", "ties": "count", "log_e_value": "nats"}
 _POSITION = ("first_win_rate", "position_p_value")
 
 
@@ -56,44 +57,26 @@ def finish(state: PreferenceState) -> tuple[Measurement, ...]:
         (position.first_win_rate, position.decisive, "neutral"),
         (position.p_value, position.decisive, "neutral"),
     )
-    return tuple(
-        _measurement(
-            name,
-            value,
-            n=n,
-            direction=direction,
-            excluded=excluded,
-            caveats=caveats,
-            interval=interval if name == "win_rate" else None,
-        )
-        for name, (value, n, direction) in zip(_GIVES, values, strict=True)
-    )
-
-
-def _measurement(
-    name: str,
-    value: float | None,
-    *,
-    n: int,
-    direction: Direction,
-    excluded: dict[str, int],
-    caveats: tuple[str, ...],
-    interval: Interval | None,
-) -> Measurement:
-    if value is None:
-        reason = "no decisive votes" if name in _POSITION else "no pairs to decide by"
-        return unmeasured(name, reason, direction=direction, excluded=excluded, caveats=caveats)
-    is_count = name in ("wins", "losses", "ties")
-    return measured(
-        name,
-        value,
-        n=n,
-        direction=direction,
-        unit="count" if is_count else "nats" if name == "log_e_value" else "ratio",
-        interval=interval,
-        excluded=excluded,
-        caveats=caveats,
-    )
+    numbers = []
+    for name, (value, n, direction) in zip(_GIVES, values, strict=True):
+        if value is None:
+            reason = "no decisive votes" if name in _POSITION else "no pairs to decide by"
+            number = unmeasured(
+                name, reason, direction=direction, excluded=excluded, caveats=caveats
+            )
+        else:
+            number = measured(
+                name,
+                value,
+                n=n,
+                direction=direction,
+                unit=_UNITS.get(name, "ratio"),
+                interval=interval if name == "win_rate" else None,
+                excluded=excluded,
+                caveats=caveats,
+            )
+        numbers.append(number)
+    return tuple(numbers)
 
 
 MEASURE = Measure(
