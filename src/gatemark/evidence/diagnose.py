@@ -84,8 +84,10 @@ def _described(
     path = (*base, *error.instance_path)
     branches = getattr(error.kind, "context", None)
     if branches:
-        likeliest = max(branches, key=_depth_of_branch)
-        for inner in likeliest:
+        # The branch that matched deepest before it failed.
+        for inner in max(
+            branches, key=lambda one: max((len(e.instance_path) for e in one), default=0)
+        ):
             yield from _described(
                 inner, base if inner.instance_path[: len(path)] else path, show=show, looks=looks
             )
@@ -94,11 +96,6 @@ def _described(
     if error.kind.name == "pattern" and error.kind.pattern in looks:
         said = f"must be {looks[error.kind.pattern]}"
     yield Problem(_json_path(path), said)
-
-
-def _depth_of_branch(branch: list[jsonschema_rs.ValidationError]) -> int:
-    """Return how deep a branch matched before it failed."""
-    return max((len(error.instance_path) for error in branch), default=0)
 
 
 def _words(error: Any, *, show: bool) -> str:

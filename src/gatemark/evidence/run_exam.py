@@ -27,6 +27,7 @@ from gatemark.evidence.exam import (
     AnyExam,
     ExamOutcome,
     ExamRun,
+    checked_options,
     exam_suite,
     measures,
     schema_of,
@@ -98,11 +99,7 @@ class ShardOutcome(msgspec.Struct, frozen=True, tag="shard"):
 def build_exam(job: ExamJob) -> AnyExam:
     """Return the exam that a job names, with its options checked."""
     suite = exam_suite(job.kind)
-    try:
-        options = msgspec.convert(job.options, suite.options)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{job.kind}: {error}") from error
-    return suite.build(options, measures())
+    return suite.build(checked_options(job.kind, job.options, suite.options), measures())
 
 
 def admission(job: ExamJob, exam: AnyExam, form_name: str | None = None) -> RecordReader:
@@ -414,18 +411,17 @@ def fold_checked(
     exam: AnyExam,
     sources: Sequence[Source],
     engine: Engine,
-    choices: ReadingChoices,
     *,
     keeping: CachePolicy | None = None,
     on_progress: Progress | None = None,
 ) -> FoldedFiles:
     """Fold files, refuse bad lines, and read again strictly when the exam asks for it."""
     read = fold_files(job, exam, sources, engine, keeping=keeping, on_progress=on_progress)
-    _refuse_bad_lines(read, choices)
+    _refuse_bad_lines(read, job.choices)
     if exam.needs_strict_pass(read.state):
         job = msgspec.structs.replace(job, strict_pass=True)
         read = fold_files(job, exam, sources, engine, on_progress=on_progress)
-        _refuse_bad_lines(read, choices)
+        _refuse_bad_lines(read, job.choices)
     return read
 
 
@@ -433,7 +429,7 @@ def fold_each(run: ExamRun, exam: AnyExam, paths: Sequence[str]) -> Iterator[Fol
     """Fold files beside the evidence of a run, each on its own."""
     with opened_sources(paths, run.reading.limits) as sources:
         for source in sources:
-            yield fold_checked(ExamJob.of(run), exam, [source], run.engine, run.reading)
+            yield fold_checked(ExamJob.of(run), exam, [source], run.engine)
 
 
 def examine_files(
@@ -458,13 +454,7 @@ def examine_files(
     with opened_sources(run.paths, choices.limits, must_stay=True) as sources:
         # Steps 2 and 3.
         read = fold_checked(
-            job,
-            exam,
-            sources,
-            run.engine,
-            choices,
-            keeping=run.cache,
-            on_progress=run.on_progress,
+            job, exam, sources, run.engine, keeping=run.cache, on_progress=run.on_progress
         )
         job = msgspec.structs.replace(job, strict_pass=exam.needs_strict_pass(read.state))
         if on_ids is not None:

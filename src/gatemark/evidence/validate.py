@@ -15,7 +15,7 @@ from gatemark.core.record import Problem, RecordSchema
 from gatemark.evidence.diagnose import document_problems
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.shape import Kinds
+from gatemark.evidence.shape import Kinds, Shape
 from gatemark.evidence.source import (
     ReadingChoices,
     Source,
@@ -40,19 +40,15 @@ _ENDS: Final = (".schema.json", ".json")
 _OUR_PREFIX: Final = "urn:gatemark:"
 
 
-class DocumentShape:
+class DocumentShape(Shape):
     """Every line is a value that a JSON Schema document allows."""
 
     def __init__(self, validator: Any) -> None:
+        super().__init__(msgspec.json.Decoder(), reads_many=False)
         self._validator = validator
-        self.decoder: msgspec.json.Decoder[object] | None = None
-        self.decode: Callable[[bytes], object] = msgspec.json.Decoder().decode
 
     def kinds(self, batch: Sequence[object]) -> Kinds:
         return {object: batch}
-
-    def key_total(self, _kinds: Kinds) -> int | None:
-        return None
 
     def keeps_rules(self, kinds: Kinds) -> bool:
         return all(map(self._validator.is_valid, kinds[object]))
@@ -158,19 +154,14 @@ def _check_by_name(
     schema = _chosen_schema(opened, schema_name).version_of(first)
     if schema.head is not None:
         return _check_headed(source, schema, choices)
+    across = None if schema.across is None else schema.across()
     if schema.tag is not None:
-        return _check_story(source, schema, choices)
+        reading = read_tagged(source, schema, across, choices)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in reading.kinds.items())
+        return _file_check(source, schema.name, kinds or "none", reading)
     form = (schema.form_of(first) or schema.forms[0]).strictest
-    rules = UniqueNames(form) if schema.across is None else schema.across()
-    reading = read_tagged(source, form, rules, choices)
+    reading = read_tagged(source, form, across or UniqueNames(form), choices)
     return _file_check(source, schema.name, form.name, reading)
-
-
-def _check_story(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
-    rules = schema.across() if schema.across is not None else None
-    reading = read_tagged(source, schema, rules, choices)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in reading.kinds.items())
-    return _file_check(source, schema.name, kinds or "none", reading)
 
 
 def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.preference.ballot import count_votes
-from gatemark.exams.preference.measure import MEASURE
+from gatemark.exams.preference.measure import MEASURE, count_votes
 from gatemark.statistics.preference import judge_preference, majority
 from gatemark.testing.folds import check_fold
 

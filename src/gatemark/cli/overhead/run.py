@@ -12,8 +12,8 @@ import click
 from gatemark.cli.options import StrictCommand, json_option, output_option, store_option
 from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import count_progress, say
-from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
-from gatemark.exams.overhead.policy import Mode, ProfileName
+from gatemark.exams.overhead.journey import COMPAT
+from gatemark.exams.overhead.policy import Mode, OverheadParameters, ProfileName
 from gatemark.exams.overhead.run import run_overhead
 from gatemark.exams.score import exam_report
 from gatemark.report.outputs import check_extensions, check_formats, write_reports
@@ -76,9 +76,7 @@ def run(
         ran = run_overhead(
             Workspace(store=store),
             config,
-            policy_request(
-                OverheadParameters(budget, mode, profile, policy, reason, owner, evidence)
-            ),
+            OverheadParameters(budget, mode, profile, policy, reason, owner, evidence),
             out=out,
             on_progress=progress,
         )

@@ -11,7 +11,7 @@ from gatemark.cli.options import StrictCommand, max_errors_option
 from gatemark.cli.screen import Outputs, output_options, wants_color
 from gatemark.core.canonical import json_file
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.overhead.policy import PolicyRequest
+from gatemark.exams.overhead.policy import OverheadParameters
 from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead
 from gatemark.report.words import VERDICT_WORDS, one_line
 from gatemark.scorers.scorer import truncate
@@ -82,7 +82,7 @@ def verify(
             "repeat": repeat,
             "costs": costs,
         },
-        policy=PolicyRequest(profile=profile, file=policy),
+        policy=OverheadParameters(profile=profile, policy=policy),
         accept_overrides=accept_overrides,
     )
     verified = verify_overhead(Workspace(), request, ReadingChoices(max_errors=max_errors))

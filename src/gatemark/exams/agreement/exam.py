@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.measurement import Evidence, Measurement, measured, rate
+from gatemark.core.measurement import Evidence, Measurement, rate
 from gatemark.core.policy import Policy, Verdict
 from gatemark.evidence.exam import (
     EvidenceRole,
@@ -16,6 +16,7 @@ from gatemark.evidence.exam import (
     ExamReport,
     ExamRun,
     ExamSuite,
+    counted,
 )
 from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
 from gatemark.exams.agreement.counting import AgreementExamState, RowExam, in_order
@@ -31,7 +32,6 @@ from gatemark.exams.agreement.rules import (
     TABLE_OPTIONS,
     AgreementOptions,
     LabelCell,
-    LabelSpace,
     Ruling,
     agreement_policy,
     arbitrate,
@@ -124,7 +124,11 @@ class AgreementExam(RowExam):
             "n": sum(pairs.values()),
             "finals": _counted(rulings, "final"),
             "why": _counted(rulings, "why"),
-            "shipped": sum(n for _, ruling, n in rulings if _ships(ruling, space)),
+            "shipped": sum(
+                n
+                for _, ruling, n in rulings
+                if ruling.why in {"auditor_ok", "agreed_refusal"} and ruling.final in space.roles
+            ),
             "flagged_not_rejected": sum(
                 n
                 for cell, ruling, n in rulings
@@ -182,7 +186,11 @@ class AgreementExam(RowExam):
             judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
             if rules >= BARE_RULES:
                 numbers.append(label_count(judged, n))
-            numbers.append(_pair_count(n, [] if rules >= BARE_RULES else list(facts["labels"])))
+            shown = [] if rules >= BARE_RULES else list(facts["labels"])
+            caveats = label_count(shown, n).caveats
+            numbers.append(
+                counted("pair_count", n, n, direction="higher_is_better", caveats=caveats)
+            )
         return numbers
 
     def _counted_for(
@@ -240,14 +248,8 @@ def _count_measured(name: str, facts: Mapping[str, Any], n: int) -> Measurement:
     """Return how many rows a check found, with the first ids."""
     key = name if name == "flagged_not_rejected" else f"{name}_count"
     rows = facts[name] if name in {"flagged_valid", "inexact_refusal", "vote_mismatch"} else ()
-    return measured(
-        f"{name}_count",
-        facts[key],
-        n=n,
-        direction="lower_is_better",
-        unit="count",
-        caveats=(names_in_words(rows, facts[key]),) if rows else (),
-    )
+    caveats = (names_in_words(rows, facts[key]),) if rows else ()
+    return counted(f"{name}_count", facts[key], n, caveats=caveats)
 
 
 def _copied_rate(count: int, n: int, gate: float) -> Measurement:
@@ -257,22 +259,11 @@ def _copied_rate(count: int, n: int, gate: float) -> Measurement:
     return msgspec.structs.replace(number, caveats=(COPIED,))
 
 
-def _ships(ruling: Ruling, space: LabelSpace) -> bool:
-    return ruling.why in {"auditor_ok", "agreed_refusal"} and ruling.final in space.roles
-
-
 def _doubted(number: Measurement) -> Measurement:
     """Add a caveat to the agreement of opinions with identical wording."""
     if number.name != "percent_agreement":
         return number
     return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
-
-
-def _pair_count(n: int, labels: Sequence[str]) -> Measurement:
-    caveats = label_count(labels, n).caveats
-    return measured(
-        "pair_count", n, n=n, direction="higher_is_better", unit="count", caveats=caveats
-    )
 
 
 def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[str, int]:

@@ -12,9 +12,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.measurement import Measurement, measured
+from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Against, Policy, Rule, Setting
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam import counted, option
 from gatemark.evidence.hygiene import bare_text, visible_form
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 
@@ -170,7 +170,6 @@ def arbitrate(
 REFUSAL_TOKEN = "not in context"  # noqa: S105 - a token of text
 
 FIRST_RULES: Final = 1
-LABEL_RULES: Final = 2
 HYGIENE_RULES: Final = 3
 BARE_RULES: Final = 4
 RULES: Final = 5
@@ -451,17 +450,10 @@ def labels_rules(gates: AgreementOptions) -> tuple[Rule, ...]:
 
 def label_count(labels: Sequence[str], n: int) -> Measurement:
     """Return how many labels were given; a single one says nothing about the others."""
-    caveats = [
-        f"only {name} was used: nothing shows whether another label would be" for name in labels
-    ]
-    return measured(
-        "label_count",
-        len(labels),
-        n=n,
-        direction="higher_is_better",
-        unit="count",
-        caveats=tuple(caveats) if len(labels) == 1 else (),
-    )
+    caveats: tuple[str, ...] = ()
+    if len(labels) == 1:
+        caveats = (f"only {labels[0]} was used: nothing shows whether another label would be",)
+    return counted("label_count", len(labels), n, direction="higher_is_better", caveats=caveats)
 
 
 def labels_in_words(roles: Mapping[str, Role]) -> str:

@@ -18,7 +18,7 @@ from gatemark.core.measurement import Evidence, Measurement, measured, rate, unm
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.result import Figure, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, counted
 from gatemark.evidence.source import digest_source, opened_sources, refuse
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 from gatemark.exams.agreement.rules import (
@@ -215,9 +215,9 @@ class _Findings:
             self._worst_rater(),
             rate("abstain_rate_any", abstained, len(self._rows), direction="lower_is_better"),
             rate("missing_rate", empty, table.codes.size, direction="lower_is_better"),
-            _count("selective_missing_count", len(self._selective), n, caveats),
-            _count("copied_rater_count", len(self._copied), n, copied),
-            measured("item_count", n, n=n, direction="higher_is_better", unit="count"),
+            counted("selective_missing_count", len(self._selective), n, caveats=caveats),
+            counted("copied_rater_count", len(self._copied), n, caveats=copied),
+            counted("item_count", n, n, direction="higher_is_better"),
             *self._label_count(n),
         ]
 
@@ -452,10 +452,6 @@ def _majority(given: Mapping[str, int]) -> tuple[str, str]:
 
 def _cell(text: str) -> str:
     return inert_cell(text.replace("\\", "\\\\").replace("\t", " "))
-
-
-def _count(name: str, value: int, n: int, caveats: tuple[str, ...]) -> Measurement:
-    return measured(name, value, n=n, direction="lower_is_better", unit="count", caveats=caveats)
 
 
 def examine_table(run: ExamRun, options: AgreementOptions) -> ExamOutcome:

@@ -211,7 +211,7 @@ def _joined_records(
     """Join any number of files, record by record."""
     with no_collection():
         sides = {name: _Side(source, job, exam, choices) for name, source in sources.items()}
-    names = _shared(sides[SCHOLAR].records, sides[AUDITOR].records)
+    names = [name for name in sorted(sides[SCHOLAR].records) if name in sides[AUDITOR].records]
     unmatched = _unmatched(sides, names)
     if choices.on_unpaired == "error":
         refuse(_lonely_words(unmatched, {name: sides[name].source.name for name in sides}), choices)
@@ -226,11 +226,6 @@ def _joined_records(
         rejected=sum(side.rejected for side in sides.values()),
         duplicates=sum(side.duplicates for side in sides.values()),
     )
-
-
-def _shared(first: Mapping[str, Judgement], second: Mapping[str, Judgement]) -> list[str]:
-    """Return the names that both sides have, in order."""
-    return [name for name in sorted(first) if name in second]
 
 
 def _unmatched(
@@ -289,19 +284,15 @@ def _rows_with_evidence(
     further: Sequence[Sequence[Judgement | None]],
 ) -> dict[int, JoinedRow]:
     """Return the rows in which a side has more than a label and a reason, by place."""
-    places: set[int] = set()
-    for side in (scholars, auditors, *further):
-        places.update(
-            place for place, one in enumerate(side) if one is not None and _has_evidence(one)
-        )
+    sides = (scholars, auditors, *further)
+    places = {
+        place
+        for side in sides
+        for place, one in enumerate(side)
+        if one is not None and _has_evidence(one)
+    }
     return {
-        place: _row(
-            [
-                scholars[place],
-                auditors[place],
-                *(one for side in further if (one := side[place]) is not None),
-            ]
-        )
+        place: _row([one for side in sides if (one := side[place]) is not None])
         for place in sorted(places)
     }
 

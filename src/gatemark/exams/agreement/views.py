@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.core.measurement import Evidence, Measurement, measured
+from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import ExamReport
+from gatemark.evidence.exam import ExamReport, counted
 from gatemark.exams.agreement.rules import AgreementOptions, LabelCell, LabelSpace, Ruling
 
 if TYPE_CHECKING:
@@ -193,14 +193,7 @@ def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement
             count += n - rows[max(rows)]
             each = ", ".join(f"{size} votes in {found} rows" for size, found in rows.items())
             words.append(f"{who} has {each}")
-    return measured(
-        "missing_vote_count",
-        count,
-        n=n,
-        direction="lower_is_better",
-        unit="count",
-        caveats=tuple(words),
-    )
+    return counted("missing_vote_count", count, n, caveats=tuple(words))
 
 
 def names_in_words(names: Sequence[str], total: int, limit: int = 5) -> str:

@@ -98,8 +98,13 @@ def refit_calibration(
         held_out_share=request.held_out_share,
     )
     made = _map_of(found, read, request) if found.is_accepted else None
-    place = _write(request, made) if made is not None else None
-    version = draft(canonical_bytes(made)) if made is not None and draft is not None else None
+    place = version = None
+    if made is not None and request.out is not None:
+        target = Path(request.out) / MAP_FILE
+        write_whole(target, [canonical_bytes(made)])
+        place = str(target)
+    if made is not None and draft is not None:
+        version = draft(canonical_bytes(made))
     return Refitted(
         kind=request.kind,
         is_accepted=found.is_accepted,
@@ -157,14 +162,6 @@ def _map_of(found: Refit, read: Confidences, request: RefitRequest) -> Calibrati
         evidence_digest=read.file.digest,
         seed=request.seed,
     )
-
-
-def _write(request: RefitRequest, made: CalibrationMap) -> str | None:
-    if request.out is None:
-        return None
-    target = Path(request.out) / MAP_FILE
-    write_whole(target, [canonical_bytes(made)])
-    return str(target)
 
 
 def _gain(found: Refit) -> tuple[float, float, float] | None:

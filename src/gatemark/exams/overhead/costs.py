@@ -157,10 +157,7 @@ def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> Overhea
         return unknown_costs("the recorded costs lack an arm")
     before, after = (_fastest(costs.arms[side], len(bare.ids)) for side in ("bare", "guarded"))
     sides = (costs.arms["bare"], costs.arms["guarded"])
-    if costs.timing is None:
-        latency = _latency(before, after, resampling)
-    else:
-        latency = _side_by_side(costs.timing, before, after, resampling.level)
+    latency = _latency(costs.timing, before, after, resampling)
     return OverheadCosts(
         measurements=(latency, _memory(*sides), *_install(costs)),
         bare=_arm_cost(before, sides[0]),
@@ -195,27 +192,20 @@ def _fastest(costs: ArmCosts, windows: int) -> Floats | None:
     return np.asarray(np.array(costs.latency_ms, dtype=np.float64).min(axis=0))
 
 
-def _latency(before: Floats | None, after: Floats | None, resampling: Resampling) -> Measurement:
-    if before is None or after is None:
-        return unmeasured(
-            LATENCY, "some windows have no recorded time", direction="lower_is_better"
-        )
-    return _timed(before.size, *time_overhead(before, after, resampling))
-
-
-def _side_by_side(
-    timing: Timing, before: Floats | None, after: Floats | None, level: float
+def _latency(
+    timing: Timing | None, before: Floats | None, after: Floats | None, resampling: Resampling
 ) -> Measurement:
-    """Return the latency of arms that took turns; without turns there is no interval."""
-    if timing.reason is None:
-        found, interval, reason = side_by_side_overhead(timing.bare_ms, timing.guarded_ms, level)
-        n = sum(timing.windows)
-    elif before is None or after is None:
-        return unmeasured(LATENCY, timing.reason, direction="lower_is_better")
-    else:
-        found, interval, reason = float(after.sum() / before.sum() - 1), None, timing.reason
-        n = before.size
-    return _timed(n, found, interval, reason)
+    """Return the latency; if arms should have taken turns and did not, there is no interval."""
+    if timing is not None and timing.reason is None:
+        found = side_by_side_overhead(timing.bare_ms, timing.guarded_ms, resampling.level)
+        return _timed(sum(timing.windows), *found)
+    reason = None if timing is None else timing.reason
+    if before is None or after is None:
+        why = reason or "some windows have no recorded time"
+        return unmeasured(LATENCY, why, direction="lower_is_better")
+    if reason is None:
+        return _timed(before.size, *time_overhead(before, after, resampling))
+    return _timed(before.size, float(after.sum() / before.sum() - 1), None, reason)
 
 
 def _timed(n: int, overhead: float, interval: Interval | None, caveat: str | None) -> Measurement:

@@ -26,9 +26,10 @@ from gatemark.evidence.exam import (
     Exam,
     ExamOutcome,
     ExamReport,
-    ExamRun,
     ExamSuite,
     VerdictNotes,
+    checked_options,
+    counted,
 )
 from gatemark.evidence.source import STDIN, ReadingChoices, digest_source, inspect_source
 from gatemark.exams.overhead.advice import plain_reasons, remedies
@@ -342,8 +343,7 @@ def _defect_count(header: ArmsHeader, windows: int) -> Measurement:
     if not header.arms and not windows:
         return unmeasured(DEFECTS, "no arms", direction="lower_is_better", unit="count")
     n = max(windows, header.expected, 1)
-    total = sum(found.count for found in header.defects)
-    return measured(DEFECTS, total, n=n, direction="lower_is_better", unit="count")
+    return counted(DEFECTS, sum(found.count for found in header.defects), n)
 
 
 def _worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[WorstWindow, ...]:
@@ -395,7 +395,8 @@ def examine_overhead(
     if STDIN in paths.values():
         raise UsageError("arms must be files, not standard input: they may be read twice")
     second = [role for role in SECOND_RUNS if paths.get(role) is not None]
-    exam = _exam({**options, **{role: role in second for role in SECOND_RUNS}})
+    given: dict[str, object] = {**options, **{role: role in second for role in SECOND_RUNS}}
+    exam = OverheadExam(checked_options("overhead", given, OverheadOptions))
     tick = _ticker(paths, on_progress)
     roles: tuple[Role, ...] = ("bare", "guarded", *second)
     accepts_zero = exam.options.rules >= RULES
@@ -413,13 +414,6 @@ def examine_overhead(
         state = exam.step(state, compared.rows[start : start + FOLD_BATCH])
     report = exam.finish(exam.merge(compared.state, state))
     return ExamOutcome(exam, report, _account(arms, compared.pairing, costs_file, choices))
-
-
-def _exam(options: Mapping[str, object]) -> OverheadExam:
-    try:
-        return OverheadExam(msgspec.convert(options, OverheadOptions))
-    except msgspec.ValidationError as error:
-        raise UsageError(f"overhead: {error}") from error
 
 
 def _account(
@@ -471,10 +465,6 @@ def _ticker(
     return tick
 
 
-def _examine(run: ExamRun) -> ExamOutcome:
-    return examine_overhead(dict(run.files), run.options, run.reading, on_progress=run.on_progress)
-
-
 SUITE = ExamSuite(
     kind="overhead",
     summary="What do the guards cost on the same windows, and is that within the budget?",
@@ -487,7 +477,9 @@ SUITE = ExamSuite(
         EvidenceRole("repeat", "A second guarded run, which must repeat the first."),
         EvidenceRole("costs", "Recorded time and memory, as the runner writes it."),
     ),
-    examine=_examine,
+    examine=lambda run: examine_overhead(
+        dict(run.files), run.options, run.reading, on_progress=run.on_progress
+    ),
     role_options=lambda roles: {role: role in roles for role in SECOND_RUNS},
     newest_rules={"rules": RULES},
     documents=(

@@ -15,6 +15,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule, Setting, Severity
+from gatemark.evidence.exam import file_option, option
 from gatemark.evidence.settings_file import about, read_settings
 from gatemark.exams.overhead.measure import IMPROVEMENT, OVERHEAD, P95, WORST
 
@@ -375,18 +376,33 @@ def _override_settings(options: OverheadOptions) -> dict[str, Setting]:
     return documented
 
 
-class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The policy options of a command; ``changes`` are settings given as flags."""
+class OverheadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The policy that a command asks for: a profile, and changes to it."""
 
-    profile: str | None = None
-    file: str | None = None
-    changes: Mapping[str, Setting] = {}
-    reason: str = ""
-    owner: str = ""
-    evidence: str = ""
+    budget: Annotated[
+        float | None,
+        option(
+            "Maximum overhead as a fraction: 0.01 is one percent of perplexity or one point of "
+            "accuracy (default: from the profile).",
+            low=0,
+            high=0.5,
+            hint="; it is a fraction: 0.01 is one percent",
+        ),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        option("Judge the measured value, or its whole interval (default: point)."),
+    ] = None
+    profile: Annotated[ProfileName | None, option("Profile to start from (default: release).")] = (
+        None
+    )
+    policy: Annotated[str | None, file_option("YAML with a profile and overrides.")] = None
+    reason: Annotated[str, option("Reason for a flag that loosens the profile.")] = ""
+    owner: Annotated[str, option("Person who answers for the override.")] = ""
+    evidence: Annotated[str, file_option("Evidence for the override.", metavar="REF")] = ""
 
 
-def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]:
+def overhead_options(request: OverheadParameters, now: datetime) -> dict[str, object]:
     """Return the options of the exam from a profile, a policy file and flags."""
     options = _options(request)
     settings = resolve(options)
@@ -403,11 +419,12 @@ def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]
                 "owner and an evidence reference (--reason, --owner, --evidence, or an override "
                 "of the field profile in the policy file)"
             )
-    for field, value in request.changes.items():
+    for field in ("budget", "mode"):
+        value = getattr(request, field)
         if value is None or value == getattr(settings, field):
             continue
         if any(override.field == field for override in overrides):
-            raise UsageError(f"{request.file} already overrides {field}; change it there")
+            raise UsageError(f"{request.policy} already overrides {field}; change it there")
         overrides.append(Override(field, value, *why))
     try:
         changed = msgspec.structs.replace(options, overrides=tuple(overrides), rules=RULES)
@@ -419,22 +436,24 @@ def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]
     return plain
 
 
-def _options(request: PolicyRequest) -> OverheadOptions:
+def _options(request: OverheadParameters) -> OverheadOptions:
     profile = request.profile
     value = {"profile": profile} if profile else {}
-    if request.file is not None:
-        value = read_settings(request.file, max_bytes=MAX_POLICY_BYTES)
+    if request.policy is not None:
+        value = read_settings(request.policy, max_bytes=MAX_POLICY_BYTES)
     try:
         options = msgspec.convert(value, OverheadOptions)
     except (msgspec.ValidationError, InvalidValueError) as error:
-        raise BadInputError(f"{request.file}: {error}" if request.file else str(error)) from error
+        raise BadInputError(
+            f"{request.policy}: {error}" if request.policy else str(error)
+        ) from error
     for name, arm in (("noise", "bare"), ("repeat", "guarded")):
         if getattr(options, name):
             raise BadInputError(
-                f"{request.file}: {name} cannot be set; give a second {arm} run instead"
+                f"{request.policy}: {name} cannot be set; give a second {arm} run instead"
             )
     if options.rules != FIRST_RULES:
-        raise BadInputError(f"{request.file}: rules cannot be set; the newest are always used")
+        raise BadInputError(f"{request.policy}: rules cannot be set; the newest are always used")
     if profile is not None and profile != options.profile:
-        raise UsageError(f"{request.file} is for profile {options.profile}, not for {profile}")
+        raise UsageError(f"{request.policy} is for profile {options.profile}, not for {profile}")
     return options

@@ -30,7 +30,7 @@ from gatemark.exams.overhead.costs import (
     Timing,
     schedule_digest,
 )
-from gatemark.exams.overhead.policy import PolicyRequest, overhead_options
+from gatemark.exams.overhead.policy import OverheadParameters, overhead_options
 from gatemark.exams.overhead.targets.loading import build_target
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
 from gatemark.exams.overhead.targets.runner import (
@@ -85,7 +85,7 @@ class Ran(msgspec.Struct, frozen=True):
 def run_overhead(
     workspace: Workspace,
     config_path: str,
-    request: PolicyRequest,
+    request: OverheadParameters,
     *,
     out: str | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -96,8 +96,8 @@ def run_overhead(
     folder = Path(config_path).parent
     place = Path(out) if out is not None else folder / config.out
     policy = request
-    if config.policy is not None and request.file is None:
-        policy = msgspec.structs.replace(request, file=str(folder / config.policy))
+    if config.policy is not None and request.policy is None:
+        policy = msgspec.structs.replace(request, policy=str(folder / config.policy))
     # Refuse a bad policy or folder before the model runs, not after.
     overhead_options(policy, workspace.clock())
     if place.exists() and not place.is_dir():

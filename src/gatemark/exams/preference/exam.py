@@ -27,7 +27,7 @@ from gatemark.evidence.exam import (
     option,
 )
 from gatemark.evidence.run_exam import examine_files
-from gatemark.exams.preference import ballot
+from gatemark.exams.preference import measure
 from gatemark.statistics.preference import (
     MIN_DECISIVE,
     PositionBias,
@@ -75,7 +75,7 @@ class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class PreferenceExamState(msgspec.Struct):
     """The counted votes, who cast them, and which side was shown first."""
 
-    votes: ballot.PreferenceState
+    votes: measure.PreferenceState
     reviewers: set[str] = set()
     first: dict[str, int] = {}
 
@@ -92,11 +92,11 @@ class PairwiseExam(Exam[PreferenceExamState]):
         self._measures = measures
 
     def zero(self, shard: int) -> PreferenceExamState:  # noqa: ARG002 - votes have no order to keep
-        return PreferenceExamState(votes=ballot.PreferenceState())
+        return PreferenceExamState(votes=measure.PreferenceState())
 
     def step(self, state: PreferenceExamState, batch: Sequence[Any]) -> PreferenceExamState:
         rows = [(vote.item, vote.reviewer, vote.choice, vote.first) for vote in batch]
-        state.votes = ballot.step(state.votes, rows)
+        state.votes = measure.step(state.votes, rows)
         state.reviewers.update(vote.reviewer for vote in batch)
         for vote in batch:
             state.first[vote.first] = state.first.get(vote.first, 0) + 1
@@ -104,7 +104,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
 
     def merge(self, left: PreferenceExamState, right: PreferenceExamState) -> PreferenceExamState:
         return PreferenceExamState(
-            votes=ballot.merge(left.votes, right.votes),
+            votes=measure.merge(left.votes, right.votes),
             reviewers=left.reviewers | right.reviewers,
             first=added_counts(left.first, right.first),
         )
@@ -121,7 +121,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
         )
 
     def finish(self, state: PreferenceExamState) -> ExamReport:
-        counted = ballot.count_votes(state.votes)
+        counted = measure.count_votes(state.votes)
         options = self.options
         found = judge_preference(
             counted.wins,
