@@ -124,7 +124,7 @@ def score_calibration(
     state = measure.zero()
     excluded: Counter[str] = Counter()
     with opened_sources((path,), choices.limits) as (source,):
-        reading = _Reading(source, request, choices)
+        reading = _Reading(source, request.score, choices)
         for items in reading.items(excluded, on_progress):
             state = measure.step(state, items)
         file = digest_source(source)
@@ -165,7 +165,7 @@ def read_confidences(
     excluded: Counter[str] = Counter()
     found: list[Item] = []
     with opened_sources((path,), choices.limits) as (source,):
-        reading = _Reading(source, CalibrationParameters(score=score), choices)
+        reading = _Reading(source, score, choices)
         for items in reading.items(excluded, None):
             found.extend(items)
         file = digest_source(source)
@@ -181,16 +181,14 @@ def read_confidences(
 class _Reading:
     """A file read as items: confidence lines, or samples with a score of 0 or 1."""
 
-    def __init__(
-        self, source: Source, request: CalibrationParameters, choices: ReadingChoices
-    ) -> None:
+    def __init__(self, source: Source, score: str | None, choices: ReadingChoices) -> None:
         self._source = source
         self._choices = choices
         self._is_samples = is_own_file(source, choices)
-        if request.score is not None and not self._is_samples:
+        if score is not None and not self._is_samples:
             raise UsageError(f"{source.name}: --score is for {SAMPLE_SCHEMA} files")
-        self.score = request.score
-        self._is_named = request.score is not None
+        self.score = score
+        self._is_named = score is not None
         self.received = 0
 
     def items(self, excluded: Counter[str], on_progress: Progress | None) -> Iterator[list[Item]]:
