@@ -201,7 +201,7 @@ def _latency(
         return _timed(sum(timing.windows), *found)
     reason = None if timing is None else timing.reason
     if before is None or after is None:
-        why = reason or "some windows have no recorded time"
+        why = "some windows have no recorded time" if reason is None else reason
         return unmeasured(LATENCY, why, direction="lower_is_better")
     if reason is None:
         return _timed(before.size, *time_overhead(before, after, resampling))
