@@ -12,7 +12,7 @@ from tests.exams.advisory.decisions import LANE, decision, good_lane
 from gatemark.evidence import fold_cache
 from gatemark.evidence import run_exam as folding
 from gatemark.evidence.exam import ExamRun
-from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper, Stamp, settled_stamp
+from gatemark.evidence.fold_cache import CachePolicy, Stamp, settled_stamp
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
@@ -49,7 +49,7 @@ class Desk:
         self.now = LATER
 
     def score(self, *paths: Path, trusted: bool = True, **more: Any) -> bytes:
-        keeping = CachePolicy(FactsKeeper(self.folder), lambda: self.now, trusted=trusted)
+        keeping = CachePolicy(self.folder, lambda: self.now, trusted=trusted)
         choices = more.pop("choices", ReadingChoices())
         options = {"policy": more.pop("policy", {}), "history": more.pop("history", [])}
         examined = run_exam(

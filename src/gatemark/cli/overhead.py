@@ -20,8 +20,8 @@ from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import Outputs, count_progress, output_options, say, wants_color
 from gatemark.core.canonical import json_file
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
-from gatemark.exams.overhead.policy import Mode, PolicyRequest, ProfileName
+from gatemark.exams.overhead.journey import COMPAT
+from gatemark.exams.overhead.policy import Mode, OverheadParameters, ProfileName
 from gatemark.exams.overhead.run import run_overhead
 from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead
 from gatemark.exams.score import exam_report
@@ -98,9 +98,7 @@ def run(
         ran = run_overhead(
             Workspace(store=store),
             config,
-            policy_request(
-                OverheadParameters(budget, mode, profile, policy, reason, owner, evidence)
-            ),
+            OverheadParameters(budget, mode, profile, policy, reason, owner, evidence),
             out=out,
             on_progress=progress,
         )
@@ -173,7 +171,7 @@ def verify(
             "repeat": repeat,
             "costs": costs,
         },
-        policy=PolicyRequest(profile=profile, file=policy),
+        policy=OverheadParameters(profile=profile, policy=policy),
         accept_overrides=accept_overrides,
     )
     verified = verify_overhead(Workspace(), request, ReadingChoices(max_errors=max_errors))

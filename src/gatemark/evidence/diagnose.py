@@ -84,58 +84,44 @@ def _described(
     path = (*base, *error.instance_path)
     branches = getattr(error.kind, "context", None)
     if branches:
-        likeliest = max(branches, key=_depth_of_branch)
-        for inner in likeliest:
+        # The branch that matched deepest before it failed.
+        for inner in max(
+            branches, key=lambda one: max((len(e.instance_path) for e in one), default=0)
+        ):
             yield from _described(
                 inner, base if inner.instance_path[: len(path)] else path, show=show, looks=looks
             )
         return
-    said = _words(error) if show else _discreet_words(error)
+    said = _words(error, show=show)
     if error.kind.name == "pattern" and error.kind.pattern in looks:
         said = f"must be {looks[error.kind.pattern]}"
     yield Problem(_json_path(path), said)
 
 
-def _depth_of_branch(branch: list[jsonschema_rs.ValidationError]) -> int:
-    """Return how deep a branch matched before it failed."""
-    return max((len(error.instance_path) for error in branch), default=0)
-
-
-def _words(error: Any) -> str:
+def _words(error: Any, *, show: bool) -> str:
+    """Describe an error; without ``show``, nothing from the line is repeated."""
     kind = error.kind
-    seen = quoted(error.instance)
+    seen = quoted(error.instance) if show else ""
     match kind.name:
         case "required":
             return f"key {quoted(kind.property)} is missing"
         case "additionalProperties":
             names = ", ".join(quoted(name) for name in kind.unexpected)
-            return f"unknown key {names}"
+            return f"unknown key {names}" if show else "has a key that is not allowed"
         case "enum":
-            return f"got {seen}, allowed: {', '.join(quoted(option) for option in kind.options)}"
+            allowed = ", ".join(quoted(option) for option in kind.options)
+            return f"got {seen}, allowed: {allowed}" if show else f"must be one of: {allowed}"
         case "type":
-            allowed = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
-            return f"got {seen}, expected {allowed}"
+            wanted = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
+            return f"got {seen}, expected {wanted}" if show else f"expected {wanted}"
         case "pattern":
-            return f"{seen} does not match {kind.pattern}"
-        case _:
+            return (
+                f"{seen} does not match {kind.pattern}"
+                if show
+                else f"does not match {kind.pattern}"
+            )
+        case _ if show:
             return str(error.message)[:200]
-
-
-def _discreet_words(error: Any) -> str:
-    """Describe an error without repeating anything from the line."""
-    kind = error.kind
-    match kind.name:
-        case "required":
-            return f"key {quoted(kind.property)} is missing"
-        case "additionalProperties":
-            return "has a key that is not allowed"
-        case "enum":
-            return f"must be one of: {', '.join(quoted(option) for option in kind.options)}"
-        case "type":
-            allowed = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
-            return f"expected {allowed}"
-        case "pattern":
-            return f"does not match {kind.pattern}"
         case "minimum":
             return f"must be >= {kind.limit}"
         case "maximum":

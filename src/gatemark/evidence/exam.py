@@ -22,7 +22,7 @@ import gatemark
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes, plain
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.fold import AnyMeasure, Measure
-from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.measurement import Direction, Evidence, Measurement, measured
 from gatemark.core.policy import Policy, Verdict, Waiver, decide
 from gatemark.core.record import Problem, RecordSchema
 from gatemark.core.registry import Registry
@@ -54,6 +54,11 @@ class ExamReport(msgspec.Struct, frozen=True):
     score: Measurement | None = None
     answered_at: datetime | None = None
 
+    @property
+    def by_name(self) -> dict[str, Measurement]:
+        """The measurements by name."""
+        return {number.name: number for number in self.measurements}
+
 
 class VerdictNotes(NamedTuple):
     """What an exam adds to its report once there is a verdict."""
@@ -68,6 +73,18 @@ def added_counts(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
     for key, count in right.items():
         total[key] = total.get(key, 0) + count
     return total
+
+
+def counted(
+    name: str,
+    count: int,
+    n: int,
+    *,
+    direction: Direction = "lower_is_better",
+    caveats: tuple[str, ...] = (),
+) -> Measurement:
+    """Return a number of items, rows or windows as a measurement over ``n`` of them."""
+    return measured(name, count, n=n, direction=direction, unit="count", caveats=caveats)
 
 
 class NumberedRecord(NamedTuple):
@@ -86,7 +103,6 @@ class Exam(ABC, Generic[S]):
 
     schema: ClassVar[str]
     form: ClassVar[str]
-    one_sided_form: ClassVar[str | None] = None
     state: ClassVar[type[Any]]
 
     @abstractmethod
@@ -384,6 +400,14 @@ def suites() -> Registry[Suite]:
         plugin_type=Suite,
         name_of=lambda suite: suite.kind,
     )
+
+
+def checked_options(kind: str, given: Mapping[str, object], model: type[S]) -> S:
+    """Return the options of an exam as their type; refuse wrong ones."""
+    try:
+        return msgspec.convert(given, model)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{kind}: {error}") from error
 
 
 def exam_suite(kind: str) -> ExamSuite:

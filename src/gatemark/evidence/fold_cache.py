@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
@@ -59,17 +60,23 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: bytes
 
 
-class FactsKeeper:
-    """A folder of cached facts."""
+class CachePolicy(msgspec.Struct, frozen=True):
+    """The folder of cached facts, and whether they may replace reading."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    folder: Path
+    clock: Callable[[], datetime]
+    trusted: bool = True
 
-    def find(self, source: Source, key: str) -> Kept | None:
+    def known(self, sources: Sequence[Source], key: str) -> dict[str, Kept]:
+        """Return the facts of the files that are cached, by path."""
+        found = {source.path: self._find(source, key) for source in sources if self.trusted}
+        return {path: kept for path, kept in found.items() if kept is not None}
+
+    def _find(self, source: Source, key: str) -> Kept | None:
         """Return the facts of a file as it is now, or None."""
-        if source.byte_count < MIN_BYTES or not self._folder.is_dir():
+        if source.byte_count < MIN_BYTES or not self.folder.is_dir():
             return None
-        names = sorted(self._folder.glob(f"{source.byte_count}-*-{_short(key)}.facts"))
+        names = sorted(self.folder.glob(f"{source.byte_count}-*-{_short(key)}.facts"))
         candidates = [kept for name in names if (kept := _read(name, source, key)) is not None]
         if not candidates:
             return None
@@ -79,30 +86,6 @@ class FactsKeeper:
                 return kept
         found = digest_source(source).digest
         return next((kept for kept in candidates if same_digest(kept.digest, found)), None)
-
-    def keep(self, kept: Kept) -> None:
-        """Write the facts of a file. A cache that cannot be written is ignored."""
-        data = msgspec.msgpack.encode(kept)
-        name = (
-            f"{kept.byte_count}-{kept.digest.removeprefix(DIGEST_PREFIX)}-{_short(kept.key)}.facts"
-        )
-        try:
-            write_whole(self._folder / name, [hashlib.sha256(data).digest(), data], is_private=True)
-        except BadInputError:
-            return
-
-
-class CachePolicy(msgspec.Struct, frozen=True):
-    """Where facts are cached, and whether cached facts may replace reading."""
-
-    keeper: FactsKeeper
-    clock: Callable[[], datetime]
-    trusted: bool = True
-
-    def known(self, sources: Sequence[Source], key: str) -> dict[str, Kept]:
-        """Return the facts of the files that are cached, by path."""
-        found = {source.path: self.keeper.find(source, key) for source in sources if self.trusted}
-        return {path: kept for path, kept in found.items() if kept is not None}
 
     def keep(
         self,
@@ -115,7 +98,10 @@ class CachePolicy(msgspec.Struct, frozen=True):
         ids: bytes,
         state: bytes,
     ) -> None:
-        """Write the facts of a file that had the stamp ``before`` when reading began."""
+        """Write the facts of a file that had the stamp ``before`` when reading began.
+
+        A cache that cannot be written is ignored.
+        """
         kept = Kept(
             format="gatemark.facts/1",
             key=key,
@@ -128,7 +114,10 @@ class CachePolicy(msgspec.Struct, frozen=True):
             ids=ids,
             state=state,
         )
-        self.keeper.keep(kept)
+        data = msgspec.msgpack.encode(kept)
+        name = f"{kept.byte_count}-{kept.digest.removeprefix(DIGEST_PREFIX)}-{_short(key)}.facts"
+        with suppress(BadInputError):
+            write_whole(self.folder / name, [hashlib.sha256(data).digest(), data], is_private=True)
 
 
 def facts_key(kind: str, facts: str, choices: ReadingChoices) -> str:

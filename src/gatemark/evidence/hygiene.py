@@ -117,10 +117,6 @@ def _is_iban(text: str) -> bool:
     return int(digits) % 97 == 1
 
 
-def _has_iban(text: str) -> bool:
-    return any(map(_is_iban, _IBAN.findall(_EXPLAINED.sub(" ", text))))
-
-
 def _without_counts(text: str) -> str:
     """Return a text without numbers that are ids, counts or times and no phone numbers."""
     named = _COUNTED.sub(
@@ -397,8 +393,8 @@ class PrivateTextScan:
             return ()
         found = self._examined(text)
         too_much = self._too_much_for_a_code(text)
-        if not found and too_much is None:
-            self._remember(text)
+        if not found and too_much is None and len(self._clean) < REMEMBERED:
+            self._clean.add(text)
         if note:
             too_much = "over_long" if len(text) > self._rules.note_chars_max else None
         return found if too_much is None else (*found, too_much)
@@ -430,7 +426,7 @@ class PrivateTextScan:
         detected = may_hold_secret(text) and secret_kinds(text)
         if detected or (not self._first and _CREDENTIAL.search(text)):
             found.append("secret")
-        if not self._first and _has_iban(text):
+        if not self._first and any(map(_is_iban, _IBAN.findall(_EXPLAINED.sub(" ", text)))):
             found.append("iban")
         return tuple(found)
 
@@ -441,10 +437,6 @@ class PrivateTextScan:
         if "\\" in root:
             return root.lower() in text.replace("/", "\\").lower()
         return root == root.lower() and root in text.lower()
-
-    def _remember(self, text: str) -> None:
-        if len(self._clean) < REMEMBERED:
-            self._clean.add(text)
 
 
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")

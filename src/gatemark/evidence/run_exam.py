@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,6 +27,7 @@ from gatemark.evidence.exam import (
     AnyExam,
     ExamOutcome,
     ExamRun,
+    checked_options,
     exam_suite,
     measures,
     schema_of,
@@ -49,12 +49,10 @@ from gatemark.evidence.source import (
     Source,
     digest_source,
     digested,
-    find_sources,
-    marks_of,
+    opened_sources,
     place,
     read_blocks,
     refuse,
-    refuse_changed,
     repeated_lines,
     small_blocks,
     split_sources,
@@ -101,11 +99,7 @@ class ShardOutcome(msgspec.Struct, frozen=True, tag="shard"):
 def build_exam(job: ExamJob) -> AnyExam:
     """Return the exam that a job names, with its options checked."""
     suite = exam_suite(job.kind)
-    try:
-        options = msgspec.convert(job.options, suite.options)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{job.kind}: {error}") from error
-    return suite.build(options, measures())
+    return suite.build(checked_options(job.kind, job.options, suite.options), measures())
 
 
 def admission(job: ExamJob, exam: AnyExam, form_name: str | None = None) -> RecordReader:
@@ -147,6 +141,18 @@ def _exam_of(job: bytes) -> AnyExam:
     return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
 
 
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Turn the garbage collector off; records form no cycles, looking for some costs a tenth."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> bytes:
     """Fold one shard; return its outcome as bytes. ``watch`` is called with what is read."""
     exam = _exam_of(msgspec.msgpack.encode(job))
@@ -157,17 +163,11 @@ def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> byt
     # Freed at once, it makes the allocator keep the memory of a block for the next one. Giving it
     # back to the system and asking again for every block costs a tenth of the time.
     bytes(KEPT_BYTES)
-    # Records form no cycles, and looking for some costs a tenth of the time.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with no_collection():
         for block in _blocks_left(shard, job, exam, reader, (state, ids), watch=watch):
             for batch in reader.records(iter((block,))):
                 ids += hash_ids(list(map(name_of, batch)))
                 state = exam.step(state, batch)
-    finally:
-        if collecting:
-            gc.enable()
     return msgspec.msgpack.encode(
         ShardOutcome(
             shard=shard.index,
@@ -411,26 +411,25 @@ def fold_checked(
     exam: AnyExam,
     sources: Sequence[Source],
     engine: Engine,
-    choices: ReadingChoices,
     *,
     keeping: CachePolicy | None = None,
     on_progress: Progress | None = None,
 ) -> FoldedFiles:
     """Fold files, refuse bad lines, and read again strictly when the exam asks for it."""
     read = fold_files(job, exam, sources, engine, keeping=keeping, on_progress=on_progress)
-    _refuse_bad_lines(read, choices)
+    _refuse_bad_lines(read, job.choices)
     if exam.needs_strict_pass(read.state):
         job = msgspec.structs.replace(job, strict_pass=True)
         read = fold_files(job, exam, sources, engine, on_progress=on_progress)
-        _refuse_bad_lines(read, choices)
+        _refuse_bad_lines(read, job.choices)
     return read
 
 
 def fold_each(run: ExamRun, exam: AnyExam, paths: Sequence[str]) -> Iterator[FoldedFiles]:
     """Fold files beside the evidence of a run, each on its own."""
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        for source in find_sources(paths, run.reading.limits, Path(folder)):
-            yield fold_checked(ExamJob.of(run), exam, [source], run.engine, run.reading)
+    with opened_sources(paths, run.reading.limits) as sources:
+        for source in sources:
+            yield fold_checked(ExamJob.of(run), exam, [source], run.engine)
 
 
 def examine_files(
@@ -451,19 +450,11 @@ def examine_files(
         raise UsageError(f"{job.kind}: records with compound keys cannot be pinned by id")
     if expected_ids is not None and form.any_case:
         expected_ids = frozenset(map(str.upper, expected_ids))
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        # Step 1.
-        sources = find_sources(run.paths, choices.limits, Path(folder))
-        marks = marks_of(sources)
+    # Step 1.
+    with opened_sources(run.paths, choices.limits, must_stay=True) as sources:
         # Steps 2 and 3.
         read = fold_checked(
-            job,
-            exam,
-            sources,
-            run.engine,
-            choices,
-            keeping=run.cache,
-            on_progress=run.on_progress,
+            job, exam, sources, run.engine, keeping=run.cache, on_progress=run.on_progress
         )
         job = msgspec.structs.replace(job, strict_pass=exam.needs_strict_pass(read.state))
         if on_ids is not None:
@@ -485,7 +476,6 @@ def examine_files(
                 duplicates = sum(len(found) - 1 for found in twice.values())
         if read.accepted + read.rejected == 0:
             raise BadInputError(tuple(f"{source.name}: contains no records" for source in sources))
-        refuse_changed(sources, marks)
     # Step 5.
     evidence = Evidence(
         received=read.accepted + read.rejected,

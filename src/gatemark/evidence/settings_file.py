@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +13,7 @@ from msgspec import inspect as types
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.policy import Waiver
 from gatemark.core.text import did_you_mean
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import read_text_file
 
 T = TypeVar("T")
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
@@ -154,13 +153,7 @@ def settings_as(raw: object, kind: type[T], place: str) -> T:
 
 def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
     """Return the text of a settings file; refuse a large or binary one."""
-    source = inspect_source(path)
-    if source.byte_count > max_bytes:
-        raise BadInputError(f"{path}: is larger than {max_bytes} bytes")
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: is not UTF-8") from error
+    return read_text_file(path, max_bytes)
 
 
 def parse_settings(text: str, place: str) -> object:

@@ -8,10 +8,11 @@ open or repeated parts have no such number.
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, reduce
 from types import UnionType
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 import msgspec.inspect
@@ -19,7 +20,7 @@ import numpy as np
 
 from gatemark.core.record import Form, Problem, RecordSchema, by_kind
 from gatemark.core.text import is_one_line
-from gatemark.evidence.diagnose import diagnose, record_problems
+from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.source import parse_strictly, quoted
 
 _PLAIN = (str, int, float, bool, type(None), msgspec.UnsetType)
@@ -183,69 +184,63 @@ Kinds = Mapping[type, Sequence[Any]]
 """Some records by their type."""
 
 
-class Shape(Protocol):
-    """Decodes lines fast, says whether decoded records keep their rules, and why a line fails."""
+class Shape(ABC):
+    """Decodes lines fast, says whether decoded records keep their rules, and why a line fails.
 
-    @property
-    def decoder(self) -> msgspec.json.Decoder[object] | None:
-        """The decoder of many lines at once; None if only ``decode`` works."""
+    ``decode`` returns the record of a line and raises msgspec's errors. ``decoder`` reads many
+    lines at once; it is None if only ``decode`` works.
+    """
 
-    @property
-    def decode(self) -> Callable[[bytes], object]:
-        """Return the record of a line; raises msgspec's errors."""
+    def __init__(self, decoder: msgspec.json.Decoder[Any], *, reads_many: bool = True) -> None:
+        self.decode: Callable[[bytes], object] = decoder.decode
+        self.decoder: msgspec.json.Decoder[object] | None = decoder if reads_many else None
 
+    @abstractmethod
     def kinds(self, batch: Sequence[object]) -> Kinds:
         """Return records in the form that the two methods below take."""
 
     def key_total(self, kinds: Kinds) -> int | None:
         """Return the number of keys in the lines of some records; None if unknown."""
+        del kinds
+        return None
 
+    @abstractmethod
     def keeps_rules(self, kinds: Kinds) -> bool:
         """Tell whether every record keeps the rules that types cannot express."""
 
+    @abstractmethod
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
         """Return every problem of a line; none if it is valid."""
 
 
-class OneForm:
+class OneForm(Shape):
     """Every line is a record of the same form."""
 
     def __init__(self, form: Form) -> None:
+        super().__init__(msgspec.json.Decoder(form.type))
         self._form = form
-        self._name = operator.attrgetter(form.identity) if form.identity else None
-        self.decoder: msgspec.json.Decoder[object] | None = msgspec.json.Decoder(form.type)
-        self.decode: Callable[[bytes], object] = self.decoder.decode
+        self._look = _Look(form)
 
     def kinds(self, batch: Sequence[object]) -> Kinds:
         return {self._form.type: batch}
 
-    def key_total(self, _kinds: Kinds) -> int | None:
-        return None
-
     def keeps_rules(self, kinds: Kinds) -> bool:
-        (batch,) = kinds.values()
-        if self._name is not None:
-            printable = all(map(str.isprintable, map(self._name, batch)))
-            if not printable and not all(map(is_one_line, map(self._name, batch))):
-                return False
-        form = self._form
-        if not form.rules or (form.proof is not None and form.proof(batch)):
-            return True
-        return not any(record_problems(record, form) for record in batch)
+        return self._look.all_good(kinds[self._form.type])
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
         return diagnose(line, self._form, max_depth=max_depth)
 
 
-class TaggedForms:
+class TaggedForms(Shape):
     """Every line says by a tag which of a schema's forms it is."""
 
     def __init__(self, schema: RecordSchema) -> None:
-        self._schema = schema
-        self.decoder: msgspec.json.Decoder[object] | None = msgspec.json.Decoder(
-            Union[tuple(form.type for form in schema.forms)]  # noqa: UP007 - made at run time
+        super().__init__(
+            msgspec.json.Decoder(
+                Union[tuple(form.type for form in schema.forms)]  # noqa: UP007 - made at run time
+            )
         )
-        self.decode: Callable[[bytes], object] = self.decoder.decode
+        self._schema = schema
         self._looks = {form.type: _Look(form) for form in schema.forms}
         self._keys = KeyTotals(form.type for form in schema.forms)
 
@@ -285,23 +280,22 @@ class _Look:
 
     def all_good(self, records: Sequence[object]) -> bool:
         """Tell whether every record keeps the rules."""
-        if self._proof is not None and self._names_hold(records) and self._proof(records):
+        if not self._names_hold(records):
+            return False
+        if not self._rules or (self._proof is not None and self._proof(records)):
             return True
         return all(map(self._is_good, records))
 
     def _names_hold(self, records: Sequence[object]) -> bool:
         """Tell whether every name is one line; most files repeat names."""
-        if self._name_of is None:
+        if self._name_of is None or not records:
             return True
         names = list(map(self._name_of, records))
         all_same = names.count(names[0]) == len(names)
-        return (names[0] if all_same else "".join(names)).isprintable()
+        shown = names[0] if all_same else "".join(names)
+        return shown.isprintable() or all(map(is_one_line, names))
 
     def _is_good(self, record: object) -> bool:
-        if self._name_of is not None:
-            name = self._name_of(record)
-            if not name.isprintable() and not is_one_line(name):
-                return False
         for rule in self._rules:  # noqa: SIM110 - a generator costs more than the rules
             if rule(record):
                 return False

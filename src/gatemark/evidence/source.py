@@ -8,12 +8,13 @@ import json
 import math
 import os
 import re
-import shutil
 import stat
 import sys
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NoReturn
@@ -88,15 +89,12 @@ def repeated_lines(places: Iterable[tuple[str, list[tuple[str, int]]]], form: Fo
     messages: list[str] = []
     for name, found in places:
         first_file, first_line = found[0]
+        key = (name,) if form.unique is None else tuple(name.split(KEY_SEPARATOR))
         messages.extend(
-            f"{file}:{line}: {_shown(name, form)} was seen before at {first_file}:{first_line}"
+            f"{file}:{line}: {form.key_words(key)} was seen before at {first_file}:{first_line}"
             for file, line in found[1:]
         )
     return messages
-
-
-def _shown(name: str, form: Form) -> str:
-    return form.key_words((name,) if form.unique is None else tuple(name.split(KEY_SEPARATOR)))
 
 
 def reading_choices(flags: Mapping[str, Any]) -> ReadingChoices:
@@ -186,35 +184,22 @@ def inspect_source(path: str, *, name: str | None = None) -> Source:
         raise BadInputError(f"{shown}: is larger than {MAX_FILE_BYTES} bytes; split it")
     if head[:2] in _WIDE_BOMS:
         raise BadInputError(f"{shown}:1: is UTF-16, expected UTF-8")
-    compression: Compression = "none"
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
-            compression = kind
-    return Source(path=path, name=shown, compression=compression, byte_count=info.st_size)
+    packed: Iterator[Compression] = (kind for magic, kind in _MAGIC if head.startswith(magic))
+    return Source(path, shown, next(packed, "none"), info.st_size)
 
 
 def spool_stdin(folder: Path, limits: Limits, stream: BinaryIO | None = None) -> Source:
     """Copy standard input to a file, because evidence may have to be read twice."""
     target = folder / "stdin"
     incoming = stream or sys.stdin.buffer
+    left = limits.total_bytes
     with target.open("wb") as out:
-        shutil.copyfileobj(_Bounded(incoming, limits.total_bytes), out, 1 << 20)
+        while chunk := incoming.read(1 << 20):
+            left -= len(chunk)
+            if left < 0:
+                raise BadInputError("<stdin>: is larger than the size limit")
+            out.write(chunk)
     return inspect_source(str(target), name="<stdin>")
-
-
-class _Bounded:
-    """A reader that raises an error beyond a size limit."""
-
-    def __init__(self, stream: BinaryIO, limit: int) -> None:
-        self._stream = stream
-        self._left = limit
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise BadInputError("<stdin>: is larger than the size limit")
-        return data
 
 
 def split_sources(sources: tuple[Source, ...], parts: int, min_bytes: int) -> tuple[Shard, ...]:
@@ -293,32 +278,44 @@ def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, int, int, int], ...]
     return tuple((info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found)
 
 
-def refuse_changed(sources: Sequence[Source], marks: tuple[tuple[int, int, int, int], ...]) -> None:
-    """Refuse files that changed while they were read.
+@contextmanager
+def opened_sources(
+    paths: Sequence[str], limits: Limits, *, must_stay: bool = False
+) -> Iterator[tuple[Source, ...]]:
+    """Find the files that a user gave, while they are read; ``-`` is standard input, at most once.
 
-    Files are read more than once, so the digest might not match what was judged.
+    With ``must_stay``, files that changed meanwhile are refused: files are read more than once, so
+    the digest might not match what was judged.
     """
-    changed = [
-        f"{source.name}: changed while it was read"
-        for source, before, now in zip(sources, marks, marks_of(sources), strict=True)
-        if before != now
-    ]
-    if changed:
-        raise BadInputError(tuple(changed))
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        sources = find_sources(paths, limits, Path(folder))
+        marks = marks_of(sources) if must_stay else ()
+        yield sources
+        now = marks_of(sources) if must_stay else ()
+        if marks != now:
+            changed = [
+                f"{source.name}: changed while it was read"
+                for source, before, after in zip(sources, marks, now, strict=True)
+                if before != after
+            ]
+            raise BadInputError(tuple(changed))
+
+
+def read_text_file(path: str, max_bytes: int) -> str:
+    """Return the text of a file; refuse a large or binary one."""
+    if inspect_source(path).byte_count > max_bytes:
+        raise BadInputError(f"{path}: is larger than {max_bytes} bytes")
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not UTF-8") from error
 
 
 def read_expected_ids(path: str) -> frozenset[str]:
     """Return the pinned ids of a file, one per line."""
-    source = inspect_source(path)
-    if source.byte_count > MAX_PINNED_BYTES:
-        raise BadInputError(f"{path}: is larger than {MAX_PINNED_BYTES} bytes")
-    try:
-        text = Path(source.path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: is not UTF-8") from error
     first_lines: dict[str, int] = {}
     # Only line ends part ids: others, such as U+2028, may stand inside of one.
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(read_text_file(path, MAX_PINNED_BYTES).split("\n"), start=1):
         name = line.strip(" \t\r")
         if not name:
             continue

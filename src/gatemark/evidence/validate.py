@@ -11,11 +11,11 @@ import jsonschema_rs
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
+from gatemark.core.record import Problem, RecordSchema
 from gatemark.evidence.diagnose import document_problems
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.shape import Kinds
+from gatemark.evidence.shape import Kinds, Shape
 from gatemark.evidence.source import (
     ReadingChoices,
     Source,
@@ -28,6 +28,7 @@ from gatemark.evidence.source import (
 from gatemark.evidence.whole_file import (
     OpenedFile,
     TaggedReading,
+    UniqueNames,
     open_records,
     read_tagged,
     remark_words,
@@ -39,19 +40,15 @@ _ENDS: Final = (".schema.json", ".json")
 _OUR_PREFIX: Final = "urn:gatemark:"
 
 
-class DocumentShape:
+class DocumentShape(Shape):
     """Every line is a value that a JSON Schema document allows."""
 
     def __init__(self, validator: Any) -> None:
+        super().__init__(msgspec.json.Decoder(), reads_many=False)
         self._validator = validator
-        self.decoder: msgspec.json.Decoder[object] | None = None
-        self.decode: Callable[[bytes], object] = msgspec.json.Decoder().decode
 
     def kinds(self, batch: Sequence[object]) -> Kinds:
         return {object: batch}
-
-    def key_total(self, _kinds: Kinds) -> int | None:
-        return None
 
     def keeps_rules(self, kinds: Kinds) -> bool:
         return all(map(self._validator.is_valid, kinds[object]))
@@ -157,28 +154,23 @@ def _check_by_name(
     schema = _chosen_schema(opened, schema_name).version_of(first)
     if schema.head is not None:
         return _check_headed(source, schema, choices)
+    across = None if schema.across is None else schema.across()
     if schema.tag is not None:
-        return _check_story(source, schema, choices)
+        reading = read_tagged(source, schema, across, choices)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in reading.kinds.items())
+        return _file_check(source, schema.name, kinds or "none", reading)
     form = (schema.form_of(first) or schema.forms[0]).strictest
-    rules = _Once(form) if schema.across is None else schema.across()
-    reading = read_tagged(source, form, rules, choices)
+    reading = read_tagged(source, form, across or UniqueNames(form), choices)
     return _file_check(source, schema.name, form.name, reading)
-
-
-def _check_story(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
-    rules = schema.across() if schema.across is not None else None
-    reading = read_tagged(source, schema, rules, choices)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in reading.kinds.items())
-    return _file_check(source, schema.name, kinds or "none", reading)
 
 
 def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
     reader = RecordReader(schema, choices)
-    rules: _Once | None = None
+    rules: UniqueNames | None = None
     repeated: list[str] = []
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
         if rules is None and reader.form is not None:
-            rules = _Once(reader.form)
+            rules = UniqueNames(reader.form)
         if rules is not None:
             remarks = rules.see(reader.batch_lines, batch)
             repeated += [remark_words(source.name, remark) for remark in remarks]
@@ -234,29 +226,6 @@ def _file_check(source: Source, schema: str, form: str, reading: TaggedReading) 
         remarks=tuple(remark_words(source.name, remark) for remark in reading.remarks),
         unlisted=reading.unlisted,
     )
-
-
-class _Once(FileRules):
-    """Refuses records of a file with the same name."""
-
-    def __init__(self, form: Form) -> None:
-        self._form = form
-        self._lines: dict[tuple[object, ...], int] = {}
-
-    def see(self, lines: Sequence[int], records: Sequence[object]) -> Iterator[Remark]:
-        form = self._form
-        for line, record in zip(lines, records, strict=True):
-            key = form.key_of(record)
-            first = self._lines.setdefault(key, line)
-            if first != line:
-                words = f"{form.key_words(key)} was seen before on line {first}"
-                yield Remark(line, "", "$", words)
-
-    def lost(self) -> None:
-        """A refused line has no name."""
-
-    def end(self) -> Iterator[Remark]:
-        yield from ()
 
 
 def _chosen_schema(opened: OpenedFile, schema_name: str | None) -> RecordSchema:

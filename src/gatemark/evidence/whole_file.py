@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -89,29 +89,43 @@ def _first(source: Source, value: object, problems: tuple[Problem, ...], number:
     return OpenedFile(source, {}, f"{number}: {why}")
 
 
+class UniqueNames(FileRules):
+    """Refuses records of a file with the same name."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        # Far faster than the form's own way, and the same when there are several fields.
+        fields = form.unique or ()
+        self._key_of = operator.attrgetter(*fields) if len(fields) > 1 else form.key_of
+        self._lines: dict[tuple[object, ...], int] = {}
+
+    def see(self, lines: Sequence[int], records: Sequence[object]) -> Iterator[Remark]:
+        for line, record in zip(lines, records, strict=True):
+            key = self._key_of(record)
+            first = self._lines.setdefault(key, line)
+            if first != line:
+                words = f"{self._form.key_words(key)} was seen before on line {first}"
+                yield Remark(line, "", "$", words)
+
+    def lost(self) -> None:
+        """A refused line has no name."""
+
+    def end(self) -> Iterator[Remark]:
+        yield from ()
+
+
 def admitted_batches(
     source: Source, form: Form, choices: ReadingChoices, on_progress: Progress | None = None
 ) -> Iterator[list[NumberedRecord]]:
     """Yield the records of a file in order; raise its problems after the last one."""
     shard = whole_file(source)
     reader = RecordReader(form, choices)
-    # Far faster than the form's own way, and the same when there are several fields.
-    fields = form.unique or ()
-    key_of = operator.attrgetter(*fields) if len(fields) > 1 else form.key_of
-    first_lines: dict[tuple[object, ...], int] = {}
+    names = UniqueNames(form)
     repeated: list[str] = []
     for batch in reader.records(_watched(shard, choices, on_progress)):
-        numbered = [
-            NumberedRecord(line, record)
-            for line, record in zip(reader.batch_lines, batch, strict=True)
-        ]
-        for line, record in numbered:
-            key = key_of(record)
-            first = first_lines.setdefault(key, line)
-            if first != line:
-                words = form.key_words(key)
-                repeated.append(f"{source.name}:{line}: {words} was seen before on line {first}")
-        yield numbered
+        remarks = names.see(reader.batch_lines, batch)
+        repeated += [remark_words(source.name, remark) for remark in remarks]
+        yield list(map(NumberedRecord, reader.batch_lines, batch))
     refuse(reader.problems(source.name), choices, total=reader.rejected)
     refuse(repeated, choices)
     if reader.received == 0:

@@ -28,12 +28,13 @@ from gatemark.evidence.exam import (
     ExamRun,
     ExamSuite,
     Scored,
+    checked_options,
     exam_suite,
     judge_exam,
     suites,
     write_sitting,
 )
-from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
+from gatemark.evidence.fold_cache import CachePolicy
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
 from gatemark.workspace import Workspace
@@ -212,10 +213,7 @@ def score(
         else:
             values = value if role.many and isinstance(value, list | tuple) else (value,)
             files.extend((role.name, fspath(path)) for path in values)
-    try:
-        parameters = msgspec.convert(given, verb.parameters)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{kind}: {error}") from error
+    parameters = checked_options(kind, given, verb.parameters)
     unknown = sorted(set(given) - {one.name for one in msgspec.structs.fields(verb.parameters)})
     if unknown:
         raise UsageError(f"{kind} has no option {unknown[0]!r}")
@@ -271,7 +269,9 @@ def score_exam(
         reading=request.reading,
         engine=workspace.engine,
         expected_ids=pinned,
-        cache=_cache(workspace, request) if request.cache else None,
+        cache=CachePolicy(workspace.facts_folder, workspace.clock, trusted=not request.seal)
+        if request.cache
+        else None,
         on_progress=request.on_progress,
         now=started_at,
     )
@@ -338,11 +338,6 @@ def _verdict_table(result: Result, color: bool) -> str:
     from gatemark.report.terminal import verdict_table  # noqa: PLC0415
 
     return verdict_table(result, color=color)
-
-
-def _cache(workspace: Workspace, request: ScoreRequest) -> CachePolicy:
-    keeper = FactsKeeper(workspace.facts_folder)
-    return CachePolicy(keeper, workspace.clock, trusted=not request.seal)
 
 
 def _file_roles(run: ExamRun, evidence: Evidence) -> list[str]:

@@ -26,7 +26,7 @@ from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.exam import examine_overhead
-from gatemark.exams.overhead.policy import PolicyRequest
+from gatemark.exams.overhead.policy import OverheadParameters
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
 from gatemark.workspace import Workspace
 
@@ -322,7 +322,7 @@ def test_no_value_of_a_report_can_be_changed_or_left_out_unnoticed(
     request = VerifyReportRequest(
         report=str(path),
         paths={role: str(file) for role, file in files.items()},
-        policy=PolicyRequest(),
+        policy=OverheadParameters(),
         accept_overrides=True,
     )
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.preference.ballot import count_votes, judge
-from gatemark.exams.preference.measure import MEASURE
-from gatemark.statistics.preference import majority
+from gatemark.exams.preference.measure import MEASURE, count_votes
+from gatemark.statistics.preference import judge_preference, majority
 from gatemark.testing.folds import check_fold
 
 VOTES = st.lists(
@@ -25,6 +24,11 @@ VOTES = st.lists(
 
 def _state(votes):
     return MEASURE.step(MEASURE.zero(), votes)
+
+
+def judge(state, **options):
+    counted = count_votes(state)
+    return judge_preference(counted.wins, counted.losses, counted.ties, **options)
 
 
 @settings(deadline=None, max_examples=40)

@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
-import re
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.fold import AnyMeasure
-from gatemark.core.measurement import Evidence, Measurement, measured, rate
+from gatemark.core.measurement import Evidence, Measurement, rate
 from gatemark.core.policy import Policy, Verdict
-from gatemark.core.record import RecordSchema
-from gatemark.core.registry import Registry
 from gatemark.evidence.exam import (
     EvidenceRole,
     ExamOutcome,
     ExamReport,
     ExamRun,
     ExamSuite,
-    added_counts,
+    counted,
 )
-from gatemark.evidence.hygiene import FIRST_SIGNS, bare_text, personal_data, suspicious
 from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
+from gatemark.exams.agreement.counting import AgreementExamState, RowExam, in_order
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
 from gatemark.exams.agreement.rules import (
     AUDITOR,
     BARE_RULES,
     CLEAR,
     FIRST_RULES,
-    FLAGS,
     HYGIENE_RULES,
     RULES,
     SCHOLAR,
-    SOURCE_ROLES,
     TABLE_OPTIONS,
-    AgreementExamState,
     AgreementOptions,
     LabelCell,
-    LabelSpace,
-    RowColumns,
-    RowExam,
     Ruling,
     agreement_policy,
     arbitrate,
-    flagged_places,
     label_count,
-    red_flag,
     refuse_unused,
     with_next_step,
 )
@@ -68,7 +53,7 @@ from gatemark.exams.agreement.views import (
 )
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import Judgement, JudgementPair
+    pass
 
 PAIRS, TABLE = "pairs", "table"
 TSV_NAME = "consistency_disagreements.tsv"
@@ -78,175 +63,11 @@ LABEL_MEASURE = "label_agreement"
 PANEL_MEASURE = "krippendorff"
 ECHO = "both files say the same word for word, reasons included: were they judged independently?"
 COPIED = "the two reasons of these rows are the same text: were they judged independently?"
-MIN_COPIED_WORDS: Final = 4
-"""Shorter reasons, such as codes, are often equal by chance."""
-MAX_SEEDS: Final = 100
-SLACK_CHARS: Final = 16
-"""A claim with more characters beyond the token is not a variant of it."""
-
 K = TypeVar("K")
-
-
-_qid, _votes = attrgetter("qid"), attrgetter("votes")
 
 
 class AgreementExam(RowExam):
     """Agreement, arbitration and hygiene over rows with two opinions."""
-
-    schema = "gatemark.pair/1"
-    form = "pair"
-    state = AgreementExamState
-
-    def __init__(self, options: AgreementOptions, measures: Registry[AnyMeasure]) -> None:
-        self.options = options
-        self.space = LabelSpace(options.labels or SOURCE_ROLES)
-        self._measures = measures
-        self._own_schema: RecordSchema | None = None
-        self._refused = self.space.both("refuse")
-        self._accepted = self.space.both("accept")
-        self._token_words = _plain_words(options.refusal_token)
-        # Most claims lack this word and need no closer check.
-        self._rarest = max(self._token_words.split(), key=len, default="")
-        if options.labels or options.extra_keys:
-            # Imported late: most files use the built-in labels and keys.
-            from gatemark.exams.agreement.labels import schema_with  # noqa: PLC0415
-
-            self._own_schema = schema_with(self.space.labels, options.extra_keys)
-
-    def own_schema(self) -> RecordSchema | None:
-        return self._own_schema
-
-    def zero(self, shard: int) -> AgreementExamState:
-        return AgreementExamState(shard=shard)
-
-    def step(self, state: AgreementExamState, batch: Sequence[JudgementPair]) -> AgreementExamState:
-        columns = RowColumns(
-            names=list(map(_qid, batch)),
-            scholars=[row.scholar for row in batch],
-            auditors=[row.auditor for row in batch],
-            claims=[answer.claim if (answer := row.answer_json) else None for row in batch],
-            flags={place: red_flag(batch[place]) for place in flagged_places(batch)},
-        )
-        return self.count(state, columns)
-
-    def count(self, state: AgreementExamState, rows: RowColumns) -> AgreementExamState:
-        if not rows.names:
-            return state
-        first = [one.label for one in rows.scholars]
-        second = [one.label for one in rows.auditors]
-        codes = array("H", map(self.space.codes.__getitem__, zip(first, second, strict=True)))
-        for place, flag in rows.flags.items():
-            codes[place] += FLAGS.index(flag)
-        shard = state.shard
-        state.names.setdefault(shard, bytearray()).extend(("\n".join(rows.names) + "\n").encode())
-        state.codes.setdefault(shard, bytearray()).extend(codes.tobytes())
-        self._check_reasons(state, rows)
-        if self.options.rules >= HYGIENE_RULES:
-            self._check_refusals(state, rows, codes)
-            self._check_votes(state, rows)
-        return state
-
-    def count_panel(
-        self,
-        state: AgreementExamState,
-        names: Sequence[str],
-        rows: Iterable[tuple[str, Sequence[Judgement | None]]],
-    ) -> None:
-        for qid, opinions in rows:
-            labels = tuple(None if one is None else one.label for one in opinions)
-            state.panel[labels] = state.panel.get(labels, 0) + 1
-            for name, record in zip(names, opinions[2:], strict=True):
-                if record is None:
-                    state.unrated[name] = state.unrated.get(name, 0) + 1
-                else:
-                    self.check_reason(state, qid, name, record.reason)
-
-    def _check_reasons(self, state: AgreementExamState, rows: RowColumns) -> None:
-        first = [one.reason for one in rows.scholars]
-        second = [one.reason for one in rows.auditors]
-        told = [one for reasons in (first, second) for one in reasons if one]
-        if not told:
-            return
-        state.copied_count += sum(map(self.is_copied, first, second))
-        is_long = max(map(len, told)) > self.options.reason_max
-        if is_long or suspicious(told):
-            sides = (("scholar", first), ("auditor", second))
-            for place, name in enumerate(rows.names):
-                for who, reasons in sides:
-                    self.check_reason(state, name, who, reasons[place])
-
-    def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
-        if not one or not other:
-            return False
-        if self.options.rules < BARE_RULES:
-            return one == other and len(one.split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
-        # Most reasons differ in their first letter and need no closer look.
-        first, second = FIRST_SIGNS.get(one[0]), FIRST_SIGNS.get(other[0])
-        if first != second and first is not None and second is not None:
-            return False
-        folds = self.options.rules >= RULES
-        if one != other and bare_text(one, folds=folds) != bare_text(other, folds=folds):
-            return False
-        return max(map(_word_count, (one, other))) >= MIN_COPIED_WORDS
-
-    def check_reason(
-        self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
-    ) -> None:
-        if reason is UNSET:
-            return
-        if kinds := personal_data(reason):
-            _note(state, "personal_data", f"{name} ({who}: {', '.join(kinds)})")
-        if len(reason) > self.options.reason_max:
-            _note(state, "long_reason", f"{name} ({who}: {len(reason)} characters)")
-
-    def _check_refusals(
-        self, state: AgreementExamState, rows: RowColumns, codes: Sequence[int]
-    ) -> None:
-        """Record refusals that are not the exact token, and refusals that both sides accept."""
-        token = self.options.refusal_token
-        refused = [place for place, code in enumerate(codes) if code in self._refused]
-        found = {place for place in refused if (claim := rows.claims[place]) and claim != token}
-        longest = self.longest_refusal
-        found.update(
-            place
-            for place, claim in enumerate(rows.claims)
-            if claim
-            and len(claim) <= longest
-            and (codes[place] in self._accepted if claim == token else self.is_refusal(claim))
-        )
-        for place in sorted(found):
-            _note(state, "inexact_refusal", rows.names[place])
-
-    @property
-    def longest_refusal(self) -> int:
-        return len(self.options.refusal_token) + SLACK_CHARS
-
-    def is_refusal(self, claim: str) -> bool:
-        return self._rarest in claim.casefold() and _plain_words(claim) == self._token_words
-
-    def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:
-        found: list[tuple[int, str]] = []
-        for who, side in (("scholar", rows.scholars), ("auditor", rows.auditors)):
-            seeds = {seed for one in side if (seed := one.seed) is not UNSET}
-            if seeds:
-                known = set(state.seeds.get(who, ())) | seeds
-                state.seeds[who] = sorted(known)[:MAX_SEEDS]
-            if not any(map(_votes, side)):
-                continue
-            for place, one in enumerate(side):
-                if not one.votes:
-                    continue
-                state.voted_count += 1
-                sizes = state.vote_sizes.setdefault(who, {})
-                sizes[len(one.votes)] = sizes.get(len(one.votes), 0) + 1
-                label = self.space.reduce_votes(one.votes)
-                if label != one.label:
-                    words = f"{rows.names[place]} ({who}: {one.label}, votes give {label})"
-                    found.append((place, words))
-        if self.options.rules >= BARE_RULES:
-            found.sort(key=itemgetter(0))
-        for _, words in found:
-            _note(state, "vote_mismatch", words)
 
     def by_column(
         self, admit: Callable[[bytes], list[Any] | None]
@@ -257,40 +78,6 @@ class AgreementExam(RowExam):
         from gatemark.exams.agreement.plain_pairs import PairColumns  # noqa: PLC0415
 
         return PairColumns(self, admit).count
-
-    def add_findings(self, state: AgreementExamState, part: AgreementExamState) -> None:
-        state.copied_count += part.copied_count
-        state.voted_count += part.voted_count
-        state.vote_sizes = _added_sizes(state.vote_sizes, part.vote_sizes)
-        for kind, found in part.hits.items():
-            for hit in _in_order(found):
-                _note(state, kind, hit)
-        for who, seeds in part.seeds.items():
-            state.seeds[who] = sorted({*state.seeds.get(who, ()), *seeds})[:MAX_SEEDS]
-
-    def merge(self, left: AgreementExamState, right: AgreementExamState) -> AgreementExamState:
-        sides = sorted(left.seeds.keys() | right.seeds.keys())
-        return AgreementExamState(
-            shard=min(left.shard, right.shard),
-            names={**left.names, **right.names},
-            codes={**left.codes, **right.codes},
-            hits={
-                kind: {**left.hits.get(kind, {}), **right.hits.get(kind, {})}
-                for kind in sorted(left.hits.keys() | right.hits.keys())
-            },
-            copied_count=left.copied_count + right.copied_count,
-            voted_count=left.voted_count + right.voted_count,
-            vote_sizes=_added_sizes(left.vote_sizes, right.vote_sizes),
-            seeds={
-                who: sorted({*left.seeds.get(who, ()), *right.seeds.get(who, ())})[:MAX_SEEDS]
-                for who in sides
-            },
-            panel=added_counts(left.panel, right.panel),
-            different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
-            unmatched=added_counts(left.unmatched, right.unmatched),
-            unrated=added_counts(left.unrated, right.unrated),
-            echo_count=left.echo_count + right.echo_count,
-        )
 
     def policy(self) -> Policy:
         return agreement_policy(self.options)
@@ -331,13 +118,17 @@ class AgreementExam(RowExam):
         def is_flagged_valid(cell: LabelCell) -> bool:
             return cell.flag != CLEAR and {cell.scholar, cell.auditor} <= accepting
 
-        hits = {kind: _in_order(found) for kind, found in state.hits.items()}
+        hits = {kind: in_order(found) for kind, found in state.hits.items()}
         is_newest = self.options.rules >= HYGIENE_RULES
         return {
             "n": sum(pairs.values()),
             "finals": _counted(rulings, "final"),
             "why": _counted(rulings, "why"),
-            "shipped": sum(n for _, ruling, n in rulings if _ships(ruling, space)),
+            "shipped": sum(
+                n
+                for _, ruling, n in rulings
+                if ruling.why in {"auditor_ok", "agreed_refusal"} and ruling.final in space.roles
+            ),
             "flagged_not_rejected": sum(
                 n
                 for cell, ruling, n in rulings
@@ -395,7 +186,11 @@ class AgreementExam(RowExam):
             judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
             if rules >= BARE_RULES:
                 numbers.append(label_count(judged, n))
-            numbers.append(_pair_count(n, [] if rules >= BARE_RULES else list(facts["labels"])))
+            shown = [] if rules >= BARE_RULES else list(facts["labels"])
+            caveats = label_count(shown, n).caveats
+            numbers.append(
+                counted("pair_count", n, n, direction="higher_is_better", caveats=caveats)
+            )
         return numbers
 
     def _counted_for(
@@ -453,14 +248,8 @@ def _count_measured(name: str, facts: Mapping[str, Any], n: int) -> Measurement:
     """Return how many rows a check found, with the first ids."""
     key = name if name == "flagged_not_rejected" else f"{name}_count"
     rows = facts[name] if name in {"flagged_valid", "inexact_refusal", "vote_mismatch"} else ()
-    return measured(
-        f"{name}_count",
-        facts[key],
-        n=n,
-        direction="lower_is_better",
-        unit="count",
-        caveats=(names_in_words(rows, facts[key]),) if rows else (),
-    )
+    caveats = (names_in_words(rows, facts[key]),) if rows else ()
+    return counted(f"{name}_count", facts[key], n, caveats=caveats)
 
 
 def _copied_rate(count: int, n: int, gate: float) -> Measurement:
@@ -470,54 +259,11 @@ def _copied_rate(count: int, n: int, gate: float) -> Measurement:
     return msgspec.structs.replace(number, caveats=(COPIED,))
 
 
-def _ships(ruling: Ruling, space: LabelSpace) -> bool:
-    return ruling.why in {"auditor_ok", "agreed_refusal"} and ruling.final in space.roles
-
-
-def _plain_words(text: str) -> str:
-    """Return a text in lower case and without punctuation, for comparison."""
-    return " ".join("".join(s if s.isalnum() else " " for s in text.casefold()).split())
-
-
-_UNSPACED: Final = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{2}"
-)
-"""Two signs of a script that puts no blanks between words, which make about one word."""
-
-
-def _word_count(text: str) -> int:
-    return len(_plain_words(_UNSPACED.sub(" w ", text)).split())
-
-
-def _note(state: AgreementExamState, kind: str, hit: str) -> None:
-    state.hits.setdefault(kind, {}).setdefault(state.shard, []).append(hit)
-
-
-def _in_order(found: Mapping[int, Iterable[str]]) -> list[str]:
-    return [hit for shard in sorted(found) for hit in found[shard]]
-
-
 def _doubted(number: Measurement) -> Measurement:
     """Add a caveat to the agreement of opinions with identical wording."""
     if number.name != "percent_agreement":
         return number
     return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
-
-
-def _pair_count(n: int, labels: Sequence[str]) -> Measurement:
-    caveats = label_count(labels, n).caveats
-    return measured(
-        "pair_count", n, n=n, direction="higher_is_better", unit="count", caveats=caveats
-    )
-
-
-def _added_sizes(
-    left: Mapping[str, Mapping[int, int]], right: Mapping[str, Mapping[int, int]]
-) -> dict[str, dict[int, int]]:
-    return {
-        who: added_counts(left.get(who, {}), right.get(who, {}))
-        for who in sorted(left.keys() | right.keys())
-    }
 
 
 def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[str, int]:

@@ -200,7 +200,7 @@ AGREEMENT: Measure[AgreementState] = Measure(
         KnownAnswer(
             title="no items: three reasons",
             batch=(),
-            expected={"percent_agreement": None, "kappa": None, "ac1": None},
+            expected=dict.fromkeys(("percent_agreement", "kappa", "ac1")),
         ),
     ),
 )
@@ -270,10 +270,13 @@ LABEL_AGREEMENT: Measure[AgreementState] = Measure(
         KnownAnswer(
             title="no items: two reasons",
             batch=(),
-            expected={"label_agreement_min": None, "label_agreement_upper_min": None},
+            expected=dict.fromkeys(LABEL_MINS),
         ),
     ),
 )
+
+
+_ABSTAIN_RATES = ("abstain_rate_first", "abstain_rate_second", "abstain_rate_either")
 
 
 class AbstentionState(msgspec.Struct, frozen=True):
@@ -286,36 +289,25 @@ class AbstentionState(msgspec.Struct, frozen=True):
 
 
 def _count_abstentions(state: AbstentionState, batch: Batch) -> AbstentionState:
-    item_count = first_count = second_count = either_count = 0
     for (first, second), count in Counter(batch).items():
-        item_count += count
-        first_count += count * (first == ABSTAIN)
-        second_count += count * (second == ABSTAIN)
-        either_count += count * (ABSTAIN in {first, second})
-    return _merge_abstentions(
-        state, AbstentionState(item_count, first_count, second_count, either_count)
-    )
+        abstained = (first == ABSTAIN, second == ABSTAIN, ABSTAIN in {first, second})
+        state = _merge_abstentions(
+            state, AbstentionState(count, *(count * found for found in abstained))
+        )
+    return state
 
 
 def _merge_abstentions(left: AbstentionState, right: AbstentionState) -> AbstentionState:
-    return AbstentionState(
-        item_count=left.item_count + right.item_count,
-        first_count=left.first_count + right.first_count,
-        second_count=left.second_count + right.second_count,
-        either_count=left.either_count + right.either_count,
-    )
+    pairs = zip(msgspec.structs.astuple(left), msgspec.structs.astuple(right), strict=True)
+    return AbstentionState(*(one + other for one, other in pairs))
 
 
 def _abstention_rates(state: AbstentionState) -> tuple[Measurement, ...]:
-    return (
-        _abstain_rate("abstain_rate_first", state.first_count, state.item_count),
-        _abstain_rate("abstain_rate_second", state.second_count, state.item_count),
-        _abstain_rate("abstain_rate_either", state.either_count, state.item_count),
+    n, counts = state.item_count, msgspec.structs.astuple(state)[1:]
+    return tuple(
+        rate(name, count, n, direction="lower_is_better", interval=_wilson_interval(count, n))
+        for name, count in zip(_ABSTAIN_RATES, counts, strict=True)
     )
-
-
-def _abstain_rate(name: str, count: int, n: int) -> Measurement:
-    return rate(name, count, n, direction="lower_is_better", interval=_wilson_interval(count, n))
 
 
 ABSTENTION: Measure[AbstentionState] = Measure(
@@ -327,7 +319,7 @@ ABSTENTION: Measure[AbstentionState] = Measure(
     merge=_merge_abstentions,
     counted=True,
     finish=_abstention_rates,
-    gives=("abstain_rate_first", "abstain_rate_second", "abstain_rate_either"),
+    gives=_ABSTAIN_RATES,
     known=(
         KnownAnswer(
             title="5 items: first abstains on 1 and 2, second on 2 and 3: 2/5, 2/5, either 3/5",
@@ -338,29 +330,17 @@ ABSTENTION: Measure[AbstentionState] = Measure(
                 ("VALID", "VALID"),
                 ("VALID", "REJECT"),
             ),
-            expected={
-                "abstain_rate_first": 0.4,
-                "abstain_rate_second": 0.4,
-                "abstain_rate_either": 0.6,
-            },
+            expected=dict(zip(_ABSTAIN_RATES, (0.4, 0.4, 0.6), strict=True)),
         ),
         KnownAnswer(
             title="only the second rater abstains, 3 of 63: 0, 1/21, 1/21",
             batch=(("VALID", ABSTAIN),) * 3 + (("VALID", "VALID"),) * 60,
-            expected={
-                "abstain_rate_first": 0.0,
-                "abstain_rate_second": 1 / 21,
-                "abstain_rate_either": 1 / 21,
-            },
+            expected=dict(zip(_ABSTAIN_RATES, (0.0, 1 / 21, 1 / 21), strict=True)),
         ),
         KnownAnswer(
             title="no items: a rate over nothing is a reason",
             batch=(),
-            expected={
-                "abstain_rate_first": None,
-                "abstain_rate_second": None,
-                "abstain_rate_either": None,
-            },
+            expected=dict.fromkeys(_ABSTAIN_RATES),
         ),
     ),
 )

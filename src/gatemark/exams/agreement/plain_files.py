@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from gatemark.evidence.hygiene import suspicious_bytes
 from gatemark.evidence.source import ReadingChoices, Source
-from gatemark.exams.agreement.rules import BARE_RULES, AgreementExamState, LabelSpace, RowExam
+from gatemark.exams.agreement.counting import AgreementExamState, RowExam
+from gatemark.exams.agreement.rules import BARE_RULES, LabelSpace
 
 _BLOCK_BYTES: Final = 512 * 1024
 _MAX_BYTES: Final = 2 * 1024**3

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from gatemark.exams.agreement.counting import AgreementExamState, RowExam
 from gatemark.exams.agreement.plain_files import (
     MASKS,
     MAX_GAP,
@@ -33,7 +34,7 @@ from gatemark.exams.agreement.plain_files import (
     same,
 )
 from gatemark.exams.agreement.records import JudgementPair
-from gatemark.exams.agreement.rules import CLEAR, AgreementExamState, RowExam, red_flag
+from gatemark.exams.agreement.rules import CLEAR, red_flag
 
 Admit = Callable[[bytes], list[JudgementPair] | None]
 """Return the records of some lines; None if one of them is bad."""

@@ -129,6 +129,7 @@ def answer_is_one(record: Judgement) -> Sequence[Problem]:
 
 
 _VALID = {"label": "VALID", "reason": "the claim is in the passage"}
+_PAIR: dict[str, object] = {"qid": "Q", "scholar": _VALID, "auditor": _VALID}
 
 SCHEMA = RecordSchema(
     name="gatemark.pair/1",
@@ -166,41 +167,22 @@ SCHEMA = RecordSchema(
             ),
             bad=(
                 BadExample("no qid", {"scholar": _VALID, "auditor": _VALID}, "$"),
-                BadExample("integer id", {"qid": 7, "scholar": _VALID, "auditor": _VALID}, "$.qid"),
-                BadExample(
-                    "tab in an id", {"qid": "a\tb", "scholar": _VALID, "auditor": _VALID}, "$.qid"
-                ),
-                BadExample("empty id", {"qid": "", "scholar": _VALID, "auditor": _VALID}, "$.qid"),
+                BadExample("integer id", _PAIR | {"qid": 7}, "$.qid"),
+                BadExample("tab in an id", _PAIR | {"qid": "a\tb"}, "$.qid"),
+                BadExample("empty id", _PAIR | {"qid": ""}, "$.qid"),
                 BadExample(
                     "label in small letters",
-                    {"qid": "Q", "scholar": {"label": "valid"}, "auditor": _VALID},
+                    _PAIR | {"scholar": {"label": "valid"}},
                     "$.scholar.label",
                 ),
-                BadExample(
-                    "flags null",
-                    {"qid": "Q", "scholar": _VALID, "auditor": _VALID, "flags": None},
-                    "$.flags",
-                ),
-                BadExample(
-                    "a flag nobody knows",
-                    {"qid": "Q", "scholar": _VALID, "auditor": _VALID, "flags": {"other": True}},
-                    "$.flags",
-                ),
+                BadExample("flags null", _PAIR | {"flags": None}, "$.flags"),
+                BadExample("a flag nobody knows", _PAIR | {"flags": {"other": True}}, "$.flags"),
                 BadExample(
                     "citations not a list",
-                    {
-                        "qid": "Q",
-                        "scholar": _VALID,
-                        "auditor": _VALID,
-                        "answer_json": {"citations": "s1"},
-                    },
+                    _PAIR | {"answer_json": {"citations": "s1"}},
                     "$.answer_json.citations",
                 ),
-                BadExample(
-                    "a key nobody knows",
-                    {"qid": "Q", "scholar": _VALID, "auditor": _VALID, "verdict": "ok"},
-                    "$",
-                ),
+                BadExample("a key nobody knows", _PAIR | {"verdict": "ok"}, "$"),
             ),
         ),
         Form(

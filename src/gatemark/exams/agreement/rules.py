@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.measurement import Measurement, measured
-from gatemark.core.policy import Policy, Rule
-from gatemark.evidence.exam import Exam, option
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Against, Policy, Rule, Setting
+from gatemark.evidence.exam import counted, option
 from gatemark.evidence.hygiene import bare_text, visible_form
-from gatemark.exams.agreement.records import ABSTAIN
+from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import JoinedRow, Judgement, JudgementPair, Opinion
+    from gatemark.exams.agreement.records import JoinedRow, JudgementPair
 
 SCHOLAR, AUDITOR = "scholar", "auditor"
 NicPolicy = Literal["strict", "accept_agreed"]
@@ -170,7 +170,6 @@ def arbitrate(
 REFUSAL_TOKEN = "not in context"  # noqa: S105 - a token of text
 
 FIRST_RULES: Final = 1
-LABEL_RULES: Final = 2
 HYGIENE_RULES: Final = 3
 BARE_RULES: Final = 4
 RULES: Final = 5
@@ -373,79 +372,72 @@ def record_key(key: str) -> str:
 
 def agreement_policy(gates: AgreementOptions) -> Policy:
     """Return the rules of the exam in the version that the options name."""
+    settings: dict[str, Setting] = {"nic_policy": gates.nic_policy}
+    if gates.rules != FIRST_RULES:
+        settings["agreement_rules"] = gates.rules
+    if gates.labels:
+        settings["labels"] = labels_in_words(gates.labels)
+    if gates.rules >= HYGIENE_RULES:
+        settings |= {"refusal_token": gates.refusal_token, "reason_max": gates.reason_max}
+    return Policy(name="agreement", rules=tuple(_row_rules(gates)), settings=settings)
+
+
+def _row_rules(gates: AgreementOptions) -> Iterator[Rule]:
     is_first, is_newest = gates.rules == FIRST_RULES, gates.rules >= HYGIENE_RULES
-    in_place_of_kappa = (
-        Rule("agreement.kappa/pa", "percent_agreement", ">=", gates.pa_gate, against="interval"),
-        Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate),
-    )
-    label_rules = (
-        # Fails if even the upper end of a label's interval is below the bound; passes with few
-        # uses.
-        Rule("agreement.label_fails", "label_agreement_upper_min", ">=", gates.label_gate),
-        Rule("agreement.label", "label_agreement_min", ">=", gates.label_gate, severity="hold"),
-        Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold"),
-    )
-    flagged = Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0)
-    newest_rules: tuple[Rule, ...] = ()
+    yield from chance_rules(gates, "kappa", "value", is_strict=not is_first)
+    if not is_first:
+        yield from label_rules(gates)
+        yield Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold")
+    yield Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate)
     if is_newest:
-        flagged = Rule("agreement.flagged", "flagged_valid_count", "<=", float(gates.flagged_gate))
-        newest_rules = (
-            Rule(
-                "hygiene.independence",
-                "copied_reason_rate",
-                "<=",
-                gates.copied_gate,
-                severity="hold",
-            ),
-            Rule("hygiene.refusal_token", "inexact_refusal_count", "<=", 0.0, severity="hold"),
-            Rule("hygiene.votes", "vote_mismatch_count", "<=", 0.0, severity="hold"),
-            Rule("hygiene.reason_length", "long_reason_count", "<=", 0.0, severity="warn"),
-        )
-        if gates.rules >= RULES:
-            votes = Rule("hygiene.missing_votes", "missing_vote_count", "<=", 0.0, severity="hold")
-            newest_rules = (*newest_rules, votes)
-        if gates.ship_gate is not None:
-            ship = Rule("agreement.ship_rate", "ship_rate", ">=", gates.ship_gate)
-            newest_rules = (ship, *newest_rules)
-        if gates.alpha_gate is not None:
-            alpha = Rule("agreement.alpha", "krippendorff_alpha", ">=", gates.alpha_gate)
-            newest_rules = (alpha, *newest_rules)
-        newest_rules = (*labels_rules(gates), *newest_rules)
-    settings = {"nic_policy": gates.nic_policy}
-    own = {
-        **({} if is_first else {"agreement_rules": gates.rules}),
-        **({"labels": _in_words(gates.labels)} if gates.labels else {}),
-        **({"refusal_token": gates.refusal_token} if is_newest else {}),
-        **({"reason_max": gates.reason_max} if is_newest else {}),
-    }
-    return Policy(
-        name="agreement",
-        rules=(
-            Rule(
-                "agreement.coverage",
-                "evidence.coverage",
-                ">=",
-                gates.coverage_gate,
-                severity="hold",
-            ),
-            Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate),
-            Rule(
-                "agreement.kappa",
-                "kappa",
-                ">=",
-                gates.kappa_gate,
-                fallback_rules=in_place_of_kappa,
-                fallback_is_strict=not is_first,
-            ),
-            *(() if is_first else label_rules),
-            Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate),
-            flagged,
-            Rule("hygiene.same_evidence", "different_evidence_count", "<=", 0.0, severity="hold"),
-            Rule("hygiene.personal_data", "personal_data_count", "<=", 0.0, severity="warn"),
-            *newest_rules,
+        yield Rule("agreement.flagged", "flagged_valid_count", "<=", float(gates.flagged_gate))
+    else:
+        yield Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0)
+    yield Rule("hygiene.same_evidence", "different_evidence_count", "<=", 0.0, severity="hold")
+    yield Rule("hygiene.personal_data", "personal_data_count", "<=", 0.0, severity="warn")
+    if not is_newest:
+        return
+    yield from labels_rules(gates)
+    if gates.alpha_gate is not None:
+        yield Rule("agreement.alpha", "krippendorff_alpha", ">=", gates.alpha_gate)
+    if gates.ship_gate is not None:
+        yield Rule("agreement.ship_rate", "ship_rate", ">=", gates.ship_gate)
+    most = gates.copied_gate
+    yield Rule("hygiene.independence", "copied_reason_rate", "<=", most, severity="hold")
+    yield Rule("hygiene.refusal_token", "inexact_refusal_count", "<=", 0.0, severity="hold")
+    yield Rule("hygiene.votes", "vote_mismatch_count", "<=", 0.0, severity="hold")
+    yield Rule("hygiene.reason_length", "long_reason_count", "<=", 0.0, severity="warn")
+    if gates.rules >= RULES:
+        yield Rule("hygiene.missing_votes", "missing_vote_count", "<=", 0.0, severity="hold")
+
+
+def chance_rules(
+    gates: AgreementOptions, kappa: str, against: Against, *, is_strict: bool
+) -> Iterator[Rule]:
+    """Yield the rules on coverage, agreement, and agreement beyond chance."""
+    least = gates.coverage_gate
+    yield Rule("agreement.coverage", "evidence.coverage", ">=", least, severity="hold")
+    agreed = Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate, against=against)
+    yield agreed
+    yield Rule(
+        "agreement.kappa",
+        kappa,
+        ">=",
+        gates.kappa_gate,
+        against=against,
+        fallback_rules=(
+            replace(agreed, id="agreement.kappa/pa", against="interval"),
+            Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate, against=against),
         ),
-        settings={**settings, **own},
+        fallback_is_strict=is_strict,
     )
+
+
+def label_rules(gates: AgreementOptions) -> Iterator[Rule]:
+    """Yield the rules on the label that raters agree on least."""
+    # Fails if even the upper end of a label's interval is below the bound; passes with few uses.
+    yield Rule("agreement.label_fails", LABEL_MINS[1], ">=", gates.label_gate)
+    yield Rule("agreement.label", LABEL_MINS[0], ">=", gates.label_gate, severity="hold")
 
 
 def labels_rules(gates: AgreementOptions) -> tuple[Rule, ...]:
@@ -458,94 +450,12 @@ def labels_rules(gates: AgreementOptions) -> tuple[Rule, ...]:
 
 def label_count(labels: Sequence[str], n: int) -> Measurement:
     """Return how many labels were given; a single one says nothing about the others."""
-    caveats = [
-        f"only {name} was used: nothing shows whether another label would be" for name in labels
-    ]
-    return measured(
-        "label_count",
-        len(labels),
-        n=n,
-        direction="higher_is_better",
-        unit="count",
-        caveats=tuple(caveats) if len(labels) == 1 else (),
-    )
+    caveats: tuple[str, ...] = ()
+    if len(labels) == 1:
+        caveats = (f"only {labels[0]} was used: nothing shows whether another label would be",)
+    return counted("label_count", len(labels), n, direction="higher_is_better", caveats=caveats)
 
 
-def _in_words(roles: Mapping[str, Role]) -> str:
+def labels_in_words(roles: Mapping[str, Role]) -> str:
+    """Return labels with their roles as one setting of a policy."""
     return ", ".join(f"{label}={role}" for label, role in sorted(roles.items()))
-
-
-class AgreementExamState(msgspec.Struct):
-    """The id and the code of every row, and what the exam found in reasons and answers.
-
-    ``names`` has a line per row, ``codes`` two bytes per row. Ordered data is stored by shard, and
-    ``hits`` also by check. ``vote_sizes`` counts, by side, the rows with so many votes.
-    """
-
-    shard: int
-    names: dict[int, bytearray] = {}
-    codes: dict[int, bytearray] = {}
-    hits: dict[str, dict[int, list[str]]] = {}
-    copied_count: int = 0
-    voted_count: int = 0
-    vote_sizes: dict[str, dict[int, int]] = {}
-    seeds: dict[str, list[int]] = {}
-    panel: dict[tuple[str | None, ...], int] = {}
-    different_evidence: list[str] = []
-    unmatched: dict[str, int] = {}
-    unrated: dict[str, int] = {}
-    echo_count: int = 0
-
-
-class RowColumns(NamedTuple):
-    """Some rows by column; ``flags`` has the red flag of rows that have one, by place."""
-
-    names: Sequence[str]
-    scholars: Sequence[Opinion | Judgement]
-    auditors: Sequence[Opinion | Judgement]
-    claims: Sequence[str | UnsetType | None]
-    flags: Mapping[int, str]
-
-
-class RowExam(Exam[AgreementExamState]):
-    """An exam that counts rows by column, whichever files they came from."""
-
-    one_sided_form = "judgement"
-    options: AgreementOptions
-    space: LabelSpace
-
-    @abstractmethod
-    def count(self, state: AgreementExamState, rows: RowColumns) -> AgreementExamState:
-        """Count some rows into ``state``."""
-
-    @abstractmethod
-    def count_panel(
-        self,
-        state: AgreementExamState,
-        names: Sequence[str],
-        rows: Iterable[tuple[str, Sequence[Judgement | None]]],
-    ) -> None:
-        """Count the opinions of further validators: all labels, what is missing, and reasons."""
-
-    @abstractmethod
-    def check_reason(
-        self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
-    ) -> None:
-        """Note a reason that is too long or contains personal data."""
-
-    @abstractmethod
-    def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
-        """Tell whether both sides give one reason that is too long to be the same by chance."""
-
-    @property
-    @abstractmethod
-    def longest_refusal(self) -> int:
-        """The most characters of a claim that may be a refusal."""
-
-    @abstractmethod
-    def is_refusal(self, claim: str) -> bool:
-        """Tell whether a claim is the token apart from case and punctuation."""
-
-    @abstractmethod
-    def add_findings(self, state: AgreementExamState, part: AgreementExamState) -> None:
-        """Add to ``state`` what was found in some of its rows, without their ids and codes."""

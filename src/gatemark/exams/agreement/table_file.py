@@ -32,7 +32,7 @@ MAX_LABELS: Final = 256
 MAX_ID_CHARS: Final = 512
 _SEPARATORS: Final = (",", "\t", ";")
 _LIKE_MISSING: Final = frozenset(("na", "n/a", "#n/a", "nan", "null", "nil", "none", "missing"))
-_LIKE_MISSING_MARKS: Final = frozenset(("-", "--", "?", ".", "*"))
+_MISSING_MARKS: Final = frozenset(("-", "--", "?", ".", "*"))
 
 
 class LabelTable(NamedTuple):
@@ -190,7 +190,7 @@ class _TableReader:
                     f"{label!r} looks like an abstention: write {ABSTAIN} for it, or give it a "
                     "role in --labels"
                 )
-            if known is None and _looks_missing(label):
+            if known is None and (label.casefold() in _LIKE_MISSING or label in _MISSING_MARKS):
                 return (
                     f"{label!r} often means that there is no label: pass --missing-text "
                     f"{quoted(label)} if it does here, or list it in --labels if it is a label"
@@ -306,10 +306,6 @@ def plain_form(text: str) -> str:
     """Return a text without what the eye may miss: case, marks between words, similar letters."""
     seen = visible_form(text).casefold()
     return " ".join("".join(" " if sign in "_-" else sign for sign in seen).split())
-
-
-def _looks_missing(label: str) -> bool:
-    return label.casefold() in _LIKE_MISSING or label in _LIKE_MISSING_MARKS
 
 
 def _looks_abstaining(label: str) -> bool:

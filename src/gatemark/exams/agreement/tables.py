@@ -7,11 +7,9 @@ on the label; and whether one rater copied another.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import combinations
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,14 +18,8 @@ from gatemark.core.measurement import Evidence, Measurement, measured, rate, unm
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.result import Figure, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
-from gatemark.evidence.source import (
-    digest_source,
-    find_sources,
-    marks_of,
-    refuse,
-    refuse_changed,
-)
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, counted
+from gatemark.evidence.source import digest_source, opened_sources, refuse
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 from gatemark.exams.agreement.rules import (
     BARE_RULES,
@@ -35,12 +27,22 @@ from gatemark.exams.agreement.rules import (
     ROW_OPTIONS,
     RULES,
     AgreementOptions,
+    chance_rules,
     label_count,
+    label_rules,
+    labels_in_words,
     labels_rules,
     refuse_unused,
 )
 from gatemark.exams.agreement.table_file import read_table
-from gatemark.exams.agreement.views import SHOWN_ROWS, names_in_words
+from gatemark.exams.agreement.views import (
+    SHOWN_ROWS,
+    intervals_of,
+    judged,
+    lost_lines,
+    names_in_words,
+    read_files,
+)
 from gatemark.statistics.proportion import wilson
 from gatemark.statistics.raters import (
     COEFFICIENTS,
@@ -60,6 +62,8 @@ CHANCE: Final = 1e-3
 """How unlikely a pattern must be by chance to leave the verdict open."""
 NEAR_COPY: Final = 0.01
 """Two raters who differ on at most this share of items may be copies."""
+LABEL_FACTS: Final = ("uses", "items", "agreement", "low", "high")
+"""The fields of ``LabelAgreement``, as a summary names them."""
 IDENTICAL: Final = "all raters gave every item the same label: were they judged independently?"
 
 
@@ -115,72 +119,33 @@ class TableExam(Exam[RatersState]):
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
     ) -> dict[str, object]:
-        numbers = {number.name: number for number in report.measurements}
+        numbers = report.by_name
         return {
             "form": "table",
             "n": report.facts["n"],
             **{name: numbers[name].value for name in COEFFICIENTS},
             "undefined": {name: one.reason for name, one in numbers.items() if one.reason},
-            "pass": verdict.outcome == "pass",
-            "verdict": verdict.outcome,
-            "blockers": list(verdict.blockers),
-            "caveats": [
-                *verdict.caveats,
-                *(f"{one.name}: {caveat}" for one in report.measurements for caveat in one.caveats),
-            ],
+            **judged(report, verdict),
             "gates": {
                 name.removesuffix("_gate"): getattr(self.options, name)
                 for name in ("pa_gate", "kappa_gate", "alpha_gate", "label_gate", "abstain_gate")
             },
-            "coverage_gate": self.options.coverage_gate,
-            "missing_gate": self.options.missing_gate,
-            "min_items": self.options.min_items,
-            "min_labels": self.options.min_labels,
-            "intervals": {
-                one.name: [
-                    {"method": end.method, "level": end.level, "low": end.low, "high": end.high}
-                    for end in (one.interval, *one.other_intervals)
-                ]
-                for one in report.measurements
-                if one.interval
+            **{
+                name: getattr(self.options, name)
+                for name in ("coverage_gate", "missing_gate", "min_items", "min_labels")
             },
+            "intervals": intervals_of(report),
             **{key: value for key, value in report.facts.items() if key != "n"},
-            "missing": evidence.missing,
-            "duplicates": evidence.duplicates,
-            "rejected": evidence.rejected,
-            "checks": evidence.checks,
-            "evidence": [
-                {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
-                for file in evidence.files
-            ],
+            **lost_lines(evidence),
+            **read_files(evidence),
         }
 
 
 def table_policy(gates: AgreementOptions) -> Policy:
     """Return the rules for a table. Bounds are met by whole intervals, or the verdict is open."""
     rules = [
-        Rule("agreement.coverage", "evidence.coverage", ">=", gates.coverage_gate, severity="hold"),
-        Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate, against="interval"),
-        Rule(
-            "agreement.kappa",
-            "fleiss_kappa",
-            ">=",
-            gates.kappa_gate,
-            against="interval",
-            fallback_rules=(
-                Rule(
-                    "agreement.kappa/pa",
-                    "percent_agreement",
-                    ">=",
-                    gates.pa_gate,
-                    against="interval",
-                ),
-                Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate, against="interval"),
-            ),
-            fallback_is_strict=True,
-        ),
-        Rule("agreement.label_fails", LABEL_MINS[1], ">=", gates.label_gate),
-        Rule("agreement.label", LABEL_MINS[0], ">=", gates.label_gate, severity="hold"),
+        *chance_rules(gates, "fleiss_kappa", "interval", is_strict=True),
+        *label_rules(gates),
         Rule("agreement.rater", RATER_MIN, ">=", gates.label_gate, severity="hold"),
         Rule("agreement.items", "item_count", ">=", gates.min_items, severity="hold"),
         Rule("agreement.abstain", "abstain_rate_any", "<=", gates.abstain_gate),
@@ -189,16 +154,12 @@ def table_policy(gates: AgreementOptions) -> Policy:
         Rule("hygiene.independence", "copied_rater_count", "<=", 0.0, severity="hold"),
         *labels_rules(gates),
     ]
-    if gates.alpha_gate is not None:
-        alpha = Rule(
-            "agreement.alpha", "krippendorff_alpha", ">=", gates.alpha_gate, against="interval"
-        )
-        rules.append(alpha)
+    if (least := gates.alpha_gate) is not None:
+        metric = "krippendorff_alpha"
+        rules.append(Rule("agreement.alpha", metric, ">=", least, against="interval"))
     settings: dict[str, Any] = {"agreement_rules": gates.rules, "form": "table"}
     if gates.labels:
-        settings["labels"] = ", ".join(
-            f"{one}={role}" for one, role in sorted(gates.labels.items())
-        )
+        settings["labels"] = labels_in_words(gates.labels)
     for name in ("missing_text", "item_column", "raters"):
         if value := getattr(gates, name):
             settings[name] = value
@@ -233,18 +194,18 @@ class _Findings:
         self._copied = list(self._copied_raters())
 
     def report(self) -> ExamReport:
-        numbers = self._numbers()
+        numbers, facts = self._numbers(), self._facts()
         return ExamReport(
             measurements=tuple(numbers),
-            figures=self._figures(),
+            figures=self._figures(facts),
             attachments={ITEMS_NAME: self._items_file()},
-            facts=self._facts(),
+            facts=facts,
             score=next(one for one in numbers if one.name == "percent_agreement"),
         )
 
     def _numbers(self) -> list[Measurement]:
         table, n = self._table, self._table.paired_count
-        cells = table.codes.size
+        empty = int((table.codes == MISSING).sum())
         abstained = int((table.counts[:, self._abstaining].sum(axis=1) > 0).sum())
         caveats = (names_in_words(self._selective, len(self._selective)),) * bool(self._selective)
         copied = (names_in_words(self._copied, len(self._copied)),) * bool(self._copied)
@@ -252,21 +213,11 @@ class _Findings:
             *(self._coefficient(name) for name in COEFFICIENTS),
             *self._worst_label(),
             self._worst_rater(),
-            rate(
-                "abstain_rate_any",
-                abstained,
-                len(self._rows),
-                direction="lower_is_better",
-            ),
-            rate(
-                "missing_rate",
-                int((table.codes == MISSING).sum()),
-                cells,
-                direction="lower_is_better",
-            ),
-            _count("selective_missing_count", len(self._selective), n, caveats),
-            _count("copied_rater_count", len(self._copied), n, copied),
-            measured("item_count", n, n=n, direction="higher_is_better", unit="count"),
+            rate("abstain_rate_any", abstained, len(self._rows), direction="lower_is_better"),
+            rate("missing_rate", empty, table.codes.size, direction="lower_is_better"),
+            counted("selective_missing_count", len(self._selective), n, caveats=caveats),
+            counted("copied_rater_count", len(self._copied), n, caveats=copied),
+            counted("item_count", n, n, direction="higher_is_better"),
             *self._label_count(n),
         ]
 
@@ -442,13 +393,7 @@ class _Findings:
                 for name, use in zip(self._raters, self._by_rater, strict=True)
             },
             "labels": {
-                self._labels[code]: {
-                    "uses": one.uses,
-                    "items": one.items,
-                    "agreement": one.value,
-                    "low": one.low,
-                    "high": one.high,
-                }
+                self._labels[code]: dict(zip(LABEL_FACTS, one, strict=True))
                 for code, one in self._by_label.items()
             },
             "selective_missing": self._selective,
@@ -456,29 +401,18 @@ class _Findings:
             "disagreements": sum(len(set(row) - {None}) > 1 for row in self._rows.values()),
         }
 
-    def _figures(self) -> tuple[Figure, ...]:
+    def _figures(self, facts: Mapping[str, Any]) -> tuple[Figure, ...]:
         labels = Table(
             "Agreement on each label",
-            ("label", "uses", "items", "agreement", "low", "high"),
-            tuple(
-                (self._labels[code], one.uses, one.items, one.value, one.low, one.high)
-                for code, one in self._by_label.items()
-            ),
-            total_rows=len(self._by_label),
+            ("label", *LABEL_FACTS),
+            tuple((label, *found.values()) for label, found in facts["labels"].items()),
+            total_rows=len(facts["labels"]),
         )
+        shown = ("rated", "missing", "agreement", "worst_label")
         raters = Table(
             "Raters",
             ("rater", "rated", "missing", "agreement with the others", "worst label"),
-            tuple(
-                (
-                    name,
-                    use.rated,
-                    use.missing,
-                    use.agreed / use.compared if use.compared else None,
-                    use.label,
-                )
-                for name, use in zip(self._raters, self._by_rater, strict=True)
-            ),
+            tuple((name, *(use[key] for key in shown)) for name, use in facts["raters"].items()),
             total_rows=len(self._raters),
         )
         split = [
@@ -520,20 +454,13 @@ def _cell(text: str) -> str:
     return inert_cell(text.replace("\\", "\\\\").replace("\t", " "))
 
 
-def _count(name: str, value: int, n: int, caveats: tuple[str, ...]) -> Measurement:
-    return measured(name, value, n=n, direction="lower_is_better", unit="count", caveats=caveats)
-
-
 def examine_table(run: ExamRun, options: AgreementOptions) -> ExamOutcome:
     """Run the exam over one table."""
     refuse_unused(options, ROW_OPTIONS, "a table")
     choices = run.reading
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        sources = find_sources(run.paths, choices.limits, Path(folder))
-        marks = marks_of(sources)
-        (file,) = (digest_source(source) for source in sources)
-        found = read_table(sources[0], options, choices)
-        refuse_changed(sources, marks)
+    with opened_sources(run.paths, choices.limits, must_stay=True) as (source,):
+        file = digest_source(source)
+        found = read_table(source, options, choices)
     paired = {
         item for item, row in found.rows.items() if sum(label is not None for label in row) > 1
     }

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import tempfile
 import unicodedata
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -18,19 +15,18 @@ from msgspec import UNSET, UnsetType
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
 from gatemark.evidence.exam import ExamReport, ExamRun, schema_of
-from gatemark.evidence.run_exam import ExamJob, admission
+from gatemark.evidence.run_exam import ExamJob, admission, no_collection
 from gatemark.evidence.source import (
     ReadingChoices,
     Source,
     digest_source,
-    find_sources,
-    marks_of,
+    opened_sources,
     read_blocks,
     refuse,
-    refuse_changed,
     repeated_lines,
-    split_sources,
+    whole_file,
 )
+from gatemark.exams.agreement.counting import AgreementExamState, RowColumns, RowExam
 from gatemark.exams.agreement.plain_files import count_plain, plain_rows
 from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
 from gatemark.exams.agreement.rules import (
@@ -38,9 +34,6 @@ from gatemark.exams.agreement.rules import (
     CLEAR,
     HYGIENE_RULES,
     SCHOLAR,
-    AgreementExamState,
-    RowColumns,
-    RowExam,
     red_flag,
 )
 
@@ -81,6 +74,7 @@ def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
 
 
 JOIN_BATCH = 1024
+ONE_SIDED_FORM = "judgement"
 
 
 def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
@@ -101,7 +95,7 @@ class _Side:
     def __init__(
         self, source: Source, job: ExamJob, exam: RowExam, choices: ReadingChoices
     ) -> None:
-        form = schema_of(exam).form(exam.one_sided_form)
+        form = schema_of(exam).form(ONE_SIDED_FORM)
         self._name_of = form.namer()
         self.source = source
         self.records: dict[str, Judgement] = {}
@@ -111,8 +105,7 @@ class _Side:
         self._twice: dict[str, list[int]] = {}
         self._line_of: dict[str, int] = {}
         reader = admission(job, exam, form.name)
-        (shard,) = split_sources((source,), parts=1, min_bytes=1)
-        for batch in reader.records(read_blocks(shard, choices.limits)):
+        for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
             self._add(batch, reader.batch_lines, keeps_last=choices.on_duplicate == "last")
         if choices.on_bad_line == "error":
             refuse(reader.problems(source.name), choices, total=reader.rejected)
@@ -173,15 +166,12 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
     paths, expected_ids = dict(run.files), run.expected_ids
     _refuse_one_file_twice(paths)
     choices = run.reading
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        sources = find_sources(list(paths.values()), choices.limits, Path(folder))
-        marks = marks_of(sources)
+    with opened_sources(list(paths.values()), choices.limits, must_stay=True) as sources:
         files = tuple(digest_source(source) for source in sources)
         by_name = dict(zip(paths, sources, strict=True))
         joined = _joined_columns(exam, by_name, choices) or _joined_records(
             job, exam, by_name, choices
         )
-        refuse_changed(sources, marks)
     names, missing = joined.names, joined.missing
     if expected_ids is not None:
         strangers = sorted((missing | set(names)) - expected_ids)
@@ -219,13 +209,13 @@ def _joined_records(
     job: ExamJob, exam: RowExam, sources: Mapping[str, Source], choices: ReadingChoices
 ) -> _Joined:
     """Join any number of files, record by record."""
-    with _no_collection():
+    with no_collection():
         sides = {name: _Side(source, job, exam, choices) for name, source in sources.items()}
-    names = _shared(sides[SCHOLAR].records, sides[AUDITOR].records)
+    names = [name for name in sorted(sides[SCHOLAR].records) if name in sides[AUDITOR].records]
     unmatched = _unmatched(sides, names)
     if choices.on_unpaired == "error":
         refuse(_lonely_words(unmatched, {name: sides[name].source.name for name in sides}), choices)
-    with _no_collection():
+    with no_collection():
         state = _joined(exam, sides, names)
     state.unmatched = {name: len(found) for name, found in unmatched.items()}
     return _Joined(
@@ -236,11 +226,6 @@ def _joined_records(
         rejected=sum(side.rejected for side in sides.values()),
         duplicates=sum(side.duplicates for side in sides.values()),
     )
-
-
-def _shared(first: Mapping[str, Judgement], second: Mapping[str, Judgement]) -> list[str]:
-    """Return the names that both sides have, in order."""
-    return [name for name in sorted(first) if name in second]
 
 
 def _unmatched(
@@ -299,33 +284,17 @@ def _rows_with_evidence(
     further: Sequence[Sequence[Judgement | None]],
 ) -> dict[int, JoinedRow]:
     """Return the rows in which a side has more than a label and a reason, by place."""
-    places: set[int] = set()
-    for side in (scholars, auditors, *further):
-        places.update(
-            place for place, one in enumerate(side) if one is not None and _has_evidence(one)
-        )
+    sides = (scholars, auditors, *further)
+    places = {
+        place
+        for side in sides
+        for place, one in enumerate(side)
+        if one is not None and _has_evidence(one)
+    }
     return {
-        place: _row(
-            [
-                scholars[place],
-                auditors[place],
-                *(one for side in further if (one := side[place]) is not None),
-            ]
-        )
+        place: _row([one for side in sides if (one := side[place]) is not None])
         for place in sorted(places)
     }
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Turn the garbage collector off: records form no cycles, and searching for some is slow."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _lonely_words(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.core.measurement import Evidence, Measurement, measured
+from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import ExamReport
+from gatemark.evidence.exam import ExamReport, counted
 from gatemark.exams.agreement.rules import AgreementOptions, LabelCell, LabelSpace, Ruling
 
 if TYPE_CHECKING:
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 SHOWN_ROWS: Final = 100
 FINALS_COLUMNS: Final = ("qid", "scholar", "auditor", "final", "why", "flag")
 TSV_COLUMNS: Final = FINALS_COLUMNS[:-1]
+_SHOWN_GATES: Final = (
+    *("coverage_gate", "label_gate", "min_items", "flagged_gate"),
+    *("ship_gate", "copied_gate", "min_labels"),
+)
+_SHOWN_FACTS: Final = (
+    *("flagged_not_rejected", "flagged_valid", "content_conflicts"),
+    *("different_evidence", "copied_reasons", "personal_data"),
+)
 ABSTAIN_SIDES: Final = {"scholar": "first", "auditor": "second", "either": "either"}
 
 
@@ -31,8 +39,7 @@ def summary_document(
     options: AgreementOptions, report: ExamReport, evidence: Evidence, verdict: Verdict
 ) -> dict[str, object]:
     """Return the JSON summary, with rounded and exact numbers."""
-    by_name = {number.name: number for number in report.measurements}
-    facts = report.facts
+    by_name, facts = report.by_name, report.facts
     kappa = by_name.get("kappa")
     return {
         "n": facts["n"],
@@ -45,10 +52,7 @@ def summary_document(
             "kappa": options.kappa_gate,
             "abstain": options.abstain_gate,
         },
-        "pass": verdict.outcome == "pass",
-        "verdict": verdict.outcome,
-        "blockers": list(verdict.blockers),
-        "caveats": [*verdict.caveats, *_of_numbers(report.measurements)],
+        **judged(report, verdict),
         "kappa_undefined_reason": kappa.reason if kappa else "the agreement measure is missing",
         "kappa_low_information": bool(kappa and "low_information" in kappa.caveats),
         "ac1": _value(by_name.get("ac1")),
@@ -56,36 +60,21 @@ def summary_document(
         "exact": {
             name: _value(number) for name, number in by_name.items() if number.unit == "ratio"
         },
-        "intervals": {
-            name: _intervals(number) for name, number in by_name.items() if number.interval
-        },
+        "intervals": intervals_of(report),
         "abstain": {
             side: _value(by_name.get(f"abstain_rate_{suffix}"))
             for side, suffix in ABSTAIN_SIDES.items()
         },
-        "coverage_gate": options.coverage_gate,
-        "label_gate": options.label_gate,
-        "min_items": options.min_items,
-        "flagged_gate": options.flagged_gate,
-        "ship_gate": options.ship_gate,
-        "copied_gate": options.copied_gate,
-        "min_labels": options.min_labels,
+        **{name: getattr(options, name) for name in _SHOWN_GATES},
         "labels": facts["labels"],
         "roles": facts["roles"],
         "unmatched": {"scholar": 0, "auditor": 0, **facts["unmatched"]},
         "unrated": facts["unrated"],
-        "missing": evidence.missing,
-        "duplicates": evidence.duplicates,
-        "rejected": evidence.rejected,
+        **lost_lines(evidence),
         "finals": facts["finals"],
         "why": facts["why"],
         "nic_policy": options.nic_policy,
-        "flagged_not_rejected": facts["flagged_not_rejected"],
-        "flagged_valid": facts["flagged_valid"],
-        "content_conflicts": facts["content_conflicts"],
-        "different_evidence": facts["different_evidence"],
-        "copied_reasons": facts["copied_reasons"],
-        "personal_data": facts["personal_data"],
+        **{name: facts[name] for name in _SHOWN_FACTS},
         "long_reasons": facts["long_reason"],
         "refusal_token": {"token": options.refusal_token, "rows": facts["inexact_refusal"]},
         "votes": {
@@ -94,16 +83,45 @@ def summary_document(
             "missing": facts["missing_votes"],
         },
         "seeds": facts["seeds"],
-        "checks": evidence.checks,
-        "evidence": [
-            {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
-            for file in evidence.files
-        ],
+        **read_files(evidence),
     }
 
 
-def _of_numbers(numbers: Sequence[Measurement]) -> list[str]:
-    return [f"{number.name}: {caveat}" for number in numbers for caveat in number.caveats]
+def judged(report: ExamReport, verdict: Verdict) -> dict[str, object]:
+    """Return the keys about the verdict."""
+    of_numbers = [f"{one.name}: {caveat}" for one in report.measurements for caveat in one.caveats]
+    return {
+        "pass": verdict.outcome == "pass",
+        "verdict": verdict.outcome,
+        "blockers": list(verdict.blockers),
+        "caveats": [*verdict.caveats, *of_numbers],
+    }
+
+
+def intervals_of(report: ExamReport) -> dict[str, object]:
+    """Return every interval of each number that has one."""
+    return {
+        number.name: [
+            {"method": end.method, "level": end.level, "low": end.low, "high": end.high}
+            for end in (number.interval, *number.other_intervals)
+        ]
+        for number in report.measurements
+        if number.interval
+    }
+
+
+def lost_lines(evidence: Evidence) -> dict[str, object]:
+    """Return the keys about evidence that was not used."""
+    return {name: getattr(evidence, name) for name in ("missing", "duplicates", "rejected")}
+
+
+def read_files(evidence: Evidence) -> dict[str, object]:
+    """Return the keys about the files, and how they were read."""
+    files = [
+        {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
+        for file in evidence.files
+    ]
+    return {"checks": evidence.checks, "evidence": files}
 
 
 def _value(number: Measurement | None) -> float | None:
@@ -113,15 +131,6 @@ def _value(number: Measurement | None) -> float | None:
 def _rounded(number: Measurement | None) -> float | None:
     value = _value(number)
     return None if value is None else round(value, 4)
-
-
-def _intervals(number: Measurement) -> list[dict[str, object]]:
-    intervals = [number.interval, *number.other_intervals]
-    return [
-        {"method": found.method, "level": found.level, "low": found.low, "high": found.high}
-        for found in intervals
-        if found is not None
-    ]
 
 
 def agreement_figures(
@@ -184,14 +193,7 @@ def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement
             count += n - rows[max(rows)]
             each = ", ".join(f"{size} votes in {found} rows" for size, found in rows.items())
             words.append(f"{who} has {each}")
-    return measured(
-        "missing_vote_count",
-        count,
-        n=n,
-        direction="lower_is_better",
-        unit="count",
-        caveats=tuple(words),
-    )
+    return counted("missing_vote_count", count, n, caveats=tuple(words))
 
 
 def names_in_words(names: Sequence[str], total: int, limit: int = 5) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -24,7 +22,7 @@ from gatemark.evidence.exam import (
     option,
     schemas,
 )
-from gatemark.evidence.source import ReadingChoices, Source, digest_source, find_sources
+from gatemark.evidence.source import ReadingChoices, Source, digest_source, opened_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
@@ -37,6 +35,11 @@ DEFAULT_BINS: Final = 15
 DEFAULT_SEED: Final = 19
 MIN_ITEMS: Final = 100
 NO_CONFIDENCE, NO_SCORE, ERRORED = "no_confidence", "no_score", "errored"
+
+_NUMBERS: Final = (
+    *("ece", "mce", "mce_min10", "ece_excess", "iso_dev"),
+    *("twin_ece", "twin_p_value", "iso_dev_max"),
+)
 
 Item = tuple[float | None, bool | None]
 """A confidence and whether the answer was correct, as the measure takes them."""
@@ -120,9 +123,8 @@ def score_calibration(
 
     state = measure.zero()
     excluded: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        (source,) = find_sources((path,), choices.limits, Path(folder))
-        reading = _Reading(source, request, choices)
+    with opened_sources((path,), choices.limits) as (source,):
+        reading = _Reading(source, request.score, choices)
         for items in reading.items(excluded, on_progress):
             state = measure.step(state, items)
         file = digest_source(source)
@@ -132,16 +134,9 @@ def score_calibration(
     caveats = (f"fewer than {MIN_ITEMS} items: binned errors are mostly chance",)
     return CalibrationScore(
         n=n,
-        ece=found.ece if found else None,
-        mce=found.mce if found else None,
-        mce_min10=found.mce_min10 if found else None,
-        ece_excess=found.ece_excess if found else None,
-        iso_dev=found.iso_dev if found else None,
+        **{name: getattr(found, name, None) for name in _NUMBERS},
         brier=msgspec.to_builtins(found.brier) if found else None,
         bins=msgspec.to_builtins(found.bins) if found else [],
-        twin_ece=found.twin_ece if found else None,
-        twin_p_value=found.twin_p_value if found else None,
-        iso_dev_max=found.iso_dev_max if found else None,
         score=reading.score,
         received=reading.received,
         excluded=dict(sorted(excluded.items())),
@@ -169,9 +164,8 @@ def read_confidences(
     """Read every item of a file that has a confidence and an outcome."""
     excluded: Counter[str] = Counter()
     found: list[Item] = []
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        (source,) = find_sources((path,), choices.limits, Path(folder))
-        reading = _Reading(source, CalibrationParameters(score=score), choices)
+    with opened_sources((path,), choices.limits) as (source,):
+        reading = _Reading(source, score, choices)
         for items in reading.items(excluded, None):
             found.extend(items)
         file = digest_source(source)
@@ -187,16 +181,14 @@ def read_confidences(
 class _Reading:
     """A file read as items: confidence lines, or samples with a score of 0 or 1."""
 
-    def __init__(
-        self, source: Source, request: CalibrationParameters, choices: ReadingChoices
-    ) -> None:
+    def __init__(self, source: Source, score: str | None, choices: ReadingChoices) -> None:
         self._source = source
         self._choices = choices
         self._is_samples = is_own_file(source, choices)
-        if request.score is not None and not self._is_samples:
+        if score is not None and not self._is_samples:
             raise UsageError(f"{source.name}: --score is for {SAMPLE_SCHEMA} files")
-        self.score = request.score
-        self._is_named = request.score is not None
+        self.score = score
+        self._is_named = score is not None
         self.received = 0
 
     def items(self, excluded: Counter[str], on_progress: Progress | None) -> Iterator[list[Item]]:

@@ -7,6 +7,7 @@ A confidence or an outcome of None cannot be judged and is counted as excluded. 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -102,46 +103,24 @@ def finish(state: CalibrationState) -> tuple[Measurement, ...]:
         if count
     }
     found = summary(state)
-    if found is None:
-        return tuple(
-            unmeasured(
-                name,
-                "no item has a confidence and an outcome",
-                direction=_direction(name),
-                excluded=excluded,
-            )
-            for name in _GIVES
-        )
-    caveats = (
-        (f"fewer than {FEW_ITEMS} items: binned errors are mostly chance",)
-        if found.n < FEW_ITEMS
-        else ()
-    )
-    values = (
-        found.ece,
-        found.mce,
-        found.mce_min10,
-        found.ece_excess,
-        found.iso_dev,
-        found.brier.score,
-        found.brier.mcb,
-        found.brier.dsc,
-        found.brier.unc,
-    )
+    n = 0 if found is None else found.n
+    reason = "no item has a confidence and an outcome" if found is None else "no bin has 10 items"
+    caveats = (f"fewer than {FEW_ITEMS} items: binned errors are mostly chance",)
+    about: dict[str, Any] = {
+        "n": n,
+        "excluded": excluded,
+        "caveats": caveats if 0 < n < FEW_ITEMS else (),
+    }
+    values: dict[str, float | None] = dict.fromkeys(_GIVES)
+    if found is not None:
+        values = {name: getattr(found, name) for name in _GIVES[:5]}
+        values["brier"] = found.brier.score
+        values |= {f"brier_{part}": getattr(found.brier, part) for part in ("mcb", "dsc", "unc")}
     return tuple(
-        unmeasured(
-            name,
-            "no bin has 10 items",
-            n=found.n,
-            direction=_direction(name),
-            excluded=excluded,
-            caveats=caveats,
-        )
+        unmeasured(name, reason, direction=_direction(name), **about)
         if value is None
-        else measured(
-            name, value, n=found.n, direction=_direction(name), excluded=excluded, caveats=caveats
-        )
-        for name, value in zip(_GIVES, values, strict=True)
+        else measured(name, value, direction=_direction(name), **about)
+        for name, value in values.items()
     )
 
 

@@ -6,7 +6,6 @@ samples with recalibrated confidences; the gate judges those like any other cand
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,7 +17,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import BadInputError, ExitCode, RefusedError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, find_sources, read_small_file
+from gatemark.evidence.source import ReadingChoices, opened_sources, read_small_file
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.calibration.journey import Confidences, read_confidences
 from gatemark.samples.importer import SAMPLE_SCHEMA
@@ -99,8 +98,13 @@ def refit_calibration(
         held_out_share=request.held_out_share,
     )
     made = _map_of(found, read, request) if found.is_accepted else None
-    place = _write(request, made) if made is not None else None
-    version = draft(canonical_bytes(made)) if made is not None and draft is not None else None
+    place = version = None
+    if made is not None and request.out is not None:
+        target = Path(request.out) / MAP_FILE
+        write_whole(target, [canonical_bytes(made)])
+        place = str(target)
+    if made is not None and draft is not None:
+        version = draft(canonical_bytes(made))
     return Refitted(
         kind=request.kind,
         is_accepted=found.is_accepted,
@@ -124,8 +128,7 @@ def apply_map(map_path: str, samples: str, out: str, choices: ReadingChoices) ->
     lines: list[bytes] = []
     count = 0
     encoder = msgspec.json.Encoder()
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        (source,) = find_sources((samples,), choices.limits, Path(folder))
+    with opened_sources((samples,), choices.limits) as (source,):
         form = schemas().get(SAMPLE_SCHEMA).form("sample")
         for batch in admitted_batches(source, form, choices):
             for _, sample in batch:
@@ -159,14 +162,6 @@ def _map_of(found: Refit, read: Confidences, request: RefitRequest) -> Calibrati
         evidence_digest=read.file.digest,
         seed=request.seed,
     )
-
-
-def _write(request: RefitRequest, made: CalibrationMap) -> str | None:
-    if request.out is None:
-        return None
-    target = Path(request.out) / MAP_FILE
-    write_whole(target, [canonical_bytes(made)])
-    return str(target)
 
 
 def _gain(found: Refit) -> tuple[float, float, float] | None:

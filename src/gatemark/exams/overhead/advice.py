@@ -103,7 +103,7 @@ def remedies(
         if guards and len(guards) > 1 and not facts.spent.guards:
             found.append(f"Find the guard that costs most: run {', '.join(guards)} one by one.")
     found.extend(_about_guards(facts, failed))
-    if facts.noise is None and failed & {"overhead.quality", "overhead.plausible"}:
+    if "noise" not in facts.second_runs and failed & {"overhead.quality", "overhead.plausible"}:
         found.append(
             "Check that the bare arm is free of guards: give a second bare run with --noise."
         )

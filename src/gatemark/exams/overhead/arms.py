@@ -6,7 +6,7 @@ Messages of defects are part of stored reports, so their wording stays.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,7 +18,6 @@ from gatemark.core.progress import Advance
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import (
-    Block,
     ReadingChoices,
     Source,
     digest_source,
@@ -148,10 +147,14 @@ def _read(
     choices: ReadingChoices,
     on_progress: Advance | None,
 ) -> ArmFile:
+    def watch(data: bytes) -> None:
+        if on_progress is not None:
+            on_progress(len(data))
+
     rows: list[LossWindow | CountWindow] = []
     damage: str | None = None
     try:
-        for batch in reader.records(_watched(source, choices, on_progress)):
+        for batch in reader.records(read_blocks(whole_file(source), choices.limits, watch)):
             rows.extend(batch)
             if len(rows) > MAX_WINDOWS:
                 break
@@ -185,15 +188,6 @@ def _read(
     )
 
 
-def _watched(
-    source: Source, choices: ReadingChoices, on_progress: Advance | None
-) -> Iterator[Block]:
-    for block in read_blocks(whole_file(source), choices.limits):
-        yield block
-        if on_progress is not None:
-            on_progress(len(block.data))
-
-
 def _holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> list[Hole]:
     """Return the refused lines with their window ids, by reading the file again."""
     if not reader.refusals:
@@ -205,17 +199,14 @@ def _holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> lis
     names: dict[int, str | None] = {}
     line_number = 0
     for block in read_blocks(whole_file(source), choices.limits):
-        for line in _lines(block):
+        lines = [b""] if block.overlong else block.data.removesuffix(b"\n").split(b"\n")
+        for line in lines:
             line_number += 1
             if line_number in problems:
                 names[line_number] = _window_id(line)
         if len(names) == len(problems):
             break
     return [Hole(line, names.get(line), text) for line, text in problems.items()]
-
-
-def _lines(block: Block) -> list[bytes]:
-    return [b""] if block.overlong else block.data.removesuffix(b"\n").split(b"\n")
 
 
 def _window_id(line: bytes) -> str | None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.evidence.source import inspect_source, parse_strictly
 from gatemark.exams.overhead.arms import ArmFile, Defect, defect
 from gatemark.exams.overhead.measure import (
@@ -92,7 +92,7 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GuardCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One guard alone against none: total times in milliseconds, and the mean shift.
 
-    ``shift`` is in nats per token, or the drop of accuracy.
+    ``shift`` is in nats per token, or the drop of accuracy; None if a value is not finite.
     """
 
     name: str
@@ -157,10 +157,7 @@ def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> Overhea
         return unknown_costs("the recorded costs lack an arm")
     before, after = (_fastest(costs.arms[side], len(bare.ids)) for side in ("bare", "guarded"))
     sides = (costs.arms["bare"], costs.arms["guarded"])
-    if costs.timing is None:
-        latency = _latency(before, after, resampling)
-    else:
-        latency = _side_by_side(costs.timing, before, after, resampling.level)
+    latency = _latency(costs.timing, before, after, resampling)
     return OverheadCosts(
         measurements=(latency, _memory(*sides), *_install(costs)),
         bare=_arm_cost(before, sides[0]),
@@ -195,43 +192,30 @@ def _fastest(costs: ArmCosts, windows: int) -> Floats | None:
     return np.asarray(np.array(costs.latency_ms, dtype=np.float64).min(axis=0))
 
 
-def _latency(before: Floats | None, after: Floats | None, resampling: Resampling) -> Measurement:
-    if before is None or after is None:
-        return unmeasured(
-            LATENCY, "some windows have no recorded time", direction="lower_is_better"
-        )
-    found = time_overhead(
-        before, after, resampling.rng(), level=resampling.level, resamples=resampling.resamples
-    )
-    return measured(
-        LATENCY,
-        found.overhead,
-        n=before.size,
-        direction="lower_is_better",
-        interval=found.interval,
-        caveats=() if found.interval_reason is None else (found.interval_reason,),
-    )
-
-
-def _side_by_side(
-    timing: Timing, before: Floats | None, after: Floats | None, level: float
+def _latency(
+    timing: Timing | None, before: Floats | None, after: Floats | None, resampling: Resampling
 ) -> Measurement:
-    """Return the latency of arms that took turns; without turns there is no interval."""
-    if timing.reason is None:
-        found, interval, reason = side_by_side_overhead(timing.bare_ms, timing.guarded_ms, level)
-        n = sum(timing.windows)
-    elif before is None or after is None:
-        return unmeasured(LATENCY, timing.reason, direction="lower_is_better")
-    else:
-        found, interval, reason = float(after.sum() / before.sum() - 1), None, timing.reason
-        n = before.size
+    """Return the latency; if arms should have taken turns and did not, there is no interval."""
+    if timing is not None and timing.reason is None:
+        found = side_by_side_overhead(timing.bare_ms, timing.guarded_ms, resampling.level)
+        return _timed(sum(timing.windows), *found)
+    reason = None if timing is None else timing.reason
+    if before is None or after is None:
+        why = "some windows have no recorded time" if reason is None else reason
+        return unmeasured(LATENCY, why, direction="lower_is_better")
+    if reason is None:
+        return _timed(before.size, *time_overhead(before, after, resampling))
+    return _timed(before.size, float(after.sum() / before.sum() - 1), None, reason)
+
+
+def _timed(n: int, overhead: float, interval: Interval | None, caveat: str | None) -> Measurement:
     return measured(
         LATENCY,
-        found,
+        overhead,
         n=n,
         direction="lower_is_better",
         interval=interval,
-        caveats=() if reason is None else (reason,),
+        caveats=() if caveat is None else (caveat,),
     )
 
 
@@ -263,18 +247,13 @@ def _memory(bare: ArmCosts, guarded: ArmCosts) -> Measurement:
 
 
 def _arm_cost(times: Floats | None, costs: ArmCosts) -> ArmCost:
-    memory = ArmCost(
+    return ArmCost(
+        latency_ms_p50=None if times is None else smallest_reaching(times, 0.5),
+        latency_ms_p95=None if times is None else smallest_reaching(times, 0.95),
+        latency_ms_total=None if times is None else float(times.sum()),
         peak_memory_bytes=costs.peak_memory_bytes,
         memory_source=costs.memory_source,
         peak_rss_bytes=costs.peak_rss_bytes,
-    )
-    if times is None:
-        return memory
-    return msgspec.structs.replace(
-        memory,
-        latency_ms_p50=smallest_reaching(times, 0.5),
-        latency_ms_p95=smallest_reaching(times, 0.95),
-        latency_ms_total=float(times.sum()),
     )
 
 

@@ -11,10 +11,10 @@ import msgspec
 
 from gatemark.core.canonical import plain
 from gatemark.core.measurement import Evidence, Measurement
-from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Verdict
+from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Setting, Verdict
 from gatemark.evidence.exam import ExamReport
 from gatemark.exams.overhead.arms import Defect
-from gatemark.exams.overhead.costs import ArmCost, OverheadCosts
+from gatemark.exams.overhead.costs import NOT_MEASURED, ArmCost, OverheadCosts, unknown_costs
 from gatemark.exams.overhead.measure import (
     BARE,
     DETECTABLE,
@@ -27,17 +27,15 @@ from gatemark.exams.overhead.measure import (
     Resampling,
 )
 from gatemark.exams.overhead.policy import (
-    INSTALL,
-    LATENCY,
-    MEMORY,
+    AXES,
     Mode,
     OverheadOptions,
     OverheadSettings,
-    Setting,
     is_loosened,
     profile_value,
     resolve,
 )
+from gatemark.exams.overhead.window_numbers import SecondRun
 
 NAME: Final = "gatemark.overhead-report/1"
 
@@ -257,24 +255,32 @@ class OverheadReport(_Closed, frozen=True):
     guards: tuple[GuardPart, ...] = ()
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the report and the figures need besides the measurements."""
+class ArmsHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about the arms besides their windows; ``second_defects`` are those of second runs."""
 
-    kind: str | None
+    kind: str | None = None
+    arms: dict[str, ArmPart] = {}
+    defects: tuple[Defect, ...] = ()
+    second_defects: dict[SecondRun, tuple[Defect, ...]] = {}
+    expected: int = 0
+    schedule: str | None = None
+    spent: OverheadCosts = unknown_costs(NOT_MEASURED)
+    costs: CostsPart | None = None
+    repeated_contents: int = 0
+
+
+class Facts(ArmsHeader, frozen=True, kw_only=True):
+    """What the report and the figures need besides the measurements.
+
+    ``second_runs`` has, for each one, how far it is off, and its overhead.
+    """
+
     basis: Basis | None
-    arms: dict[str, ArmPart]
-    defects: tuple[Defect, ...]
-    schedule: str | None
-    spent: OverheadCosts
     windows: int
     weight: int
     worst: tuple[WorstWindow, ...]
     resampling: Resampling
-    noise: Measurement | None
-    noise_overhead: float | None
-    costs: CostsPart | None
-    repeat: Measurement | None = None
-    repeat_overhead: float | None = None
+    second_runs: dict[SecondRun, tuple[Measurement, float | None]]
 
 
 Numbers = dict[str, Measurement]
@@ -305,7 +311,7 @@ def summary_document(
     """Return the report as plain values."""
     facts: Facts = report.facts["overhead"]
     settings = resolve(options)
-    numbers = {number.name: number for number in report.measurements}
+    numbers = report.by_name
     findings = {finding.rule: finding for finding in verdict.findings}
     quality = findings.get("overhead.quality")
     # Only an unmeasured overhead may soft-pass, never a measured one.
@@ -394,7 +400,9 @@ def _guard_overhead(
         evaluated=value is not None,
         passed=all(states.get(rule, "pass") == "pass" for rule in PASSED_RULES),
         interval=_interval(overhead, facts),
-        interval_reason=None if overhead.interval else _no_interval(overhead),
+        interval_reason=None
+        if overhead.interval
+        else overhead.reason or next(iter(overhead.caveats), "no interval was found"),
         windows=facts.windows,
         tokens=facts.weight if value is not None and not is_accuracy else None,
         detectable_overhead=numbers[DETECTABLE].value,
@@ -405,19 +413,13 @@ def _guard_overhead(
             worse_window_rate=numbers[WORSE_RATE].value,
             worst=facts.worst,
         ),
-        noise=_noise(facts),
+        noise=_second_run(facts, "noise")
+        or Noise(given=False, overhead=None, floor=None, reason="no second bare run was given"),
         checks=states,
         errors=facts.defects,
         warnings=overhead.caveats,
         schedule_digest=facts.schedule,
-        repeat=None
-        if facts.repeat is None
-        else Noise(
-            given=True,
-            overhead=facts.repeat_overhead,
-            floor=facts.repeat.value,
-            reason=facts.repeat.reason,
-        ),
+        repeat=_second_run(facts, "repeat"),
     )
 
 
@@ -425,44 +427,29 @@ def _interval(overhead: Measurement, facts: Facts) -> IntervalPart | None:
     found = overhead.interval
     if found is None:
         return None
-    return IntervalPart(
-        low=found.low,
-        high=found.high,
-        level=found.level,
-        method=found.method,
-        seed=facts.resampling.seed,
-        resamples=facts.resampling.resamples,
-    )
+    drawn = facts.resampling
+    return IntervalPart(**msgspec.structs.asdict(found), seed=drawn.seed, resamples=drawn.resamples)
 
 
-def _no_interval(overhead: Measurement) -> str:
-    return overhead.reason or next(iter(overhead.caveats), "no interval was found")
-
-
-def _noise(facts: Facts) -> Noise:
-    found = facts.noise
-    if found is None:
-        return Noise(given=False, overhead=None, floor=None, reason="no second bare run was given")
-    return Noise(given=True, overhead=facts.noise_overhead, floor=found.value, reason=found.reason)
+def _second_run(facts: Facts, role: SecondRun) -> Noise | None:
+    if role not in facts.second_runs:
+        return None
+    found, overhead = facts.second_runs[role]
+    return Noise(given=True, overhead=overhead, floor=found.value, reason=found.reason)
 
 
 def _axes(
     facts: Facts, settings: OverheadSettings, numbers: Numbers, findings: dict[str, Finding]
 ) -> Axes:
-    bare, guarded = facts.spent.bare, facts.spent.guarded
-    quality = _axis(numbers[OVERHEAD], settings.budget, findings.get("overhead.quality"))
-    latency = _axis(numbers[LATENCY], settings.latency_budget, findings.get("overhead.latency"))
-    memory = _axis(numbers[MEMORY], settings.memory_budget, findings.get("overhead.memory"))
-    install = None
-    if INSTALL in numbers:
-        found = findings.get("overhead.install")
-        install = _axis(numbers[INSTALL], settings.install_budget, found)
-    return Axes(
-        quality=quality,
-        latency=msgspec.structs.replace(latency, bare=bare, guarded=guarded),
-        memory=msgspec.structs.replace(memory, bare=bare, guarded=guarded),
-        install=install,
-    )
+    axes = {
+        axis: _axis(numbers[metric], getattr(settings, budget), findings.get(f"overhead.{axis}"))
+        for axis, (metric, budget) in AXES.items()
+        if metric in numbers
+    }
+    for axis in ("latency", "memory"):
+        spent = {"bare": facts.spent.bare, "guarded": facts.spent.guarded}
+        axes[axis] = msgspec.structs.replace(axes[axis], **spent)
+    return Axes(**axes)
 
 
 def _axis(number: Measurement, budget: float | None, finding: Finding | None) -> Axis:
@@ -496,14 +483,10 @@ def _meta(facts: Facts) -> MetaPart:
 def _overrides(options: OverheadOptions) -> tuple[ToldOverride, ...]:
     return tuple(
         ToldOverride(
-            field=override.field,
+            **msgspec.structs.asdict(override)
+            | {"expires_at": override.expires_at.isoformat() if override.expires_at else None},
             profile_value=profile_value(options, override.field),
-            value=override.value,
             loosens=is_loosened(options, override.field),
-            reason=override.reason,
-            owner=override.owner,
-            evidence=override.evidence,
-            expires_at=override.expires_at.isoformat() if override.expires_at else None,
         )
         for override in options.overrides
     )

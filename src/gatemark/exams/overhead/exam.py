@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -10,7 +11,6 @@ import msgspec
 import numpy as np
 
 from gatemark.core.errors import UsageError
-from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import (
     Evidence,
     EvidenceFile,
@@ -20,24 +20,22 @@ from gatemark.core.measurement import (
 )
 from gatemark.core.policy import Policy, Verdict
 from gatemark.core.progress import Progress
-from gatemark.core.registry import Registry
 from gatemark.evidence.exam import (
     DocumentType,
     EvidenceRole,
     Exam,
     ExamOutcome,
     ExamReport,
-    ExamRun,
     ExamSuite,
     VerdictNotes,
+    checked_options,
+    counted,
 )
 from gatemark.evidence.source import STDIN, ReadingChoices, digest_source, inspect_source
 from gatemark.exams.overhead.advice import plain_reasons, remedies
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline, read_arm
 from gatemark.exams.overhead.costs import (
-    NOT_MEASURED,
     Costs,
-    OverheadCosts,
     read_costs,
     restore_defects,
     schedule_digest,
@@ -46,6 +44,7 @@ from gatemark.exams.overhead.costs import (
 )
 from gatemark.exams.overhead.document import (
     ArmPart,
+    ArmsHeader,
     CostsPart,
     Facts,
     OverheadReport,
@@ -78,6 +77,7 @@ from gatemark.exams.overhead.policy import (
 from gatemark.exams.overhead.views import figures_of
 from gatemark.exams.overhead.window_numbers import (
     SECOND_RUNS,
+    SecondRun,
     WindowPair,
     amounts,
     floor_of,
@@ -93,27 +93,12 @@ FILES: Final = ("bare", "guarded", "noise", "repeat", "costs")
 """The roles of files, in the order of the evidence account."""
 
 
-class Header(msgspec.Struct, frozen=True):
-    """Facts about the arms besides their windows."""
-
-    kind: str | None
-    arms: dict[str, ArmPart]
-    defects: tuple[Defect, ...]
-    noise_defects: tuple[Defect, ...]
-    expected: int
-    schedule: str | None
-    spent: OverheadCosts
-    costs: CostsPart | None = None
-    repeated_contents: int = 0
-    repeat_defects: tuple[Defect, ...] = ()
-
-
 class OverheadExamState(msgspec.Struct):
     """Rows by shard, because their order matters, and the header, which one state has."""
 
     shard: int
     rows: dict[int, list[WindowPair]] = {}
-    header: Header | None = None
+    header: ArmsHeader = ArmsHeader()
 
 
 class ComparedArms(NamedTuple):
@@ -147,18 +132,17 @@ class OverheadExam(Exam[OverheadExamState]):
         if bare.meta is not None:
             restored = tuple(restore_defects(costs, bare.meta.snapshot_hash))
             pairing = pairing._replace(defects=(*pairing.defects, *restored))
-        again: dict[Role, tuple[Defect, ...]] = {
+        again: dict[SecondRun, tuple[Defect, ...]] = {
             role: prove(bare, arms[role], role).defects
             for role in SECOND_RUNS
             if role in arms and not pairing.defects
         }
         resampling = self._resampling(bare.meta.seeds.bootstrap if bare.meta else None)
-        header = Header(
+        header = ArmsHeader(
             kind=None if bare.meta is None else bare.meta.metric_kind,
             arms={role: _arm_part(arm) for role, arm in arms.items()},
             defects=pairing.defects,
-            noise_defects=again.get("noise", ()),
-            repeat_defects=again.get("repeat", ()),
+            second_defects=again,
             expected=pairing.expected_count,
             schedule=schedule_digest(bare),
             spent=unknown_costs(UNPAIRED) if pairing.defects else spent(costs, bare, resampling),
@@ -173,8 +157,7 @@ class OverheadExam(Exam[OverheadExamState]):
 
     def title(self, report: ExamReport) -> str:
         """Return the overhead in one line."""
-        numbers = {number.name: number for number in report.measurements}
-        overhead, bare, guarded = (numbers[name] for name in (OVERHEAD, BARE, GUARDED))
+        overhead, bare, guarded = (report.by_name[name] for name in (OVERHEAD, BARE, GUARDED))
         if overhead.value is None or bare.value is None or guarded.value is None:
             defects = report.facts["overhead"].defects
             why = headline(defects, is_brief=True) if defects else overhead.reason
@@ -202,7 +185,7 @@ class OverheadExam(Exam[OverheadExamState]):
         return OverheadExamState(
             shard=min(left.shard, right.shard),
             rows={**left.rows, **right.rows},
-            header=left.header or right.header,
+            header=left.header if left.header.arms else right.header,
         )
 
     def policy(self) -> Policy:
@@ -211,15 +194,14 @@ class OverheadExam(Exam[OverheadExamState]):
     def finish(self, state: OverheadExamState) -> ExamReport:
         rows = [row for shard in sorted(state.rows) for row in state.rows[shard]]
         header = state.header
-        arms = header.arms if header else {}
-        bare = arms.get("bare")
+        bare = header.arms.get("bare")
         seeds = bare.seeds if bare else None
         resampling = self._resampling(seeds["bootstrap"] if seeds else None)
         quality = self._quality(rows, header, resampling)
         numbers = [
-            *self._with_caveats(quality, bare, header.repeated_contents if header else 0),
+            *self._with_caveats(quality, bare, header.repeated_contents),
             _defect_count(header, len(rows)),
-            *(header.spent if header else unknown_costs(NOT_MEASURED)).measurements,
+            *header.spent.measurements,
         ]
         if self.settings.install_budget is not None and numbers[-1].name != INSTALL:
             reason = "no install time was recorded"
@@ -228,36 +210,20 @@ class OverheadExam(Exam[OverheadExamState]):
             numbers.extend(second_numbers(rows, self.settings))
         if self.options.rules >= RULES:
             numbers.extend(amounts(rows, self.settings))
-        noise: Measurement | None = None
-        noise_overhead: float | None = None
-        if self.options.noise:
-            noise, noise_overhead = floor_of(
-                "noise", rows, header.noise_defects if header else (), resampling
-            )
-            numbers.append(noise)
-        repeat: Measurement | None = None
-        repeat_overhead: float | None = None
-        if self.options.repeat:
-            repeat, repeat_overhead = floor_of(
-                "repeat", rows, header.repeat_defects if header else (), resampling
-            )
-            numbers.append(repeat)
+        second_runs = {
+            role: floor_of(role, rows, header.second_defects.get(role, ()), resampling)
+            for role in SECOND_RUNS
+            if getattr(self.options, role)
+        }
+        numbers.extend(floor for floor, _ in second_runs.values())
         facts = Facts(
-            kind=header.kind if header else None,
+            **msgspec.structs.asdict(header) | {"defects": _defects(header, quality, len(rows))},
             basis=rows[0].basis if rows else None,
-            arms=arms,
-            defects=_defects(header, quality, len(rows)),
-            schedule=header.schedule if header else None,
-            spent=header.spent if header else unknown_costs(NOT_MEASURED),
             windows=len(rows),
             weight=int(sum(row.weight for row in rows)),
             worst=_worst(rows, quality),
             resampling=resampling,
-            noise=noise,
-            noise_overhead=noise_overhead,
-            repeat=repeat,
-            repeat_overhead=repeat_overhead,
-            costs=header.costs if header else None,
+            second_runs=second_runs,
         )
         return ExamReport(
             measurements=tuple(numbers),
@@ -281,8 +247,7 @@ class OverheadExam(Exam[OverheadExamState]):
 
     def reasons(self, report: ExamReport, verdict: Verdict) -> dict[str, str]:
         """Return plain words for the rules that do not hold."""
-        numbers = {number.name: number for number in report.measurements}
-        return plain_reasons(self.options, report.facts["overhead"], numbers, verdict)
+        return plain_reasons(self.options, report.facts["overhead"], report.by_name, verdict)
 
     def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
         """Return what to do about a verdict that is not a pass."""
@@ -291,16 +256,15 @@ class OverheadExam(Exam[OverheadExamState]):
         return VerdictNotes(caveats=tuple(f"next: {text}" for text in found))
 
     def _remedies(self, report: ExamReport, verdict: Verdict) -> tuple[str, ...]:
-        numbers = {number.name: number for number in report.measurements}
-        return remedies(self.options, report.facts["overhead"], numbers, verdict)
+        return remedies(self.options, report.facts["overhead"], report.by_name, verdict)
 
     def _resampling(self, seed: int | None) -> Resampling:
         return Resampling(seed or 0, self.settings.level, self.settings.resamples)
 
     def _quality(
-        self, rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
+        self, rows: Sequence[WindowPair], header: ArmsHeader, resampling: Resampling
     ) -> Quality:
-        if header and header.defects:
+        if header.defects:
             return Quality(quality_unmeasured(headline(header.defects), UNPAIRED), None)
         if not rows:
             return Quality(quality_unmeasured("no windows"), None)
@@ -350,7 +314,7 @@ def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
     return doubts
 
 
-def _rows(bare: ArmFile, guarded: ArmFile, again: Mapping[Role, ArmFile]) -> list[WindowPair]:
+def _rows(bare: ArmFile, guarded: ArmFile, again: Mapping[SecondRun, ArmFile]) -> list[WindowPair]:
     is_accuracy = bare.meta is not None and bare.meta.metric_kind == "accuracy"
     basis: Basis = "count" if is_accuracy else "loss"
     missing = [None] * len(bare.ids)
@@ -367,23 +331,19 @@ def _arm_part(arm: ArmFile) -> ArmPart:
     return msgspec.convert(part, ArmPart)
 
 
-def _defects(header: Header | None, quality: Quality, windows: int) -> tuple[Defect, ...]:
+def _defects(header: ArmsHeader, quality: Quality, windows: int) -> tuple[Defect, ...]:
     """Return every defect, in the order of the checks."""
-    found: tuple[Defect, ...] = ()
-    if header is not None:
-        found = (*header.defects, *header.noise_defects, *header.repeat_defects)
+    found = (*header.defects, *chain.from_iterable(header.second_defects.values()))
     if windows and quality.found is None:
         found = (*found, defect("value.range", str(quality.measurements[0].reason)))
     return found
 
 
-def _defect_count(header: Header | None, windows: int) -> Measurement:
-    if header is None and not windows:
+def _defect_count(header: ArmsHeader, windows: int) -> Measurement:
+    if not header.arms and not windows:
         return unmeasured(DEFECTS, "no arms", direction="lower_is_better", unit="count")
-    defects = header.defects if header else ()
-    n = max(windows, header.expected if header else 0, 1)
-    total = sum(found.count for found in defects)
-    return measured(DEFECTS, total, n=n, direction="lower_is_better", unit="count")
+    n = max(windows, header.expected, 1)
+    return counted(DEFECTS, sum(found.count for found in header.defects), n)
 
 
 def _worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[WorstWindow, ...]:
@@ -435,7 +395,8 @@ def examine_overhead(
     if STDIN in paths.values():
         raise UsageError("arms must be files, not standard input: they may be read twice")
     second = [role for role in SECOND_RUNS if paths.get(role) is not None]
-    exam = _exam({**options, **{role: role in second for role in SECOND_RUNS}})
+    given: dict[str, object] = {**options, **{role: role in second for role in SECOND_RUNS}}
+    exam = OverheadExam(checked_options("overhead", given, OverheadOptions))
     tick = _ticker(paths, on_progress)
     roles: tuple[Role, ...] = ("bare", "guarded", *second)
     accepts_zero = exam.options.rules >= RULES
@@ -453,13 +414,6 @@ def examine_overhead(
         state = exam.step(state, compared.rows[start : start + FOLD_BATCH])
     report = exam.finish(exam.merge(compared.state, state))
     return ExamOutcome(exam, report, _account(arms, compared.pairing, costs_file, choices))
-
-
-def _exam(options: Mapping[str, object]) -> OverheadExam:
-    try:
-        return OverheadExam(msgspec.convert(options, OverheadOptions))
-    except msgspec.ValidationError as error:
-        raise UsageError(f"overhead: {error}") from error
 
 
 def _account(
@@ -511,19 +465,11 @@ def _ticker(
     return tick
 
 
-def _examine(run: ExamRun) -> ExamOutcome:
-    return examine_overhead(dict(run.files), run.options, run.reading, on_progress=run.on_progress)
-
-
-def _build(options: OverheadOptions, _measures: Registry[AnyMeasure]) -> OverheadExam:
-    return OverheadExam(options)
-
-
 SUITE = ExamSuite(
     kind="overhead",
     summary="What do the guards cost on the same windows, and is that within the budget?",
     options=OverheadOptions,
-    build=_build,
+    build=lambda options, _measures: OverheadExam(options),
     roles=(
         EvidenceRole("bare", "The arm without guards.", required=True),
         EvidenceRole("guarded", "The arm with the whole guard chain.", required=True),
@@ -531,7 +477,9 @@ SUITE = ExamSuite(
         EvidenceRole("repeat", "A second guarded run, which must repeat the first."),
         EvidenceRole("costs", "Recorded time and memory, as the runner writes it."),
     ),
-    examine=_examine,
+    examine=lambda run: examine_overhead(
+        dict(run.files), run.options, run.reading, on_progress=run.on_progress
+    ),
     role_options=lambda roles: {role: role in roles for role in SECOND_RUNS},
     newest_rules={"rules": RULES},
     documents=(

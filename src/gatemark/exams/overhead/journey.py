@@ -3,59 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated
 
 import msgspec
 
 from gatemark.core.canonical import json_file
-from gatemark.evidence.exam import file_option, option
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import SUITE
-from gatemark.exams.overhead.policy import Mode, PolicyRequest, ProfileName, overhead_options
+from gatemark.exams.overhead.policy import OverheadParameters, overhead_options
 from gatemark.exams.score import ReportFile, score_verb
-
-
-class OverheadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The profile, and changes to it."""
-
-    budget: Annotated[
-        float | None,
-        option(
-            "Maximum overhead as a fraction: 0.01 is one percent of perplexity or one point of "
-            "accuracy (default: from the profile).",
-            low=0,
-            high=0.5,
-            hint="; it is a fraction: 0.01 is one percent",
-        ),
-    ] = None
-    mode: Annotated[
-        Mode | None,
-        option("Judge the measured value, or its whole interval (default: point)."),
-    ] = None
-    profile: Annotated[ProfileName | None, option("Profile to start from (default: release).")] = (
-        None
-    )
-    policy: Annotated[str | None, file_option("YAML with a profile and overrides.")] = None
-    reason: Annotated[str, option("Reason for a flag that loosens the profile.")] = ""
-    owner: Annotated[str, option("Person who answers for the override.")] = ""
-    evidence: Annotated[str, file_option("Evidence for the override.", metavar="REF")] = ""
-
-
-def policy_request(parameters: OverheadParameters) -> PolicyRequest:
-    """Return the policy that the parameters ask for."""
-    return PolicyRequest(
-        profile=parameters.profile,
-        file=parameters.policy,
-        changes={"budget": parameters.budget, "mode": parameters.mode},
-        reason=parameters.reason,
-        owner=parameters.owner,
-        evidence=parameters.evidence,
-    )
-
-
-def _to_options(parameters: OverheadParameters, now: datetime) -> dict[str, object]:
-    return overhead_options(policy_request(parameters), now)
 
 
 def compat_document(summary: Mapping[str, object]) -> bytes:
@@ -132,6 +87,6 @@ Examples:
     --reason "pilot" --owner ada --evidence runs/pilot.json""",
     features=frozenset({"seal"}),
     parameters=OverheadParameters,
-    to_options=_to_options,
+    to_options=overhead_options,
     report_files=(COMPAT,),
 )

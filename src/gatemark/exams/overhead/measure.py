@@ -37,6 +37,21 @@ GAFFKE_CELLS: Final = 100_000_000
 """Above this many drawn cells, Gaffke's bound adds nothing to BCa and is left out."""
 
 
+class Resampling(msgspec.Struct, frozen=True):
+    """Seed, confidence level and number of resamples of an interval."""
+
+    seed: int
+    level: float = LEVEL
+    resamples: int = DEFAULT_RESAMPLES
+
+    def rng(self) -> np.random.Generator:
+        """Return a fresh random generator, so that each number can be computed alone."""
+        return np.random.default_rng(self.seed)
+
+
+DEFAULT: Final = Resampling(seed=4)
+
+
 class PairedOverhead(msgspec.Struct, frozen=True):
     """Values of both arms and the overhead between them.
 
@@ -49,19 +64,13 @@ class PairedOverhead(msgspec.Struct, frozen=True):
     overhead: float
     interval: Interval | None
     interval_reason: str | None
-    other_intervals: tuple[Interval, ...]
     detectable: float | None
     shifts: Floats
+    other_intervals: tuple[Interval, ...] = ()
 
 
 def loss_overhead(
-    tokens: ArrayLike,
-    bare: ArrayLike,
-    guarded: ArrayLike,
-    rng: np.random.Generator,
-    *,
-    level: float = LEVEL,
-    resamples: int = DEFAULT_RESAMPLES,
+    tokens: ArrayLike, bare: ArrayLike, guarded: ArrayLike, resampling: Resampling
 ) -> PairedOverhead:
     """Return the increase of perplexity from mean losses per window, in nats per token."""
     weights, before, after = _columns(tokens, bare, guarded)
@@ -74,31 +83,24 @@ def loss_overhead(
             f"got {max(mean_before, mean_after):g}"
         )
     shifts = after - before
-    bounds, method, reason = _ratio_bounds(weights * shifts, weights, rng, level, resamples)
-    interval = None
-    if bounds is not None:
-        interval = Interval(_rise(bounds[0]), _rise(bounds[1]), level, method)
-    error = _ratio_error(weights * shifts, weights)
+    interval, reason = _ratio_interval(weights * shifts, weights, resampling)
+    if interval is not None:
+        ends = _rise(interval.low), _rise(interval.high)
+        interval = Interval(*ends, interval.level, interval.method)
+    detectable = _detectable(weights * shifts, weights, resampling.level)
     return PairedOverhead(
         bare=math.exp(mean_before),
         guarded=math.exp(mean_after),
         overhead=math.expm1(mean_after - mean_before),
         interval=interval,
         interval_reason=reason,
-        other_intervals=(),
-        detectable=_rise(detectable_effect(error, alpha=1 - level)) if error else None,
+        detectable=None if detectable is None else _rise(detectable),
         shifts=shifts,
     )
 
 
 def count_overhead(
-    totals: ArrayLike,
-    bare: ArrayLike,
-    guarded: ArrayLike,
-    rng: np.random.Generator,
-    *,
-    level: float = LEVEL,
-    resamples: int = DEFAULT_RESAMPLES,
+    totals: ArrayLike, bare: ArrayLike, guarded: ArrayLike, resampling: Resampling
 ) -> PairedOverhead:
     """Return the drop of accuracy from correct answers per window.
 
@@ -108,6 +110,7 @@ def count_overhead(
     weights, before, after = _columns(totals, bare, guarded)
     total = math.fsum(weights)
     drops = before - after
+    level, resamples = resampling.level, resampling.resamples
     one_sided = (1 - level) / 2
     others: tuple[Interval, ...] = ()
     reason = None
@@ -117,8 +120,8 @@ def count_overhead(
         )
         interval: Interval | None = Interval(low, high, level, "melded exact")
     else:
-        bounds, method, reason = _ratio_bounds(drops, weights, rng, level, resamples)
-        interval = None if bounds is None else Interval(*bounds, level, method)
+        rng = resampling.rng()
+        interval, reason = _ratio_interval(drops, weights, resampling, rng)
         if interval is not None and drops.size * resamples <= GAFFKE_CELLS:
             _, high = bounded_mean_bounds(
                 drops / weights,
@@ -131,43 +134,26 @@ def count_overhead(
             )
             others = (interval,)
             upper = max(high, interval.high)
-            interval = Interval(interval.low, upper, level, f"{method}, gaffke above")
-    error = _ratio_error(drops, weights)
+            interval = Interval(interval.low, upper, level, f"{interval.method}, gaffke above")
     return PairedOverhead(
         bare=math.fsum(before) / total,
         guarded=math.fsum(after) / total,
         overhead=math.fsum(drops) / total,
         interval=interval,
         interval_reason=reason,
-        other_intervals=others,
-        detectable=detectable_effect(error, alpha=1 - level) if error else None,
+        detectable=_detectable(drops, weights, level),
         shifts=drops / weights,
+        other_intervals=others,
     )
 
 
 def time_overhead(
-    bare: ArrayLike,
-    guarded: ArrayLike,
-    rng: np.random.Generator,
-    *,
-    level: float = LEVEL,
-    resamples: int = DEFAULT_RESAMPLES,
-) -> PairedOverhead:
-    """Return the relative increase of the total time over all windows."""
+    bare: ArrayLike, guarded: ArrayLike, resampling: Resampling
+) -> tuple[float, Interval | None, str | None]:
+    """Return the relative increase of the total time, its interval, and a caveat."""
     before, after = _columns(bare, guarded)
-    total = math.fsum(before)
-    bounds, method, reason = _ratio_bounds(after - before, before, rng, level, resamples)
-    error = _ratio_error(after - before, before)
-    return PairedOverhead(
-        bare=total,
-        guarded=math.fsum(after),
-        overhead=math.fsum(after - before) / total,
-        interval=None if bounds is None else Interval(*bounds, level, method),
-        interval_reason=reason,
-        other_intervals=(),
-        detectable=detectable_effect(error, alpha=1 - level) if error else None,
-        shifts=after - before,
-    )
+    overhead = math.fsum(after - before) / math.fsum(before)
+    return overhead, *_ratio_interval(after - before, before, resampling)
 
 
 TIME_BLOCKS: Final = 20
@@ -194,7 +180,7 @@ def side_by_side_overhead(
     starts = [2 * int(pairs[0]) for pairs in np.array_split(np.arange(before.size // 2), blocks)]
     above = np.add.reduceat(after - before, starts)
     below = np.add.reduceat(before, starts)
-    half = -float(scipy.special.stdtrit(blocks - 1, (1 - level) / 2)) * _ratio_error(above, below)
+    half = _half_width(above, below, level)
     method = f"t over {blocks} blocks of time"
     return overhead, Interval(overhead - half, overhead + half, level, method), None
 
@@ -213,23 +199,33 @@ def _rise(shift: float) -> float:
     return math.expm1(min(shift, MAX_MEAN_LOSS))
 
 
-def _ratio_bounds(
-    above: Floats, below: Floats, rng: np.random.Generator, level: float, resamples: int
-) -> tuple[tuple[float, float] | None, str, str | None]:
-    """Return the bounds of sum(above) / sum(below), their method, and a caveat."""
+def _ratio_interval(
+    above: Floats, below: Floats, resampling: Resampling, rng: np.random.Generator | None = None
+) -> tuple[Interval | None, str | None]:
+    """Return the interval of sum(above) / sum(below), and a caveat."""
+    level, resamples = resampling.level, resampling.resamples
     if above.size == 1:
-        return None, "none", "one window shows no spread"
+        return None, "one window shows no spread"
     if above.size * resamples > MAX_DRAWN_CELLS:
         estimate = math.fsum(above) / math.fsum(below)
-        t = -float(scipy.special.stdtrit(above.size - 1, (1 - level) / 2))
-        half = t * _ratio_error(above, below)
-        return (
-            (estimate - half, estimate + half),
-            "t",
-            f"{above.size} windows are too many to resample; t gives the interval",
-        )
+        half = _half_width(above, below, level)
+        reason = f"{above.size} windows are too many to resample; t gives the interval"
+        return Interval(estimate - half, estimate + half, level, "t"), reason
+    rng = resampling.rng() if rng is None else rng
     found = bca_ratio(above, below, rng, level=level, resamples=resamples)
-    return (found.low, found.high), found.method, found.reason
+    return Interval(found.low, found.high, level, found.method), found.reason
+
+
+def _half_width(above: Floats, below: Floats, level: float) -> float:
+    """Return half of the width of the t interval of sum(above) / sum(below)."""
+    t = -float(scipy.special.stdtrit(above.size - 1, (1 - level) / 2))
+    return t * _ratio_error(above, below)
+
+
+def _detectable(above: Floats, below: Floats, level: float) -> float | None:
+    """Return the smallest effect that so many windows show; None without spread."""
+    error = _ratio_error(above, below)
+    return detectable_effect(error, alpha=1 - level) if error else None
 
 
 def _ratio_error(above: Floats, below: Floats) -> float:
@@ -281,18 +277,6 @@ class Quality(msgspec.Struct, frozen=True):
     found: PairedOverhead | None
 
 
-class Resampling(msgspec.Struct, frozen=True):
-    """Seed, confidence level and number of resamples of an interval."""
-
-    seed: int
-    level: float = LEVEL
-    resamples: int = DEFAULT_RESAMPLES
-
-    def rng(self) -> np.random.Generator:
-        """Return a fresh random generator, so that each number can be computed alone."""
-        return np.random.default_rng(self.seed)
-
-
 def measure_quality(
     basis: Basis,
     weights: ArrayLike,
@@ -303,14 +287,7 @@ def measure_quality(
     """Return the quality measurements of paired windows."""
     compare = loss_overhead if basis == "loss" else count_overhead
     try:
-        found = compare(
-            weights,
-            bare,
-            guarded,
-            resampling.rng(),
-            level=resampling.level,
-            resamples=resampling.resamples,
-        )
+        found = compare(weights, bare, guarded, resampling)
     except InvalidValueError as error:
         return Quality(quality_unmeasured(str(error)), None)
     return Quality(_measurements(basis, found), found)
@@ -363,7 +340,6 @@ def _measurements(basis: Basis, found: PairedOverhead) -> tuple[Measurement, ...
     )
 
 
-DEFAULT = Resampling(seed=4)
 _BASES: tuple[Basis, ...] = ("loss", "count")
 _ROW = row_type(("basis", "u1"), ("weight", "<f8"), ("bare", "<f8"), ("guarded", "<f8"))
 

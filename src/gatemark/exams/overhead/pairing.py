@@ -148,16 +148,12 @@ def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
     common = [name for name in left if name in right]
     if common != [name for name in right if name in left]:
         found.append(defect("pair.order", f"bare and {role} have their windows in another order"))
-    other_content = [name for name in common if left[name][0] != right[name][0]]
-    if other_content:
-        found.append(
-            defect("pair.content", "the same window has another content hash", other_content)
-        )
-    other_weight = [name for name in common if left[name][1:] != right[name][1:]]
-    if other_weight:
-        found.append(
-            defect("pair.weight", "the same window has other tokens or answers", other_weight)
-        )
+    for check, message, part in (
+        ("pair.content", "the same window has another content hash", slice(1)),
+        ("pair.weight", "the same window has other tokens or answers", slice(1, None)),
+    ):
+        if others := [name for name in common if left[name][part] != right[name][part]]:
+            found.append(defect(check, message, others))
     return found
 
 

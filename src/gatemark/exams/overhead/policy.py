@@ -14,13 +14,13 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule, Severity
+from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule, Setting, Severity
+from gatemark.evidence.exam import file_option, option
 from gatemark.evidence.settings_file import about, read_settings
 from gatemark.exams.overhead.measure import IMPROVEMENT, OVERHEAD, P95, WORST
 
 Mode = Literal["point", "interval"]
 ProfileName = Literal["release", "ci", "dev"]
-Setting = str | float | int | bool | None
 
 FIRST_RULES: Final = 1
 SECOND_RULES: Final = 2
@@ -61,14 +61,30 @@ WINDOWS: Final = "window_count"
 MISSING_TOKENS: Final = "missing_token_count"
 NOISE: Final = "noise_floor"
 REPEAT: Final = "repeat_floor"
+AXES: Final = {
+    "quality": (OVERHEAD, "budget"),
+    "latency": (LATENCY, "latency_budget"),
+    "memory": (MEMORY, "memory_budget"),
+    "install": (INSTALL, "install_budget"),
+}
+"""The number of each axis, and the setting that limits it."""
 
 
-def _within(name: str, value: float | None, low: float, high: float) -> None:
-    if value is None:
-        return
-    if not (math.isfinite(value) and low <= value <= high):
-        hint = "; it is a fraction: 0.01 is one percent" if name == "budget" else ""
-        raise InvalidValueError(f"{name} must be in [{low:g}, {high:g}], got {value}{hint}")
+_LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+    "budget": (0, MAX_BUDGET),
+    "tolerance": (0, MAX_TOLERANCE),
+    "improvement_max": (0, 1),
+    "level": (0.5, 0.9999),
+    "resamples": (99, 999_999),
+    "min_windows": (1, 10_000_000),
+    "min_tokens": (1, 2**53 - 1),
+    "unseen_damage": (0, 1000),
+    "latency_budget": (0, MAX_COST_BUDGET),
+    "memory_budget": (0, MAX_COST_BUDGET),
+    "install_budget": (0, MAX_INSTALL_MS),
+    "tail_p95_max": (0, 1000),
+    "tail_worst_max": (0, 1000),
+}
 
 
 class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,19 +116,11 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     install_budget: float | None = None
 
     def __post_init__(self) -> None:
-        _within("budget", self.budget, 0, MAX_BUDGET)
-        _within("tolerance", self.tolerance, 0, MAX_TOLERANCE)
-        _within("improvement_max", self.improvement_max, 0, 1)
-        _within("level", self.level, 0.5, 0.9999)
-        _within("resamples", self.resamples, 99, 999_999)
-        _within("min_windows", self.min_windows, 1, 10_000_000)
-        _within("min_tokens", self.min_tokens, 1, 2**53 - 1)
-        _within("unseen_damage", self.unseen_damage, 0, 1000)
-        for name in ("latency_budget", "memory_budget"):
-            _within(name, getattr(self, name), 0, MAX_COST_BUDGET)
-        _within("install_budget", self.install_budget, 0, MAX_INSTALL_MS)
-        for name in ("tail_p95_max", "tail_worst_max"):
-            _within(name, getattr(self, name), 0, 1000)
+        for name, (low, high) in _LIMITS.items():
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and low <= value <= high):
+                hint = "; it is a fraction: 0.01 is one percent" if name == "budget" else ""
+                raise InvalidValueError(f"{name} must be in [{low:g}, {high:g}], got {value}{hint}")
 
 
 PROFILES: Final[dict[ProfileName, OverheadSettings]] = {
@@ -233,13 +241,9 @@ def is_looser_profile(profile: str) -> bool:
 
     Fewer resamples alone do not count: they make an interval coarser, not narrower.
     """
-    found, strictest = PROFILES[_profile_name(profile)], PROFILES[STRICTEST]
+    found = next(settings for name, settings in PROFILES.items() if name == profile)
     fields = set(OverheadSettings.__struct_fields__) - {"resamples"}
-    return any(loosens(strictest, found, field) for field in fields)
-
-
-def _profile_name(name: str) -> ProfileName:
-    return next(known for known in PROFILES if known == name)
+    return any(loosens(PROFILES[STRICTEST], found, field) for field in fields)
 
 
 def profile_value(options: OverheadOptions, field: str) -> Setting:
@@ -312,49 +316,25 @@ def _stated_settings(settings: OverheadSettings, rules: RulesVersion) -> dict[st
     return stated if rules == FIRST_RULES else {**stated, "overhead_rules": rules}
 
 
-def _second_rules(settings: OverheadSettings) -> Iterator[Rule]:
-    """Yield the rules that version 1 did not have."""
-    if not settings.observer_guards:
-        yield Rule("overhead.acts", CHANGED, ">=", 1.0, severity="hold")
-    if settings.mode == "interval":
-        yield Rule("overhead.unseen", UNSEEN, "<=", settings.budget, severity="hold")
-
-
-def _third_rules(settings: OverheadSettings) -> Iterator[Rule]:
-    """Yield the rules that versions 1 and 2 did not have."""
-    # Thin evidence holds what would pass; what is over the budget still fails.
-    thin: Severity = "block" if settings.on_unmeasured == "fail" else "hold"
-    yield Rule("overhead.windows", WINDOWS, ">=", float(settings.min_windows), severity=thin)
-    yield Rule("overhead.tokens", MISSING_TOKENS, "<=", 0.0, severity=thin)
-
-
-def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
-    is_interval = settings.mode == "interval"
+def _rules(settings: OverheadSettings, options: OverheadOptions) -> Iterator[Rule]:
+    is_interval, is_newest = settings.mode == "interval", options.rules >= RULES
     against: Against = "interval" if is_interval else "value"
-    windows = INTERVAL_WINDOWS if is_interval else 1
-    if options.rules < RULES:
-        windows = max(settings.min_windows, windows)
-    rules = [
-        Rule("overhead.pairing", DEFECTS, "<=", 0.0, severity="hold"),
-        Rule(
-            "overhead.quality",
-            OVERHEAD,
-            "<=",
-            settings.budget + settings.tolerance,
-            against=against,
-            min_n=windows,
-            on_unmeasured=settings.on_unmeasured,
-        ),
-        Rule(
-            "overhead.plausible",
-            IMPROVEMENT,
-            "<=",
-            settings.improvement_max,
-            # Too few windows hold the verdict even if the rule above may soft-pass.
-            min_n=windows,
-            severity="hold",
-        ),
-    ]
+    least = INTERVAL_WINDOWS if is_interval else 1
+    if not is_newest:
+        least = max(settings.min_windows, least)
+    yield Rule("overhead.pairing", DEFECTS, "<=", 0.0, severity="hold")
+    yield Rule(
+        "overhead.quality",
+        OVERHEAD,
+        "<=",
+        settings.budget + settings.tolerance,
+        against=against,
+        min_n=least,
+        on_unmeasured=settings.on_unmeasured,
+    )
+    # Too few windows hold the verdict even if the rule above may soft-pass.
+    most = settings.improvement_max
+    yield Rule("overhead.plausible", IMPROVEMENT, "<=", most, min_n=least, severity="hold")
     for rule_id, metric, bound in (
         ("overhead.tail_p95", P95, settings.tail_p95_max),
         ("overhead.tail_worst", WORST, settings.tail_worst_max),
@@ -362,21 +342,24 @@ def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
         ("overhead.install", INSTALL, settings.install_budget),
     ):
         if bound is not None:
-            rules.append(Rule(rule_id, metric, "<=", bound))
+            yield Rule(rule_id, metric, "<=", bound)
     if settings.latency_budget is not None:
-        bound = settings.latency_budget
         # Time is noisy: only its interval shows whether it is within the budget.
-        by = "interval" if options.rules >= RULES else against
-        rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=by))
-    if options.rules != FIRST_RULES:
-        rules.extend(_second_rules(settings))
-    if options.rules >= RULES:
-        rules.extend(_third_rules(settings))
+        by = "interval" if is_newest else against
+        yield Rule("overhead.latency", LATENCY, "<=", settings.latency_budget, against=by)
+    if options.rules != FIRST_RULES and not settings.observer_guards:
+        yield Rule("overhead.acts", CHANGED, ">=", 1.0, severity="hold")
+    if options.rules != FIRST_RULES and is_interval:
+        yield Rule("overhead.unseen", UNSEEN, "<=", settings.budget, severity="hold")
+    if is_newest:
+        # Thin evidence holds what would pass; what is over the budget still fails.
+        thin: Severity = "block" if settings.on_unmeasured == "fail" else "hold"
+        yield Rule("overhead.windows", WINDOWS, ">=", float(settings.min_windows), severity=thin)
+        yield Rule("overhead.tokens", MISSING_TOKENS, "<=", 0.0, severity=thin)
     if options.noise:
-        rules.append(Rule("overhead.noise", NOISE, "<=", settings.budget, severity="hold"))
+        yield Rule("overhead.noise", NOISE, "<=", settings.budget, severity="hold")
     if options.repeat:
-        rules.append(Rule("overhead.repeat", REPEAT, "<=", settings.budget, severity="hold"))
-    return rules
+        yield Rule("overhead.repeat", REPEAT, "<=", settings.budget, severity="hold")
 
 
 def _override_settings(options: OverheadOptions) -> dict[str, Setting]:
@@ -393,18 +376,33 @@ def _override_settings(options: OverheadOptions) -> dict[str, Setting]:
     return documented
 
 
-class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The policy options of a command; ``changes`` are settings given as flags."""
+class OverheadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The policy that a command asks for: a profile, and changes to it."""
 
-    profile: str | None = None
-    file: str | None = None
-    changes: Mapping[str, Setting] = {}
-    reason: str = ""
-    owner: str = ""
-    evidence: str = ""
+    budget: Annotated[
+        float | None,
+        option(
+            "Maximum overhead as a fraction: 0.01 is one percent of perplexity or one point of "
+            "accuracy (default: from the profile).",
+            low=0,
+            high=0.5,
+            hint="; it is a fraction: 0.01 is one percent",
+        ),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        option("Judge the measured value, or its whole interval (default: point)."),
+    ] = None
+    profile: Annotated[ProfileName | None, option("Profile to start from (default: release).")] = (
+        None
+    )
+    policy: Annotated[str | None, file_option("YAML with a profile and overrides.")] = None
+    reason: Annotated[str, option("Reason for a flag that loosens the profile.")] = ""
+    owner: Annotated[str, option("Person who answers for the override.")] = ""
+    evidence: Annotated[str, file_option("Evidence for the override.", metavar="REF")] = ""
 
 
-def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]:
+def overhead_options(request: OverheadParameters, now: datetime) -> dict[str, object]:
     """Return the options of the exam from a profile, a policy file and flags."""
     options = _options(request)
     settings = resolve(options)
@@ -421,11 +419,12 @@ def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]
                 "owner and an evidence reference (--reason, --owner, --evidence, or an override "
                 "of the field profile in the policy file)"
             )
-    for field, value in request.changes.items():
+    for field in ("budget", "mode"):
+        value = getattr(request, field)
         if value is None or value == getattr(settings, field):
             continue
         if any(override.field == field for override in overrides):
-            raise UsageError(f"{request.file} already overrides {field}; change it there")
+            raise UsageError(f"{request.policy} already overrides {field}; change it there")
         overrides.append(Override(field, value, *why))
     try:
         changed = msgspec.structs.replace(options, overrides=tuple(overrides), rules=RULES)
@@ -437,22 +436,24 @@ def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]
     return plain
 
 
-def _options(request: PolicyRequest) -> OverheadOptions:
+def _options(request: OverheadParameters) -> OverheadOptions:
     profile = request.profile
     value = {"profile": profile} if profile else {}
-    if request.file is not None:
-        value = read_settings(request.file, max_bytes=MAX_POLICY_BYTES)
+    if request.policy is not None:
+        value = read_settings(request.policy, max_bytes=MAX_POLICY_BYTES)
     try:
         options = msgspec.convert(value, OverheadOptions)
     except (msgspec.ValidationError, InvalidValueError) as error:
-        raise BadInputError(f"{request.file}: {error}" if request.file else str(error)) from error
+        raise BadInputError(
+            f"{request.policy}: {error}" if request.policy else str(error)
+        ) from error
     for name, arm in (("noise", "bare"), ("repeat", "guarded")):
         if getattr(options, name):
             raise BadInputError(
-                f"{request.file}: {name} cannot be set; give a second {arm} run instead"
+                f"{request.policy}: {name} cannot be set; give a second {arm} run instead"
             )
     if options.rules != FIRST_RULES:
-        raise BadInputError(f"{request.file}: rules cannot be set; the newest are always used")
+        raise BadInputError(f"{request.policy}: rules cannot be set; the newest are always used")
     if profile is not None and profile != options.profile:
-        raise UsageError(f"{request.file} is for profile {options.profile}, not for {profile}")
+        raise UsageError(f"{request.policy} is for profile {options.profile}, not for {profile}")
     return options

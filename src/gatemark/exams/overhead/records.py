@@ -67,13 +67,9 @@ class LossWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     loss: Annotated[float, Meta(ge=0)]
 
 
-class _PositiveLossWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class _PositiveLossWindow(LossWindow, frozen=True, gc=False, forbid_unknown_fields=True):
     """One window of a perplexity kind, as rules 1 and 2 read it: a loss of 0 was refused."""
 
-    record_type: Literal["window"]
-    window_id: Text
-    content_hash: Text
-    tokens: Positive
     loss: Annotated[float, Meta(gt=0)]
 
 

@@ -26,12 +26,11 @@ from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import (
     ArmCosts,
     Costs,
-    GuardCosts,
     Restored,
     Timing,
     schedule_digest,
 )
-from gatemark.exams.overhead.policy import PolicyRequest, overhead_options
+from gatemark.exams.overhead.policy import OverheadParameters, overhead_options
 from gatemark.exams.overhead.targets.loading import build_target
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
 from gatemark.exams.overhead.targets.runner import (
@@ -86,7 +85,7 @@ class Ran(msgspec.Struct, frozen=True):
 def run_overhead(
     workspace: Workspace,
     config_path: str,
-    request: PolicyRequest,
+    request: OverheadParameters,
     *,
     out: str | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -97,8 +96,8 @@ def run_overhead(
     folder = Path(config_path).parent
     place = Path(out) if out is not None else folder / config.out
     policy = request
-    if config.policy is not None and request.file is None:
-        policy = msgspec.structs.replace(request, file=str(folder / config.policy))
+    if config.policy is not None and request.policy is None:
+        policy = msgspec.structs.replace(request, policy=str(folder / config.policy))
     # Refuse a bad policy or folder before the model runs, not after.
     overhead_options(policy, workspace.clock())
     if place.exists() and not place.is_dir():
@@ -142,14 +141,10 @@ def write_run(run: OverheadRun, folder: Path) -> tuple[Path, ...]:
     """Write the arm files and the costs; render all arms before the first is written."""
     bare = [found for found in run.passes if found.arm == "bare"]
     guarded = [found for found in run.passes if found.arm == "guarded"]
-    rendered = {
-        FILES["bare"]: b"".join(arm_lines(run, bare[0])),
-        FILES["guarded"]: b"".join(arm_lines(run, guarded[0])),
-        FILES["noise"]: b"".join(arm_lines(run, bare[-1])),
-        FILES["repeat"]: b"".join(arm_lines(run, guarded[-1])),
-    }
-    for name, data in rendered.items():
-        write_whole(folder / name, [data])
+    passes = {"bare": bare[0], "guarded": guarded[0], "noise": bare[-1], "repeat": guarded[-1]}
+    rendered = {role: b"".join(arm_lines(run, found)) for role, found in passes.items()}
+    for role, data in rendered.items():
+        write_whole(folder / FILES[role], [data])
     costs = _costs(run, folder / FILES["bare"])
     write_whole(folder / FILES["costs"], [json_file(costs)])
     return tuple(folder / name for name in FILES.values())
@@ -196,7 +191,7 @@ def _costs(run: OverheadRun, bare_file: Path) -> Costs:
         arms={"bare": _arm_costs(run, "bare"), "guarded": _arm_costs(run, "guarded")},
         timing=_timing(run.timing),
         install_ms=run.installs_ms,
-        guards=msgspec.convert(run.guard_runs, tuple[GuardCosts, ...], from_attributes=True),
+        guards=run.guard_runs,
     )
 
 

@@ -35,7 +35,7 @@ from gatemark.exams.overhead.policy import (
     RULES,
     STRICTEST,
     OverheadOptions,
-    PolicyRequest,
+    OverheadParameters,
     is_looser_profile,
     overhead_options,
     refuse_expired,
@@ -142,7 +142,7 @@ class VerifyReportRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     report: str
     paths: Mapping[str, str | None]
-    policy: PolicyRequest
+    policy: OverheadParameters
     accept_overrides: bool = False
 
 
@@ -152,9 +152,10 @@ def verify_overhead(
     """Recompute a report and list every disagreement."""
     document = _read(request.report)
     # Step 1.
-    stored, schema_problem = _typed(document)
-    if stored is None:
-        found = [Disagreement(SCHEMA_CHECK, "$", schema_problem, "the closed schema")]
+    try:
+        stored = msgspec.convert(document, OverheadReport)
+    except msgspec.ValidationError as error:
+        found = [Disagreement(SCHEMA_CHECK, "$", str(error), "the closed schema")]
         return _verified(request, found, None, None)
     paths = _all_paths(request, stored)
     # Step 2.
@@ -194,13 +195,6 @@ def _read(path: str) -> dict[str, object]:
     except (UnicodeError, OverflowError) as error:
         raise BadInputError(f"{path}: not valid JSON: {error}") from error
     return value
-
-
-def _typed(document: dict[str, object]) -> tuple[OverheadReport | None, str | None]:
-    try:
-        return msgspec.convert(document, OverheadReport), None
-    except msgspec.ValidationError as error:
-        return None, str(error)
 
 
 def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str, str | None]:
@@ -244,7 +238,7 @@ def _options(
 ) -> tuple[dict[str, object], list[Disagreement]]:
     """Return the options to recompute with, and disagreements about the report's own."""
     profile = request.policy.profile
-    if request.policy.file is not None or profile is not None:
+    if request.policy.policy is not None or profile is not None:
         if profile is not None and is_looser_profile(profile) and not request.accept_overrides:
             raise UsageError(
                 f"profile {profile} is looser than {STRICTEST}; to judge by it, "
@@ -257,16 +251,11 @@ def _options(
     own = stored.policy_provenance.profile
     if PROFILE not in loosening and own in PROFILES and is_looser_profile(own):
         loosening.insert(0, PROFILE)
+    place = (OVERRIDES_CHECK, "policy_provenance.overrides")
     found = []
     if loosening and not request.accept_overrides:
-        found.append(
-            Disagreement(
-                OVERRIDES_CHECK,
-                "policy_provenance.overrides",
-                loosening,
-                "no override that loosens the profile, unless it is accepted",
-            )
-        )
+        wanted = "no override that loosens the profile, unless it is accepted"
+        found.append(Disagreement(*place, loosening, wanted))
     settings = stored.resolved_policy.get("settings")
     rules = settings.get("overhead_rules", FIRST_RULES) if isinstance(settings, dict) else RULES
     plain = {
@@ -278,15 +267,8 @@ def _options(
         options = msgspec.convert(plain, OverheadOptions)
         refuse_expired(options, workspace.clock())
     except (msgspec.ValidationError, InvalidValueError, BadInputError) as error:
-        found.append(
-            Disagreement(
-                OVERRIDES_CHECK,
-                "policy_provenance.overrides",
-                _overrides(stored),
-                str(error),
-            )
-        )
-        return overhead_options(PolicyRequest(), workspace.clock()), found
+        found.append(Disagreement(*place, _overrides(stored), str(error)))
+        return overhead_options(OverheadParameters(), workspace.clock()), found
     return msgspec.to_builtins(options), found
 
 
@@ -336,17 +318,14 @@ def _differences(stored: object, found: object, path: str) -> Iterator[tuple[str
         yield path, stored, found
 
 
-def _is_exact(path: str) -> bool:
-    return _check_of(path).startswith("policy.") or path.endswith(EXACT)
-
-
 def _same(left: object, right: object, path: str) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if left == right:
         return True
     are_whole = isinstance(left, int) and isinstance(right, int)
-    if are_whole or not isinstance(left, int | float) or _is_exact(path):
+    is_copied = _check_of(path).startswith("policy.") or path.endswith(EXACT)
+    if are_whole or is_copied or not isinstance(left, int | float):
         return False
     return isinstance(right, int | float) and math.isclose(
         left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE
@@ -370,7 +349,7 @@ def _verified(
         stored_verdict=None if stored is None else stored.verdict,
         verdict=verdict,
         exit_code=EXIT_BY_OUTCOME[verdict] if is_true and verdict else ExitCode.INTEGRITY,
-        policy_source="file" if request.policy.file is not None else source,
+        policy_source="file" if request.policy.policy is not None else source,
         checks=checks,
         disagreements=tuple(found),
         overrides=() if stored is None else tuple(_overrides(stored)),

@@ -47,11 +47,15 @@ def figures_of(
     return tuple(figure for figure in shown if figure is not None)
 
 
+def _table(
+    title: str, columns: tuple[str, ...], rows: tuple[tuple[Cell, ...], ...]
+) -> Table | None:
+    return Table(title, columns, rows, len(rows)) if rows else None
+
+
 def _defects(facts: Facts) -> Table | None:
     rows = tuple((found.check, found.message, found.count) for found in facts.defects)
-    if not rows:
-        return None
-    return Table("What is wrong with the arms", ("check", "finding", "count"), rows, len(rows))
+    return _table("What is wrong with the arms", ("check", "finding", "count"), rows)
 
 
 def _bad_windows(facts: Facts) -> Table | None:
@@ -60,10 +64,7 @@ def _bad_windows(facts: Facts) -> Table | None:
         for found in facts.defects
         if len(found.window_ids) > LISTED_IDS
     )
-    if not rows:
-        return None
-    columns = ("check", f"the first {SHOWN_IDS} windows")
-    return Table("Which windows are wrong", columns, rows, len(rows))
+    return _table("Which windows are wrong", ("check", f"the first {SHOWN_IDS} windows"), rows)
 
 
 def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
@@ -182,8 +183,6 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOption
 def _single_guards(facts: Facts) -> Table | None:
     """Return each guard alone, the slowest first."""
     guards = sorted(facts.spent.guards, key=lambda one: one.latency_overhead, reverse=True)
-    if not guards:
-        return None
     shift = "drop of accuracy" if facts.basis == "count" else "shift, nats"
     rows = tuple(
         (
@@ -195,7 +194,7 @@ def _single_guards(facts: Facts) -> Table | None:
         for one in guards
     )
     columns = ("guard", "time against bare", shift, "windows")
-    return Table("Each guard alone", columns, rows, len(rows))
+    return _table("Each guard alone", columns, rows)
 
 
 def _overrides(options: OverheadOptions) -> Table | None:
@@ -210,10 +209,8 @@ def _overrides(options: OverheadOptions) -> Table | None:
         )
         for override in options.overrides
     )
-    if not rows:
-        return None
     columns = ("setting", f"profile {options.profile}", "here", "reason", "owner", "evidence")
-    return Table("Overrides of the profile", columns, rows, len(rows))
+    return _table("Overrides of the profile", columns, rows)
 
 
 def _shifts(facts: Facts, found: PairedOverhead, options: OverheadOptions) -> Shifts:
@@ -243,8 +240,6 @@ def _shifts(facts: Facts, found: PairedOverhead, options: OverheadOptions) -> Sh
 
 def _worst(facts: Facts) -> Table | None:
     rows = tuple((w.window_id, w.bare, w.guarded, w.shift) for w in facts.worst)
-    if not rows:
-        return None
     unit = "shift, nats" if facts.basis == "loss" else "drop of accuracy"
     values = ("bare loss", "guarded loss") if facts.basis == "loss" else ("bare", "guarded")
-    return Table("Worst windows", ("window", *values, unit), rows, len(rows))
+    return _table("Worst windows", ("window", *values, unit), rows)

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.evidence.exam import counted
 from gatemark.exams.overhead.arms import Defect
 from gatemark.exams.overhead.measure import Basis, Resampling, measure_quality
 from gatemark.exams.overhead.policy import (
@@ -61,7 +62,7 @@ def second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> li
         needed = math.ceil(math.log(1 - settings.level) / math.log1p(-min(share, 0.999)))
         caveats = (f"{needed:,} windows are needed to rule out rare damage of {damage:g}",)
     return [
-        measured(CHANGED, changed, n=n, direction="higher_is_better", unit="count"),
+        counted(CHANGED, changed, n, direction="higher_is_better"),
         measured(UNSEEN, unseen, n=n, direction="lower_is_better", caveats=caveats),
     ]
 
@@ -79,8 +80,8 @@ def amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Meas
     if rows[0].basis == "loss":
         missing = max(0, settings.min_tokens - int(sum(row.weight for row in rows)))
     return [
-        measured(WINDOWS, n, n=n, direction="higher_is_better", unit="count"),
-        measured(MISSING_TOKENS, missing, n=n, direction="lower_is_better", unit="count"),
+        counted(WINDOWS, n, n, direction="higher_is_better"),
+        counted(MISSING_TOKENS, missing, n),
     ]
 
 

@@ -23,11 +23,17 @@ from gatemark.evidence.exam import (
     ExamReport,
     ExamRun,
     ExamSuite,
+    added_counts,
     option,
 )
 from gatemark.evidence.run_exam import examine_files
-from gatemark.exams.preference import ballot
-from gatemark.statistics.preference import MIN_DECISIVE, PositionBias, Preference
+from gatemark.exams.preference import measure
+from gatemark.statistics.preference import (
+    MIN_DECISIVE,
+    PositionBias,
+    Preference,
+    judge_preference,
+)
 
 MEASURE = "preference"
 PREFERRED = "preferred"
@@ -69,7 +75,7 @@ class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class PreferenceExamState(msgspec.Struct):
     """The counted votes, who cast them, and which side was shown first."""
 
-    votes: ballot.PreferenceState
+    votes: measure.PreferenceState
     reviewers: set[str] = set()
     first: dict[str, int] = {}
 
@@ -86,11 +92,11 @@ class PairwiseExam(Exam[PreferenceExamState]):
         self._measures = measures
 
     def zero(self, shard: int) -> PreferenceExamState:  # noqa: ARG002 - votes have no order to keep
-        return PreferenceExamState(votes=ballot.PreferenceState())
+        return PreferenceExamState(votes=measure.PreferenceState())
 
     def step(self, state: PreferenceExamState, batch: Sequence[Any]) -> PreferenceExamState:
         rows = [(vote.item, vote.reviewer, vote.choice, vote.first) for vote in batch]
-        state.votes = ballot.step(state.votes, rows)
+        state.votes = measure.step(state.votes, rows)
         state.reviewers.update(vote.reviewer for vote in batch)
         for vote in batch:
             state.first[vote.first] = state.first.get(vote.first, 0) + 1
@@ -98,12 +104,9 @@ class PairwiseExam(Exam[PreferenceExamState]):
 
     def merge(self, left: PreferenceExamState, right: PreferenceExamState) -> PreferenceExamState:
         return PreferenceExamState(
-            votes=ballot.merge(left.votes, right.votes),
+            votes=measure.merge(left.votes, right.votes),
             reviewers=left.reviewers | right.reviewers,
-            first={
-                side: left.first.get(side, 0) + right.first.get(side, 0)
-                for side in sorted({*left.first, *right.first})
-            },
+            first=added_counts(left.first, right.first),
         )
 
     def policy(self) -> Policy:
@@ -118,10 +121,12 @@ class PairwiseExam(Exam[PreferenceExamState]):
         )
 
     def finish(self, state: PreferenceExamState) -> ExamReport:
-        counted = ballot.count_votes(state.votes)
+        counted = measure.count_votes(state.votes)
         options = self.options
-        found = ballot.judge(
-            state.votes,
+        found = judge_preference(
+            counted.wins,
+            counted.losses,
+            counted.ties,
             alpha=options.alpha,
             peeking=options.peeking,
             min_decisive=options.min_decisive,
@@ -228,15 +233,11 @@ def examine_votes(run: ExamRun) -> ExamOutcome:
     return msgspec.structs.replace(found, evidence=evidence)
 
 
-def _build(options: PreferenceOptions, measures: Registry[AnyMeasure]) -> PairwiseExam:
-    return PairwiseExam(options, measures)
-
-
 SUITE = ExamSuite(
     kind="pairwise",
     summary="Do blind reviewers prefer the candidate's answers to the baseline's?",
     options=PreferenceOptions,
-    build=_build,
+    build=PairwiseExam,
     roles=(EvidenceRole("records", "Votes, one per line.", positional=True),),
     examine=examine_votes,
 )

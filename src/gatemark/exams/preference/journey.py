@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -10,11 +10,11 @@ from gatemark.core.errors import UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import EvidenceRole, ExamRun, option
+from gatemark.evidence.exam import EvidenceRole, ExamRun
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices
 from gatemark.exams.preference.ranking import (
-    RankingRequest,
+    PreferenceParameters,
     compares_models,
     rank_models,
     ranking_text,
@@ -24,31 +24,6 @@ from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"
-MIN_DECISIVE: Final = 20
-
-
-class PreferenceParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the command."""
-
-    alpha: Annotated[
-        float, option("Significance level of each one-sided claim.", low=0, high=0.5, is_open=True)
-    ] = 0.05
-    peeking: Annotated[
-        bool,
-        option("Results may be read before all votes are in: decided by an anytime-valid e-value."),
-    ] = False
-    min_decisive: Annotated[int, option("Minimum number of items that are not ties.", low=1)] = (
-        MIN_DECISIVE
-    )
-    candidate: Annotated[
-        str | None,
-        option("Model to judge, in votes between several models."),
-    ] = None
-    baseline: Annotated[
-        str | None,
-        option("Model to judge it against (default: every other one)."),
-    ] = None
-    seed: Annotated[int, option("Random seed of the intervals of a ranking.", low=0)] = 0
 
 
 class PreferenceScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +66,7 @@ def score_preference(
     on_progress: Progress | None = None,
 ) -> PreferenceScore:
     """Count the votes, one choice per item, and judge them."""
-    options = {
-        "alpha": request.alpha,
-        "peeking": request.peeking,
-        "min_decisive": request.min_decisive,
-    }
+    options = {name: getattr(request, name) for name in ("alpha", "peeking", "min_decisive")}
     examined = run_exam(
         ExamRun(
             kind=PAIRWISE,
@@ -144,21 +115,12 @@ def preference_text(scored: PreferenceScore) -> str:
 
 
 def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
-    path, asked = one_path(request), request.parameters
+    path = one_path(request)
+    asked: PreferenceParameters = request.parameters
     if path != STDIN and compares_models(path, request.reading):
         if asked.peeking:
             raise UsageError("--peeking is for votes between candidate and baseline")
-        ranked = rank_models(
-            path,
-            RankingRequest(
-                alpha=asked.alpha,
-                min_decisive=asked.min_decisive,
-                candidate=asked.candidate,
-                baseline=asked.baseline,
-                seed=asked.seed,
-            ),
-            request.reading,
-        )
+        ranked = rank_models(path, asked, request.reading)
         return ScoreReport(
             document=ranked, verdict=ranked.verdict, text=lambda _color: ranking_text(ranked)
         )
@@ -167,9 +129,7 @@ def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
             f"{path}: --candidate and --baseline name models; these votes are between candidate "
             "and baseline"
         )
-    found = score_preference(
-        one_path(request), request.parameters, workspace, request.reading, request.on_progress
-    )
+    found = score_preference(path, asked, workspace, request.reading, request.on_progress)
     return ScoreReport(
         document=found, verdict=found.verdict, text=lambda _color: preference_text(found)
     )

@@ -1,22 +1,38 @@
 """Blind votes between candidate and baseline: items are ``(item_id, reviewer, choice, first)``.
 
 Votes on one item are not independent, so each item counts once, by majority. A reviewer counts once
-per item too: repeated votes that differ count as a tie, and are reported.
+per item too: repeated votes that differ count as a tie, and are reported. The state has 42 bytes
+per vote.
 """
 
 from __future__ import annotations
 
-from gatemark.core.fold import KnownAnswer, Measure
-from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
-from gatemark.exams.preference.ballot import (
-    DEFAULT_ALPHA,
-    PreferenceState,
-    count_votes,
-    merge,
-    step,
-)
-from gatemark.statistics.preference import judge_preference
+from collections import Counter
+from itertools import groupby
+from typing import NamedTuple
 
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.fold import Batch, KnownAnswer, Measure
+from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
+from gatemark.statistics.multiset import (
+    Runs,
+    add_rows,
+    merge_runs,
+    row_type,
+    text_key,
+    union_rows,
+)
+from gatemark.statistics.preference import (
+    Choice,
+    PositionBias,
+    judge_preference,
+    majority,
+    position_bias,
+)
+
+DEFAULT_ALPHA = 0.05
 _GIVES = (
     "win_rate",
     "half_tie_win_rate",
@@ -28,7 +44,90 @@ _GIVES = (
     "first_win_rate",
     "position_p_value",
 )
+_UNITS = {"wins": "count", "losses": "count", "ties": "count", "log_e_value": "nats"}
 _POSITION = ("first_win_rate", "position_p_value")
+_CHOICES: tuple[Choice, ...] = ("candidate", "baseline", "tie")
+_FIRST_UNKNOWN = 2
+_ROW = row_type(
+    ("item_a", "<u8"),
+    ("item_b", "<u8"),
+    ("reviewer_a", "<u8"),
+    ("reviewer_b", "<u8"),
+    ("choice", "u1"),
+    ("first", "u1"),
+)
+
+
+class PreferenceState(msgspec.Struct, frozen=True):
+    """Counted votes."""
+
+    runs: Runs = ()
+
+
+class Ballot(NamedTuple):
+    """The counted votes: one choice per item, and what was noticed while counting."""
+
+    wins: int
+    losses: int
+    ties: int
+    votes: int
+    repeated_votes: int
+    position: PositionBias
+
+
+def step(state: PreferenceState, batch: Batch) -> PreferenceState:
+    """Count a batch of votes into the state."""
+    rows = [
+        (*text_key(item), *text_key(reviewer), _choice_code(choice), _first_code(first), count)
+        for (item, reviewer, choice, first), count in Counter(batch).items()
+    ]
+    return PreferenceState(add_rows(state.runs, rows, _ROW))
+
+
+def merge(left: PreferenceState, right: PreferenceState) -> PreferenceState:
+    """Merge two states."""
+    return PreferenceState(merge_runs(left.runs, right.runs, _ROW))
+
+
+def count_votes(state: PreferenceState) -> Ballot:
+    """Reduce votes to one choice per item; the position test uses single votes."""
+    rows = union_rows(state.runs, _ROW)
+    items: Counter[Choice] = Counter()
+    repeated = first_wins = positioned = 0
+    for _, of_item in groupby(rows.tolist(), key=lambda row: row[:2]):
+        choices: list[Choice] = []
+        for _, of_reviewer in groupby(of_item, key=lambda row: row[2:4]):
+            cast = list(of_reviewer)
+            repeated += sum(row[6] for row in cast) - 1
+            codes = {row[4] for row in cast}
+            choices.append(_CHOICES[codes.pop()] if len(codes) == 1 else "tie")
+            shown = {row[5] for row in cast}
+            if choices[-1] != "tie" and len(shown) == 1 and _FIRST_UNKNOWN not in shown:
+                positioned += 1
+                first_wins += _CHOICES[shown.pop()] == choices[-1]
+        items[majority(choices)] += 1
+    return Ballot(
+        wins=items["candidate"],
+        losses=items["baseline"],
+        ties=items["tie"],
+        votes=int(rows["count"].sum()),
+        repeated_votes=repeated,
+        position=position_bias(first_wins, positioned),
+    )
+
+
+def _choice_code(choice: str) -> int:
+    if choice not in _CHOICES:
+        raise InvalidValueError(f"choice must be candidate, baseline or tie, got {choice!r}")
+    return _CHOICES.index(choice)
+
+
+def _first_code(first: str | None) -> int:
+    if first is None:
+        return _FIRST_UNKNOWN
+    if first not in _CHOICES[:2]:
+        raise InvalidValueError(f"first must be candidate or baseline, got {first!r}")
+    return _CHOICES.index(first)
 
 
 def finish(state: PreferenceState) -> tuple[Measurement, ...]:
@@ -56,44 +155,26 @@ def finish(state: PreferenceState) -> tuple[Measurement, ...]:
         (position.first_win_rate, position.decisive, "neutral"),
         (position.p_value, position.decisive, "neutral"),
     )
-    return tuple(
-        _measurement(
-            name,
-            value,
-            n=n,
-            direction=direction,
-            excluded=excluded,
-            caveats=caveats,
-            interval=interval if name == "win_rate" else None,
-        )
-        for name, (value, n, direction) in zip(_GIVES, values, strict=True)
-    )
-
-
-def _measurement(
-    name: str,
-    value: float | None,
-    *,
-    n: int,
-    direction: Direction,
-    excluded: dict[str, int],
-    caveats: tuple[str, ...],
-    interval: Interval | None,
-) -> Measurement:
-    if value is None:
-        reason = "no decisive votes" if name in _POSITION else "no pairs to decide by"
-        return unmeasured(name, reason, direction=direction, excluded=excluded, caveats=caveats)
-    is_count = name in ("wins", "losses", "ties")
-    return measured(
-        name,
-        value,
-        n=n,
-        direction=direction,
-        unit="count" if is_count else "nats" if name == "log_e_value" else "ratio",
-        interval=interval,
-        excluded=excluded,
-        caveats=caveats,
-    )
+    numbers = []
+    for name, (value, n, direction) in zip(_GIVES, values, strict=True):
+        if value is None:
+            reason = "no decisive votes" if name in _POSITION else "no pairs to decide by"
+            number = unmeasured(
+                name, reason, direction=direction, excluded=excluded, caveats=caveats
+            )
+        else:
+            number = measured(
+                name,
+                value,
+                n=n,
+                direction=direction,
+                unit=_UNITS.get(name, "ratio"),
+                interval=interval if name == "win_rate" else None,
+                excluded=excluded,
+                caveats=caveats,
+            )
+        numbers.append(number)
+    return tuple(numbers)
 
 
 MEASURE = Measure(

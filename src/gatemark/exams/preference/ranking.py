@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.text import did_you_mean
+from gatemark.evidence.exam import option
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import (
     ReadingChoices,
@@ -32,7 +33,7 @@ from gatemark.evidence.source import (
 from gatemark.exams.preference.records import SCHEMA, ModelVote
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, clean, number
 from gatemark.statistics.bradley_terry import Match, RedrawnStrengths, draw_strengths
-from gatemark.statistics.preference import judge_preference, position_bias
+from gatemark.statistics.preference import MIN_DECISIVE, judge_preference, position_bias
 
 MAX_MODELS: Final = 30
 MAX_VOTES: Final = 1_000_000
@@ -41,14 +42,31 @@ DRAWS_PER_TAIL: Final = 20
 NEVER_MET: Final = "some models never met, not even through others, so they have no common scale"
 
 
-class RankingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The significance level, and which model to judge, if any."""
+class PreferenceParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the command."""
 
-    alpha: float = 0.05
-    min_decisive: int = 20
-    candidate: str | None = None
-    baseline: str | None = None
-    seed: int = 0
+    alpha: Annotated[
+        float, option("Significance level of each one-sided claim.", low=0, high=0.5, is_open=True)
+    ] = 0.05
+    peeking: Annotated[
+        bool,
+        option("Results may be read before all votes are in: decided by an anytime-valid e-value."),
+    ] = False
+    min_decisive: Annotated[int, option("Minimum number of items that are not ties.", low=1)] = (
+        MIN_DECISIVE
+    )
+    candidate: Annotated[
+        str | None,
+        option("Model to judge, in votes between several models."),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        option("Model to judge it against (default: every other one)."),
+    ] = None
+    seed: Annotated[int, option("Random seed of the intervals of a ranking.", low=0)] = 0
+
+
+_ASKED: Final = ("candidate", "baseline", "alpha", "min_decisive", "seed")
 
 
 class RankedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +145,9 @@ def compares_models(path: str, choices: ReadingChoices) -> bool:
     return bool(keys & {"model_a", "model_b", "winner"}) and "choice" not in keys
 
 
-def rank_models(path: str, request: RankingRequest, choices: ReadingChoices) -> PreferenceRanking:
+def rank_models(
+    path: str, request: PreferenceParameters, choices: ReadingChoices
+) -> PreferenceRanking:
     """Count the votes, rank the models, and judge the candidate if one is named."""
     if not 0 < request.alpha < 0.5:
         raise InvalidValueError(f"alpha must be inside (0, 0.5), got {request.alpha}")
@@ -164,12 +184,8 @@ def rank_models(path: str, request: RankingRequest, choices: ReadingChoices) -> 
         items=len(items),
         votes=counted.votes,
         reviewers=counted.reviewers,
-        candidate=request.candidate,
-        baseline=request.baseline,
-        alpha=request.alpha,
+        **{name: getattr(request, name) for name in _ASKED},
         level=1 - request.alpha,
-        min_decisive=request.min_decisive,
-        seed=request.seed,
         resamples=resamples,
         file=digest_source(source),
     )
@@ -221,7 +237,7 @@ def _add(
     sums[1] += won[1]
 
 
-def _check_names(names: Sequence[str], request: RankingRequest, place: str) -> None:
+def _check_names(names: Sequence[str], request: PreferenceParameters, place: str) -> None:
     if request.baseline is not None and request.candidate is None:
         raise UsageError("--baseline needs --candidate: which model is judged against it?")
     if request.candidate is not None and request.candidate == request.baseline:
@@ -234,7 +250,7 @@ def _check_names(names: Sequence[str], request: RankingRequest, place: str) -> N
             )
 
 
-def _rivals(names: Sequence[str], request: RankingRequest) -> tuple[str, ...]:
+def _rivals(names: Sequence[str], request: PreferenceParameters) -> tuple[str, ...]:
     if request.candidate is None:
         return ()
     if request.baseline is not None:
@@ -260,7 +276,11 @@ def _models(names: Sequence[str], draws: RedrawnStrengths, alpha: float) -> tupl
 
 
 def _compared(
-    request: RankingRequest, counted: _Counted, draws: RedrawnStrengths, rival: str, tail: float
+    request: PreferenceParameters,
+    counted: _Counted,
+    draws: RedrawnStrengths,
+    rival: str,
+    tail: float,
 ) -> ModelComparison:
     """Compare the candidate with a rival, at a share of alpha so that all claims hold at once."""
     at, other = counted.names.index(request.candidate or ""), counted.names.index(rival)
@@ -320,7 +340,9 @@ def _decisive_items(pairs: Mapping[tuple[str, int, int], Sequence[float]], at: i
 
 
 def _verdict(
-    request: RankingRequest, draws: RedrawnStrengths | None, comparisons: Sequence[ModelComparison]
+    request: PreferenceParameters,
+    draws: RedrawnStrengths | None,
+    comparisons: Sequence[ModelComparison],
 ) -> tuple[Outcome | None, str]:
     """Return pass if every comparison passes, fail if one fails, else inconclusive."""
     if draws is None:

@@ -16,9 +16,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError, IncomparableError, UsageError
 from gatemark.exams.overhead.run import write_run
-from gatemark.exams.overhead.targets.checks import name_windows
-from gatemark.exams.overhead.targets.loading import build_target
-from gatemark.exams.overhead.targets.memory import ProcessPeak
+from gatemark.exams.overhead.targets.loading import build_target, name_windows
 from gatemark.exams.overhead.targets.port import (
     AccuracyCounts,
     EvidenceWindow,
@@ -28,6 +26,7 @@ from gatemark.exams.overhead.targets.port import (
 )
 from gatemark.exams.overhead.targets.runner import (
     ORDER,
+    ProcessPeak,
     Reloading,
     largest_repeat_shift,
     run_arms,

@@ -16,6 +16,7 @@ import statistics
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
@@ -23,8 +24,9 @@ import numpy as np
 
 from gatemark.core.errors import BadInputError, IncomparableError
 from gatemark.core.progress import Progress
+from gatemark.exams.overhead.costs import GuardCosts
 from gatemark.exams.overhead.records import MemorySource
-from gatemark.exams.overhead.targets.checks import (
+from gatemark.exams.overhead.targets.loading import (
     MAX_TEXT,
     NamedWindow,
     check_facts,
@@ -32,9 +34,8 @@ from gatemark.exams.overhead.targets.checks import (
     checked_outcome,
     checked_outcomes,
     name_windows,
+    target_code,
 )
-from gatemark.exams.overhead.targets.loading import target_code
-from gatemark.exams.overhead.targets.memory import ProcessPeak
 from gatemark.exams.overhead.targets.port import (
     AccuracyCounts,
     ArmName,
@@ -61,6 +62,9 @@ SWITCH_TRIES: Final = 3
 GUARD_GROUPS: Final = 40
 """Groups of windows that each guard is timed alone on."""
 
+RESET_PEAK: Final = "5"
+"""Written to ``clear_refs`` to reset the peak to the current size."""
+
 T = TypeVar("T")
 Clock = Callable[[], float]
 Build = Callable[[], OverheadTarget]
@@ -69,6 +73,36 @@ Values = dict[str, dict[int, PassOutcome]]
 """Outcomes by arm and place of the window."""
 GUARD_ARM: Final = "guard "
 """Prefix of the name of an arm with one guard alone."""
+
+
+class ProcessPeak:
+    """Read the peak of the resident memory of this process since the last reset; Linux has one.
+
+    Resetting costs microseconds, so a pass can be measured while it is timed.
+    """
+
+    def __init__(self, folder: Path = Path("/proc/self")) -> None:
+        self._folder = folder
+
+    def reset(self) -> str | None:
+        """Reset the peak to the current size; return the reason if that is not possible."""
+        try:
+            (self._folder / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
+        except OSError as error:
+            return f"this system cannot reset the peak memory of a process ({error.strerror})"
+        return None
+
+    def read(self) -> int | str:
+        """Return the peak in bytes, or the reason why it is unknown."""
+        try:
+            status = (self._folder / "status").read_text(encoding="ascii", errors="replace")
+        except OSError as error:
+            return f"this system does not report the peak memory of a process ({error.strerror})"
+        for line in status.splitlines():
+            name, _, value = line.partition(":")
+            if name == "VmHWM" and value.split()[1:] == ["kB"]:
+                return int(value.split()[0]) * 1024
+        return "this system does not report the peak memory of a process (no VmHWM)"
 
 
 class PassRun(msgspec.Struct, frozen=True):
@@ -94,19 +128,6 @@ class ArmMemory(msgspec.Struct, frozen=True):
     rss: int | str
 
 
-class GuardRun(msgspec.Struct, frozen=True):
-    """One guard alone against none, on the same windows: fastest times, and the shift in value.
-
-    ``shift`` is in nats per token, or the drop of accuracy; None if a value is not finite.
-    """
-
-    name: str
-    windows: int
-    bare_ms: float
-    alone_ms: float
-    shift: float | None
-
-
 class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
     """All passes and their costs. ``timing`` is a reason if arms could not take turns."""
 
@@ -122,7 +143,7 @@ class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
     memory: dict[ArmName, ArmMemory]
     installs_ms: tuple[float, ...]
     timing: tuple[TimedGroup, ...] | str
-    guard_runs: tuple[GuardRun, ...]
+    guard_runs: tuple[GuardCosts, ...]
 
 
 class Restoring:
@@ -180,7 +201,8 @@ def run_arms(
     # Step 1.
     target = kept.target if isinstance(kept, Reloading) else kept
     check_facts(target)
-    facts = (target.kind, target.device, target.seq_len, target.stride, tuple(target.guards))
+    facts = {name: getattr(target, name) for name in ("kind", "device", "seq_len", "stride")}
+    guards = tuple(target.guards)
     windows = name_windows(target)
     if batch_size > 1 and not isinstance(target, Batched):
         raise BadInputError(
@@ -203,20 +225,13 @@ def run_arms(
 
     passes = [runner.run_pass(arm, tick, number * len(windows)) for number, arm in enumerate(ORDER)]
     # Step 4.
-    memory: dict[ArmName, ArmMemory] = {
-        "bare": runner.memory_of("bare", passes),
-        "guarded": runner.memory_of("guarded", passes),
-    }
+    memory = {arm: runner.memory_of(arm, passes) for arm in ORDER[:2]}
     # Step 5.
     timing, guard_runs = runner.time_arms(passes, timed, tick)
     if isinstance(timing, str):
         tick(total)
-    kind, device, seq_len, stride, guards = facts
     return OverheadRun(
-        kind=kind,
-        device=device,
-        seq_len=seq_len,
-        stride=stride,
+        **facts,
         guards=guards,
         seeds=seeds,
         snapshot_hash=runner.state_hash,
@@ -307,7 +322,7 @@ class _Runner:
 
     def time_arms(
         self, passes: Sequence[PassRun], places: Sequence[int], tick: Callable[[int], None]
-    ) -> tuple[tuple[TimedGroup, ...] | str, tuple[GuardRun, ...]]:
+    ) -> tuple[tuple[TimedGroup, ...] | str, tuple[GuardCosts, ...]]:
         """Time both arms side by side, then each guard alone; or say why that cannot be done."""
         switch_ms = self._try_switching()
         if isinstance(switch_ms, str):
@@ -337,7 +352,7 @@ class _Runner:
         self._restore("timing")
         return timed, alone
 
-    def _time_guards(self, groups: Sequence[Sequence[int]]) -> tuple[GuardRun, ...]:
+    def _time_guards(self, groups: Sequence[Sequence[int]]) -> tuple[GuardCosts, ...]:
         """Time each guard alone, where there are several and the target can switch on one."""
         guards = tuple(self._state.target.guards)
         if len(set(guards)) < max(2, len(guards)) or not isinstance(
@@ -350,7 +365,7 @@ class _Runner:
         timed = time_side_by_side(arms, groups, self._switch, evaluate_ms)
         fastest = {arm: sum(min(group.times_ms[arm]) for group in timed) for arm in arms}
         return tuple(
-            GuardRun(
+            GuardCosts(
                 name=arm.removeprefix(GUARD_ARM),
                 windows=len(values[arm]),
                 bare_ms=fastest["bare"],
