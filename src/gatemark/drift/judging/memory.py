@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.canonical import digest
-from gatemark.drift.judging.cohort import MISSING, NEVER, Baseline, Cohort, Rows
+from gatemark.drift.judging.cohort import (
+    MISSING,
+    NEVER,
+    Baseline,
+    Cohort,
+    Rows,
+    baseline_width,
+)
 from gatemark.drift.judging.levels import Trail, empty_trail
 from gatemark.drift.signal import DriftSignal, Episode, Level, severity
 
@@ -164,8 +171,8 @@ class Memory:
             return trailing
         numbers = np.arange(self.is_frozen.size)[rows]
         # A frozen baseline may be longer than the trailing one, as after a reset.
-        width = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
-        used = trailing.widened(width)
+        count = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
+        used = trailing.widened(baseline_width(self._cohort.watch.baseline, count))
         for at in np.flatnonzero(is_frozen).tolist():
             kept = self._frozen[int(numbers[at])]
             for target, source, missing in zip(used, kept, MISSING, strict=True):

@@ -156,7 +156,7 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     enough = 0 if is_last else cohort.enough
     blocks = [
         found
-        for rows in _blocks(cohort, np.flatnonzero(due))
+        for rows in _blocks(cohort, column, np.flatnonzero(due))
         if (found := _read_block(cohort, memory, column, rows, enough)) is not None
     ]
     if not blocks:
@@ -176,9 +176,9 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     return _Round(cohort, memory, column, rows, readings, scores, windows)
 
 
-def _blocks(cohort: Cohort, rows: Indices) -> Iterator[Indices]:
+def _blocks(cohort: Cohort, column: int, rows: Indices) -> Iterator[Indices]:
     """Yield the rows in blocks; rows are independent."""
-    size = max(BLOCK_CELLS // (cohort.watch.baseline * cohort.parts.shape[2]), 1)
+    size = max(BLOCK_CELLS // (cohort.width_before(column) * cohort.parts.shape[2]), 1)
     for start in range(0, rows.size, size):
         yield rows[start : start + size]
 
