@@ -70,23 +70,23 @@ def gather(
     version, such as those of its canary.
     """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
-    chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
+    chosen: dict[tuple[str, str, AssetKind | None], list[tuple[int, bool]]] = {}
     unwatched = []
     scores = {} if history is None else _scores(history, series)
     for one in series:
         kind = kinds.get(one.asset)
         key = (one.watched_metric, one.form, kind)
         if key not in chosen:
-            chosen[key] = watches_of(policy, one, kind)
-        mine = [
-            watch
-            for watch in chosen[key]
-            if scores.get(one.id) or not detectors().get(watch.detector).needs_reference
-        ]
-        for watch in mine:
-            # Histograms with different bins cannot be compared, but a series may get more classes.
-            width = 0 if one.form == "categories" else part_count(one.form, one.layout)
-            groups[policy.watches.index(watch), one.form, width].append(one)
+            chosen[key] = [
+                (policy.watches.index(watch), detectors().get(watch.detector).needs_reference)
+                for watch in watches_of(policy, one, kind)
+            ]
+        has_score = bool(scores.get(one.id))
+        mine = [place for place, needs_score in chosen[key] if has_score or not needs_score]
+        # Histograms with different bins cannot be compared, but a series may get more classes.
+        width = 0 if one.form == "categories" else part_count(one.form, one.layout)
+        for place in mine:
+            groups[place, one.form, width].append(one)
         if not mine:
             unwatched.append(one)
     cohorts = tuple(
