@@ -35,7 +35,7 @@ class BaselineMoments(NamedTuple):
 
 def moments_each(values: Floats, present: Flags) -> BaselineMoments:
     """Return the moments of each row of ``values``, over the present cells."""
-    count = present.sum(axis=1).astype(np.float64)
+    count = np.count_nonzero(present, axis=1).astype(np.float64)
     first = np.take_along_axis(values, np.argmax(present, axis=1)[:, None], axis=1)
     # Subtracting the first value makes a constant row exactly constant.
     moved = np.where(present, values - first, 0.0)

@@ -145,6 +145,7 @@ class Cohort:
         self.enough = 0 if detector.needs_reference else watch.enough
         self.reference: Floats = np.full((len(series), 2), np.nan)
         self._rows = np.arange(len(series))
+        self._is_shared = False
         self._first = 0
         self._present: NDArray[np.int16] = np.zeros((0, 0), dtype=np.int16)
         self._windows: dict[tuple[int, int, int], Window] = {}
@@ -173,6 +174,13 @@ class Cohort:
             else:
                 np.add.at(target, cells, source[inside])
 
+    def share(self, other: Cohort) -> None:
+        """Use the windows of another cohort of the same series that is at least as long."""
+        self.raw_items = self.items = other.raw_items[:, -self.columns :]
+        self.revision = self.written = other.revision[:, -self.columns :]
+        self.parts = other.parts[:, -self.columns :]
+        self._is_shared = other._is_shared = True
+
     def leave_out(self, row: int, is_foreign: Flags) -> None:
         """Exclude the windows of a row that its version did not serve; call before ``close``."""
         self.is_foreign[row] = is_foreign
@@ -185,6 +193,10 @@ class Cohort:
         if self.written is self.revision:
             # Only writes to the row itself decide whether it must be judged again.
             self.revision = self.revision.copy(order="K")
+        if self._is_shared:
+            self.raw_items = self.items = self.raw_items.copy(order="K")
+            self.parts = self.parts.copy(order="K")
+            self._is_shared = False
         for part in (self.raw_items, self.revision, self.parts):
             part[row, is_seed] = part[other, is_seed]
         self.is_foreign[row, is_seed] = False

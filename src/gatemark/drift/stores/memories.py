@@ -219,8 +219,12 @@ class SqlMemories:
         if series_ids is not None:
             query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
         with self._database.streaming() as connection, readable_rows("series_memories"):
+            # A fleet repeats a few texts in every row; one of each is enough.
+            texts: dict[str, str] = {}
             return {
-                (number, detector): KeptMemory(policy_digest, level, _memory(content))
+                (number, texts.setdefault(detector, detector)): KeptMemory(
+                    texts.setdefault(policy_digest, policy_digest), level, _memory(content)
+                )
                 for rows in stream(connection, query)
                 for number, detector, policy_digest, level, content in rows
             }
