@@ -133,7 +133,8 @@ def evaluate(
     kinds = registered_kinds(workspace, asset)
     pushed = points_of(workspace).series(asset)
     unknown = of_unknown_versions(workspace, kinds, pushed)
-    series = [history.bound(one) for one in pushed if one not in unknown]
+    left_out = {one.id for one in unknown}
+    series = [history.bound(one) for one in pushed if one.id not in left_out]
     kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
     found = _recalled_cohorts(workspace, policy, now, series, kept, kinds=kinds, history=history)
     # Those of a fleet take more room than all else.
