@@ -37,7 +37,14 @@ from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
-from gatemark.drift.signal import UNJUDGED, DriftSignal, Episode, Level, severity
+from gatemark.drift.signal import (
+    UNJUDGED,
+    DriftSignal,
+    Episode,
+    Level,
+    severity,
+    unjudged_signal,
+)
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.workspace import Workspace
 
@@ -298,21 +305,10 @@ def _never_pushed(
     """Return a STALE signal for each expected metric that was never pushed."""
     pushed = {(one.asset, one.watched_metric) for one in series}
     return [
-        DriftSignal(
-            asset=name,
-            metric=watch.metric,
-            detector=watch.detector,
-            level="STALE",
-            reason=f"no point was ever pushed; {kind} assets are watched by it",
-            sigma=None,
-            z=None,
-            p_value=None,
-            value=None,
-            mu=None,
-            sd=None,
-            n=0,
-            window=None,
-            baseline_windows=0,
+        unjudged_signal(
+            (name, watch.metric, watch.detector),
+            "STALE",
+            f"no point was ever pushed; {kind} assets are watched by it",
         )
         for name, kind in sorted(kinds.items())
         if kind is not None and (asset is None or name == asset)

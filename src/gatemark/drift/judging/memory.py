@@ -19,7 +19,7 @@ from gatemark.drift.judging.cohort import (
     Rows,
     baseline_width,
 )
-from gatemark.drift.judging.levels import Trail, empty_trail
+from gatemark.drift.judging.levels import Trail
 from gatemark.drift.signal import DriftSignal, Episode, Level, severity
 
 Indices = NDArray[np.int64]
@@ -122,7 +122,8 @@ class Memory:
         self.judged: Indices = np.full(count, NEVER, dtype=np.int64)
         self.since: Indices = np.full(count, NEVER, dtype=np.int64)
         self.calm: Indices = np.zeros(count, dtype=np.int64)
-        self.trail = empty_trail(count, cohort.watch)
+        never = np.full((count, cohort.watch.sustained + 1), np.nan)
+        self.trail = Trail(never, never.copy())
         self.is_frozen: Flags = np.zeros(count, dtype=bool)
         # Few series are frozen at a time, so a dictionary is smaller than an array.
         self._frozen: dict[int, Baseline] = {}
@@ -148,14 +149,11 @@ class Memory:
     def _recall_numbers(self, held: Mapping[int, SeriesMemory]) -> None:
         """Fill whole columns at once; one number at a time takes four times as long."""
         rows = np.fromiter(held, dtype=np.int64, count=len(held))
-        for part, numbers in (
-            (self.judged, [one.judged for one in held.values()]),
-            (self.since, [one.since for one in held.values()]),
-            (self.calm, [one.calm for one in held.values()]),
-            (self.settled, [one.settled for one in held.values()]),
-            (self._looked, [one.looked for one in held.values()]),
-        ):
-            part[rows] = numbers
+        self.judged[rows] = [one.judged for one in held.values()]
+        self.since[rows] = [one.since for one in held.values()]
+        self.calm[rows] = [one.calm for one in held.values()]
+        self.settled[rows] = [one.settled for one in held.values()]
+        self._looked[rows] = [one.looked for one in held.values()]
         for trail, all_told in (
             (self.trail.warn, [one.warn_trail for one in held.values()]),
             (self.trail.breach, [one.breach_trail for one in held.values()]),
@@ -375,12 +373,6 @@ def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tupl
         if items > 0
     ]
     return tuple(name for name, _, _ in windows), digest(windows)
-
-
-def followed(memory: Memory, trail: Trail, rows: Indices) -> None:
-    """Store the trails of some rows."""
-    memory.trail.warn[rows] = trail.warn
-    memory.trail.breach[rows] = trail.breach
 
 
 def under_new_policy(kept: SeriesMemory) -> SeriesMemory:

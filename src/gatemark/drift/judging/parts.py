@@ -8,7 +8,7 @@ each bin, one after the other; ``categories`` has a count per class of the serie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -24,14 +24,7 @@ FormName = Literal["value", "sum", "k", "histogram", "calibration", "categories"
 
 SCALARS: Final[frozenset[FormName]] = frozenset({"value", "sum", "k"})
 VECTORS: Final[frozenset[FormName]] = frozenset({"histogram", "calibration", "categories"})
-FORM_NAMES: Final[tuple[FormName, ...]] = (
-    "value",
-    "sum",
-    "k",
-    "histogram",
-    "calibration",
-    "categories",
-)
+FORM_NAMES: Final[tuple[FormName, ...]] = get_args(FormName)
 
 
 def part_count(form: FormName, layout: Sequence[object]) -> int:

@@ -20,11 +20,12 @@ from gatemark.drift.judging.levels import (
     CODE,
     Rarity,
     Scores,
+    Trail,
     breaches,
     scores_of,
     window_levels,
 )
-from gatemark.drift.judging.memory import Memory, followed
+from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.policy import METRICS_IN_FULL, DriftPolicy
 from gatemark.drift.judging.signals import (
     CohortSignals,
@@ -251,10 +252,8 @@ def _judge(
 ) -> CohortSignals:
     """Set the levels of a column, and update trails, baselines and episodes."""
     cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
-    trail = memory.trail._replace(
-        warn=memory.trail.warn[rows], breach=memory.trail.breach[rows]
-    ).followed_by(scores)
-    followed(memory, trail, rows)
+    trail = Trail(*(scores_before[rows] for scores_before in memory.trail)).followed_by(scores)
+    memory.trail.warn[rows], memory.trail.breach[rows] = trail
     memory.judged[rows] = cohort.index_of(found.column)[rows]
     memory.is_touched[rows] = True
     breached = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
