@@ -320,7 +320,8 @@ def _never_pushed(
 
 
 def _levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
-    names = {one.id: (one.asset, one.metric) for one in found.series}
+    """Return the levels of registered assets before the tick."""
+    names = {one.id: (one.asset, one.metric) for one in found.series if one.asset in found.kinds}
     return {
         (*names[series_id], detector): known.level
         for (series_id, detector), known in found.before.items()
@@ -341,11 +342,11 @@ def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
     looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
     for cohort, memory, signals in looked:
         detector = cohort.detector.name
-        pairs = enumerate(zip(cohort.series, signals, strict=True))
+        looked_at = zip(memory.is_touched.tolist(), cohort.series, signals, strict=True)
         rows = [
             row
-            for row, (series, signal) in pairs
-            if memory.is_touched[row] or _is_news(found, series, detector, signal)
+            for row, (is_touched, series, signal) in enumerate(looked_at)
+            if is_touched or _is_news(found, series, detector, signal)
         ]
         told = memory.remembered(np.asarray(rows, dtype=np.int64))
         for row, kept in zip(rows, told, strict=True):
