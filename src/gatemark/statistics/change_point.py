@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gatemark.statistics.control_chart import (
     RELATIVE_ZERO,
     correlation_each,
+    largest_each,
     normal_scores,
     widening_each,
 )
@@ -70,9 +71,13 @@ def shifts_each(
     count = np.count_nonzero(present, axis=1).astype(np.float64)
     clipped = _without_outliers(values, present, count)
     first = np.take_along_axis(clipped, np.argmax(present, axis=1)[:, None], axis=1)
-    moved = np.where(present, clipped - first, 0.0)
-    shift = moved.sum(axis=1) / np.maximum(count, 1)
-    centred = np.where(present, moved - shift[:, None], 0.0)
+    absent = ~present
+    # In place, since an array for each step takes half as long again.
+    centred = np.subtract(clipped, first, out=clipped)
+    np.copyto(centred, 0.0, where=absent)
+    shift = centred.sum(axis=1) / np.maximum(count, 1)
+    centred -= shift[:, None]
+    np.copyto(centred, 0.0, where=absent)
     cuts = _cuts(centred, count)
     size = np.asarray(CUTS[: len(cuts.moved)], dtype=np.float64)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -83,7 +88,7 @@ def shifts_each(
     after = size[at, 0]
     correlation = correlation_each(_left_over(centred, present, best, after), count)
     freedom = np.maximum(count * (1 - correlation) / (1 + correlation) - 2 - parameters, 1.0)
-    largest = np.abs(np.where(present, values, 0.0)).max(axis=1, initial=0.0)
+    largest = largest_each(values, present)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = best.squares / np.maximum(count - 2 - parameters, 1.0)
         # Correlation makes the observed spread too small.
@@ -132,7 +137,8 @@ def without_season(values: Floats, present: Flags, place: NDArray[np.int64], len
 
 def _without_outliers(values: Floats, present: Flags, count: Floats) -> Floats:
     median = _median(values, present, count)
-    spread = _MAD_TO_SD * _median(np.abs(values - median), present, count)
+    apart = values - median
+    spread = _MAD_TO_SD * _median(np.abs(apart, out=apart), present, count)
     reach = np.where(spread > 0, OUTLIER * spread, np.inf)
     return np.asarray(np.clip(values, median - reach, median + reach))
 
