@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
 from gatemark.core.errors import InvalidValueError
@@ -12,9 +11,8 @@ SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"([1-9]\d{0,8})([smhdw])\Z")
 
 
-@lru_cache(maxsize=256)
 def seconds_of(text: str) -> int:
-    """Return a duration in seconds; cached, since a drift probe asks for each of its series."""
+    """Return a duration in seconds."""
     found = _DURATION.match(text)
     if not found:
         raise InvalidValueError(f"{text!r} is not a duration (such as 15m, 1d or 2w)")

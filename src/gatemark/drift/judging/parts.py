@@ -8,6 +8,7 @@ each bin, one after the other; ``categories`` has a count per class of the serie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Final, Literal, get_args
 
 import msgspec
@@ -50,6 +51,10 @@ CENTURY_S: Final = 3_155_760_000
 """No window is longer; moments of a stored number above it may not exist."""
 
 
+_length_of = lru_cache(maxsize=64)(seconds_of)
+"""Cached: a probe of a fleet asks for each of its series."""
+
+
 class Series(msgspec.Struct, frozen=True):
     """One metric of one asset: its form, the grid of its windows, and its bins or classes.
 
@@ -75,5 +80,5 @@ class Series(msgspec.Struct, frozen=True):
         """Return the length of the judged windows: the watch's if pushed windows divide it."""
         if watch.window is None:
             return self.length_s
-        wanted = seconds_of(watch.window)
+        wanted = _length_of(watch.window)
         return wanted if wanted % self.length_s == 0 else self.length_s
