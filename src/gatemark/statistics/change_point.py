@@ -72,7 +72,7 @@ def shifts_each(
     clipped = _without_outliers(values, present, count)
     first = np.take_along_axis(clipped, np.argmax(present, axis=1)[:, None], axis=1)
     absent = ~present
-    # In place, since an array for each step takes half as long again.
+    # In place, since an array for each step takes longer.
     centred = np.subtract(clipped, first, out=clipped)
     np.copyto(centred, 0.0, where=absent)
     shift = centred.sum(axis=1) / np.maximum(count, 1)

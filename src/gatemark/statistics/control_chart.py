@@ -39,7 +39,7 @@ def moments_each(values: Floats, present: Flags) -> BaselineMoments:
     first = np.take_along_axis(values, np.argmax(present, axis=1)[:, None], axis=1)
     absent = ~present
     # Subtracting the first value makes a constant row exactly constant. In place, since an array
-    # for each step takes half as long again.
+    # for each step takes longer.
     moved = values - first
     np.copyto(moved, 0.0, where=absent)
     mean_move = moved.sum(axis=1) / np.maximum(count, 1)

@@ -38,7 +38,7 @@ def judge(sample: SeriesSample, options: ShiftOptions) -> Readings:
     number = sample.baseline_number
     if not present.all():
         # Missing windows are at the end of a baseline; move them to the front. Most series miss the
-        # same ones, and an order for each takes a third of the time of the whole search.
+        # same ones, and an order for each is a large part of the search.
         if (present == present[0]).all():
             at_end = partial(np.take, indices=np.argsort(present[0], kind="stable"), axis=1)
         else:

@@ -32,8 +32,7 @@ def baseline_width(baseline: int, count: int) -> int:
 
     Most fleets have fewer windows than a long baseline has room for, and empty windows cost as much
     as others. A width that is smaller by a multiple of eight puts every number into the same lane
-    of a sum, so that not a bit of a reading depends on it: bench/drift takes twice the processor
-    time with the whole width.
+    of a sum, so that not a bit of a reading depends on it (bench/drift shows the gain).
     """
     if baseline >= PAIRED:
         return baseline
@@ -133,7 +132,7 @@ class Cohort:
         self.last: Indices = (moment - self.phase_s) // self.window_s - 1
         parts = max(part_count(s.form, s.layout) for s in series)
         # One window of all series after the other, so that windows without points take no memory:
-        # zeros that nobody writes to are not there. Series by series, a fleet takes twice as much.
+        # zeros that nobody writes to are not there.
         shape = (self.columns, len(series))
         self.raw_items: Floats = np.zeros(shape).T
         self.items = self.raw_items

@@ -48,7 +48,7 @@ def _written(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Bytes, NDA
     span, ends = cohort.watch.span, cohort.columns - (cohort.last[rows] - judged)
     high = int(ends[0]) if rows.size else 0
     if span <= high <= cohort.columns and bool((ends == high).all()):
-        # Most series were judged together; to look up each window of each takes ten times as long.
+        # Most series were judged together; looking up each window of each is slower.
         times = cohort.written[rows, high - span : high]
         return times.astype(np.uint8), np.ones((1, 1), dtype=bool)
     places = ends[:, None] - np.arange(span, 0, -1)
@@ -147,7 +147,7 @@ class Memory:
         self._recall_numbers(held)
 
     def _recall_numbers(self, held: Mapping[int, SeriesMemory]) -> None:
-        """Fill whole columns at once; one number at a time takes four times as long."""
+        """Fill whole columns at once; one number at a time is slower."""
         rows = np.fromiter(held, dtype=np.int64, count=len(held))
         self.judged[rows] = [one.judged for one in held.values()]
         self.since[rows] = [one.since for one in held.values()]
