@@ -137,8 +137,10 @@ class ServingHistory:
         """Return the series with the version that its windows are attributed to."""
         named = split_metric(series.metric)[1]
         versions = [version for _, version in self._served.get(series.asset, ()) if version]
-        latest = versions[-1] if versions else None
-        return msgspec.structs.replace(series, version=named or latest)
+        version = named or (versions[-1] if versions else None)
+        if version == series.version:
+            return series
+        return msgspec.structs.replace(series, version=version)
 
     def sealed_score(self, series: Series) -> tuple[float, int] | None:
         """Return score and item count of the series' metric in the results that its version cites.

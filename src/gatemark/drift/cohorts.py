@@ -70,23 +70,23 @@ def gather(
     version, such as those of its canary.
     """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
-    chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
+    chosen: dict[tuple[str, str, AssetKind | None], list[tuple[int, bool]]] = {}
     unwatched = []
     scores = {} if history is None else _scores(history, series)
     for one in series:
         kind = kinds.get(one.asset)
         key = (one.watched_metric, one.form, kind)
         if key not in chosen:
-            chosen[key] = watches_of(policy, one, kind)
-        mine = [
-            watch
-            for watch in chosen[key]
-            if scores.get(one.id) or not detectors().get(watch.detector).needs_reference
-        ]
-        for watch in mine:
-            # Histograms with different bins cannot be compared, but a series may get more classes.
-            width = 0 if one.form == "categories" else part_count(one.form, one.layout)
-            groups[policy.watches.index(watch), one.form, width].append(one)
+            chosen[key] = [
+                (policy.watches.index(watch), detectors().get(watch.detector).needs_reference)
+                for watch in watches_of(policy, one, kind)
+            ]
+        has_score = bool(scores.get(one.id))
+        mine = [place for place, needs_score in chosen[key] if has_score or not needs_score]
+        # Histograms with different bins cannot be compared, but a series may get more classes.
+        width = 0 if one.form == "categories" else part_count(one.form, one.layout)
+        for place in mine:
+            groups[place, one.form, width].append(one)
         if not mine:
             unwatched.append(one)
     cohorts = tuple(
@@ -159,7 +159,7 @@ def _rounds(
 def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
     """Load the points of all cohorts, with one query for each form and window length."""
     alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
-    for cohort in cohorts:
+    for cohort in _holding(cohorts):
         lengths = {one.length_s for one in cohort.series}
         ids = np.asarray([one.id for one in cohort.series], dtype=np.int64)
         for length in lengths:
@@ -169,6 +169,25 @@ def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
         for chunk in points.chunks(form, length, since):
             for cohort, ids in members:
                 _add(cohort, ids, chunk)
+
+
+def _holding(cohorts: Sequence[Cohort]) -> list[Cohort]:
+    """Let watches of the same series share their windows, and return the cohorts that hold them.
+
+    Each would load and hold its own otherwise, and most metrics have two watches.
+    """
+    alike: dict[tuple[object, ...], list[Cohort]] = defaultdict(list)
+    for cohort in cohorts:
+        ids = tuple(one.id for one in cohort.series)
+        alike[cohort.form, ids, cohort.window_s.tobytes()].append(cohort)
+    holding = []
+    for same in alike.values():
+        longest = max(same, key=lambda cohort: cohort.columns)
+        holding.append(longest)
+        for cohort in same:
+            if cohort is not longest:
+                cohort.share(longest)
+    return holding
 
 
 def _since(cohort: Cohort) -> int:

@@ -37,7 +37,14 @@ from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
-from gatemark.drift.signal import UNJUDGED, DriftSignal, Episode, severity
+from gatemark.drift.signal import (
+    UNJUDGED,
+    DriftSignal,
+    Episode,
+    Level,
+    severity,
+    unjudged_signal,
+)
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.workspace import Workspace
 
@@ -70,6 +77,23 @@ class ProbeReport(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
+class StateBefore(NamedTuple):
+    """What is used of a stored memory after it was recalled."""
+
+    level: Level
+    window_s: int
+    since: int
+
+
+class RecalledCohorts(NamedTuple):
+    """The cohorts with their memories, and the series with judged windows that have changed."""
+
+    gathered: GatheredCohorts
+    memories: tuple[Memory, ...]
+    before: Mapping[tuple[int, str], StateBefore]
+    changed: frozenset[int]
+
+
 class Evaluation(NamedTuple):
     """The findings of a tick and the inputs that led to them."""
 
@@ -77,7 +101,7 @@ class Evaluation(NamedTuple):
     history: ServingHistory
     gathered: GatheredCohorts
     memories: tuple[Memory, ...]
-    kept: Mapping[tuple[int, str], KeptMemory]
+    before: Mapping[tuple[int, str], StateBefore]
     kinds: Mapping[str, AssetKind | None]
     ticked: TickFindings
     signals: tuple[DriftSignal, ...]
@@ -116,22 +140,14 @@ def evaluate(
     kinds = registered_kinds(workspace, asset)
     pushed = points_of(workspace).series(asset)
     unknown = of_unknown_versions(workspace, kinds, pushed)
-    series = [history.bound(one) for one in pushed if one not in unknown]
+    left_out = {one.id for one in unknown}
+    series = [history.bound(one) for one in pushed if one.id not in left_out]
     kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
-    recalled = _recalled(kept, policy.digest)
-    gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
-    changed = _written_since(gathered.cohorts, recalled)
-    if changed:
-        recalled |= changed
-        gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
-    changed_series = {series_id for series_id, _ in changed}
-    over = _over(workspace, recalled)
-    memories = tuple(
-        Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts
-    )
-    cohorts = list(zip(gathered.cohorts, memories, strict=True))
+    found = _recalled_cohorts(workspace, policy, now, series, kept, kinds=kinds, history=history)
+    # Those of a fleet take more room than all else.
+    del kept
     ticked = tick(
-        cohorts,
+        list(zip(found.gathered.cohorts, found.memories, strict=True)),
         policy,
         now,
         lambda one: rearming(workspace, history, one) if one.asset in kinds else None,
@@ -141,13 +157,13 @@ def evaluate(
     return Evaluation(
         series=series,
         history=history,
-        gathered=gathered,
-        memories=memories,
-        kept=kept,
+        gathered=found.gathered,
+        memories=found.memories,
+        before=found.before,
         kinds=kinds,
         ticked=ticked,
         signals=tuple(ordered),
-        changed_series=tuple(one for one in series if one.id in changed_series),
+        changed_series=tuple(one for one in series if one.id in found.changed),
         unknown=unknown,
     )
 
@@ -193,6 +209,35 @@ def probe(
         return _probed(found, policy, now, notes, acts.done, alerts=sent)
     raise ConflictError(
         f"other probes wrote first {ATTEMPTS} times in a row; nothing was recorded. Try again later"
+    )
+
+
+def _recalled_cohorts(
+    workspace: Workspace,
+    policy: DriftPolicy,
+    now: datetime,
+    series: Sequence[Series],
+    kept: Mapping[tuple[int, str], KeptMemory],
+    *,
+    kinds: Mapping[str, AssetKind | None],
+    history: ServingHistory,
+) -> RecalledCohorts:
+    """Return the cohorts with what is stored about them."""
+    recalled = _recalled(kept, policy.digest)
+    gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
+    changed = _written_since(gathered.cohorts, recalled)
+    if changed:
+        recalled |= changed
+        gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
+    over = _over(workspace, recalled)
+    return RecalledCohorts(
+        gathered,
+        tuple(Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts),
+        {
+            key: StateBefore(known.level, known.memory.window_s, known.memory.since)
+            for key, known in kept.items()
+        },
+        frozenset(series_id for series_id, _ in changed),
     )
 
 
@@ -260,21 +305,10 @@ def _never_pushed(
     """Return a STALE signal for each expected metric that was never pushed."""
     pushed = {(one.asset, one.watched_metric) for one in series}
     return [
-        DriftSignal(
-            asset=name,
-            metric=watch.metric,
-            detector=watch.detector,
-            level="STALE",
-            reason=f"no point was ever pushed; {kind} assets are watched by it",
-            sigma=None,
-            z=None,
-            p_value=None,
-            value=None,
-            mu=None,
-            sd=None,
-            n=0,
-            window=None,
-            baseline_windows=0,
+        unjudged_signal(
+            (name, watch.metric, watch.detector),
+            "STALE",
+            f"no point was ever pushed; {kind} assets are watched by it",
         )
         for name, kind in sorted(kinds.items())
         if kind is not None and (asset is None or name == asset)
@@ -286,10 +320,11 @@ def _never_pushed(
 
 
 def _levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
-    names = {one.id: (one.asset, one.metric) for one in found.series}
+    """Return the levels of registered assets before the tick."""
+    names = {one.id: (one.asset, one.metric) for one in found.series if one.asset in found.kinds}
     return {
         (*names[series_id], detector): known.level
-        for (series_id, detector), known in found.kept.items()
+        for (series_id, detector), known in found.before.items()
         if series_id in names
     }
 
@@ -307,11 +342,11 @@ def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
     looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
     for cohort, memory, signals in looked:
         detector = cohort.detector.name
-        pairs = enumerate(zip(cohort.series, signals, strict=True))
+        looked_at = zip(memory.is_touched.tolist(), cohort.series, signals, strict=True)
         rows = [
             row
-            for row, (series, signal) in pairs
-            if memory.is_touched[row] or _is_news(found, series, detector, signal)
+            for row, (is_touched, series, signal) in enumerate(looked_at)
+            if is_touched or _is_news(found, series, detector, signal)
         ]
         told = memory.remembered(np.asarray(rows, dtype=np.int64))
         for row, kept in zip(rows, told, strict=True):
@@ -320,7 +355,7 @@ def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
 
 
 def _is_news(found: Evaluation, series: Series, detector: str, signal: DriftSignal) -> bool:
-    known = found.kept.get((series.id, detector))
+    known = found.before.get((series.id, detector))
     return known is None or known.level != signal.level
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -25,16 +25,7 @@ Level = Literal[
 Harm = Literal["down", "up", "both"]
 Mode = Literal["literal", "corrected"]
 
-LEVELS: Final[tuple[Level, ...]] = (
-    "OK",
-    "INFO",
-    "INSUFFICIENT_BASELINE",
-    "STALE",
-    "NEW_CLASS",
-    "DEGENERATE",
-    "WARN",
-    "BREACH",
-)
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """All levels, from the least to the most serious."""
 ALARMS: Final[frozenset[Level]] = frozenset({"NEW_CLASS", "DEGENERATE", "WARN", "BREACH"})
 """The levels that open an episode."""
@@ -110,9 +101,42 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if not self.reason.strip():
             raise InvalidValueError(f"the signal of {self.asset} {self.metric} has no reason")
         numbers = (self.sigma, self.z, self.p_value, self.value, self.mu, self.sd)
-        for number in (*numbers, *self.extras.values()) if self.extras else numbers:
-            if number is not None and not isfinite(number):
-                raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
+        told = [number for number in (*numbers, *self.extras.values()) if number is not None]
+        # A finite sum has finite terms; to look at each takes longer than to make the signal.
+        if not isfinite(sum(told)) and not all(map(isfinite, told)):
+            raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
+
+
+def unjudged_signal(
+    names: tuple[str, str, str],
+    level: Level,
+    reason: str,
+    *,
+    n: int = 0,
+    window: Window | None = None,
+    version: str | None = None,
+    extras: dict[str, float] | None = None,
+) -> DriftSignal:
+    """Return a signal without numbers; ``names`` are asset, metric and detector."""
+    asset, metric, detector = names
+    return DriftSignal(
+        asset=asset,
+        metric=metric,
+        detector=detector,
+        level=level,
+        reason=reason,
+        sigma=None,
+        z=None,
+        p_value=None,
+        value=None,
+        mu=None,
+        sd=None,
+        n=n,
+        window=window,
+        baseline_windows=0,
+        extras=extras or {},
+        version=version,
+    )
 
 
 class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
@@ -39,15 +40,21 @@ def table_state(tag: bytes, rows: Iterable[Sequence[object]]) -> TableState:
     count, seen = 0, hashlib.sha256(tag)
     for row in rows:
         count += 1
-        fields = [_field(value) for value in row]
-        seen.update(b"".join([part for data in fields for part in (_length(len(data)), data)]))
+        seen.update(b"".join(map(_field, row)))
     return TableState(count, DIGEST_PREFIX + seen.hexdigest())
 
 
 def _field(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
     if isinstance(value, str):
-        return value.encode(errors="surrogatepass")
+        return _text(value)
     # SQLite returns booleans as numbers; a value of any other type matches no digest.
-    return bytes([value]) if value in (0, 1) else repr(value).encode()
+    if not isinstance(value, bytes):
+        value = bytes([value]) if value in (0, 1) else repr(value).encode()
+    return _length(len(value)) + value
+
+
+@lru_cache(maxsize=1024)
+def _text(value: str) -> bytes:
+    """Cached: neighbouring rows repeat their texts, and a probe of a fleet has a million."""
+    data = value.encode(errors="surrogatepass")
+    return _length(len(data)) + data

@@ -76,9 +76,9 @@ def _replayed(
     for cohort in gathered.cohorts:
         memory = Memory(cohort, {})
         for row, series in enumerate(cohort.series):
-            kept = found.kept.get((series.id, cohort.detector.name))
-            if kept is not None and kept.memory.window_s == cohort.window_s[row]:
-                memory.since[row] = kept.memory.since
+            before = found.before.get((series.id, cohort.detector.name))
+            if before is not None and before.window_s == cohort.window_s[row]:
+                memory.since[row] = before.since
         pairs.append((cohort, memory))
     numbers = {id(cohort): number for number, cohort in enumerate(gathered.cohorts)}
 

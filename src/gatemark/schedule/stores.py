@@ -92,6 +92,7 @@ class SqlRuns:
 
         A time in the future, from a clock that was ahead, is replaced.
         """
+        seen = int(now.timestamp())
         with self._database.writing() as connection:
             known = {
                 row.schedule: row.first_seen_s
@@ -99,22 +100,13 @@ class SqlRuns:
             }
             fresh = [name for name in schedules if name not in known]
             if fresh:
-                seen = int(now.timestamp())
-                connection.execute(
-                    sa.insert(SCHEDULES_SEEN),
-                    [{"schedule": name, "first_seen_s": seen} for name in fresh],
-                )
-                known |= dict.fromkeys(fresh, seen)
-            ahead = [name for name in schedules if known[name] > int(now.timestamp())]
+                rows = [{"schedule": name, "first_seen_s": seen} for name in fresh]
+                connection.execute(sa.insert(SCHEDULES_SEEN), rows)
+            ahead = [name for name in schedules if known.get(name, seen) > seen]
             if ahead:
-                seen = int(now.timestamp())
-                connection.execute(
-                    sa.update(SCHEDULES_SEEN)
-                    .where(SCHEDULES_SEEN.c.schedule.in_(ahead))
-                    .values(first_seen_s=seen)
-                )
-                known |= dict.fromkeys(ahead, seen)
-        return {name: _moment(known[name]) for name in schedules}
+                here = SCHEDULES_SEEN.c.schedule.in_(ahead)
+                connection.execute(sa.update(SCHEDULES_SEEN).where(here).values(first_seen_s=seen))
+        return {name: _moment(min(known.get(name, seen), seen)) for name in schedules}
 
     def last_due(self, schedule: str, now: datetime) -> datetime | None:
         """Return the latest fire time up to now that was handled; triggered runs do not count.
@@ -184,11 +176,7 @@ class SqlRuns:
     def finish(self, occasion: Occasion, state: RunState, now: datetime, detail: str) -> None:
         """Record how a run ended."""
         key = sa.and_(RUNS.c.schedule == occasion.schedule, RUNS.c.occasion == occasion.id)
-        values = {
-            "state": state,
-            "finished_s": int(now.timestamp()),
-            "detail": detail[:MAX_DETAIL],
-        }
+        values = {"state": state, "finished_s": int(now.timestamp()), "detail": detail[:MAX_DETAIL]}
         with self._database.writing() as connection:
             connection.execute(sa.update(RUNS).where(key).values(**values))
 
@@ -196,11 +184,8 @@ class SqlRuns:
         """Abandon runs whose worker did not return in time; return their number."""
         moment = int(now.timestamp())
         gone = sa.and_(RUNS.c.state == RUNNING, RUNS.c.lease_until_s <= moment)
-        values = {
-            "state": "abandoned",
-            "finished_s": moment,
-            "detail": "its worker never came back",
-        }
+        detail = "its worker never came back"
+        values = {"state": "abandoned", "finished_s": moment, "detail": detail}
         with self._database.writing() as connection:
             return connection.execute(sa.update(RUNS).where(gone).values(**values)).rowcount
 

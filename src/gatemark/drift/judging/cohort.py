@@ -22,6 +22,23 @@ Rows = Indices | slice
 """A selection of cohort rows, in order."""
 
 NEVER = -(2**62)
+LANES = 8
+PAIRED = 128
+"""Up to so many numbers, NumPy sums them in eight lanes: each adds every eighth number."""
+
+
+def baseline_width(baseline: int, count: int) -> int:
+    """Return a width that holds ``count`` windows of a baseline, with the sums of the whole width.
+
+    Most fleets have fewer windows than a long baseline has room for, and empty windows cost as much
+    as others. A width that is smaller by a multiple of eight puts every number into the same lane
+    of a sum, so that not a bit of a reading depends on it (bench/drift shows the gain).
+    """
+    if baseline >= PAIRED:
+        return baseline
+    # One window less and one window more are summed, too.
+    spare = ((baseline - 1) // LANES * LANES - max(count, LANES)) // LANES
+    return baseline - LANES * max(spare, 0)
 
 
 class Baseline(NamedTuple):
@@ -42,7 +59,7 @@ class Baseline(NamedTuple):
 
     def widened(self, width: int) -> Baseline:
         """Return a copy with room for at least ``width`` windows."""
-        return Baseline(*(_widened(*pair, width) for pair in zip(self, MISSING, strict=True)))
+        return _padded(self, max(width, self.items.shape[1]))
 
     def only(self, chosen: Flags) -> Baseline:
         """Return the baselines of the chosen series."""
@@ -58,10 +75,23 @@ MISSING = (NEVER, 0, 0.0, 0.0)
 """The fill value of each baseline array for a missing window."""
 
 
-def _widened(part: NDArray[Any], missing: float, width: int) -> NDArray[Any]:
-    room = max(width, part.shape[1])
-    wide = np.full((part.shape[0], room, *part.shape[2:]), missing, dtype=part.dtype)
+_KINDS = (np.int64, np.int64, np.float64, np.float64)
+
+
+def _padded(parts: Sequence[NDArray[Any]], width: int) -> Baseline:
+    """Return a baseline of some width, with the windows of a series side by side."""
+    return Baseline(
+        *(
+            _widened(part, missing, width, kind)
+            for part, missing, kind in zip(parts, MISSING, _KINDS, strict=True)
+        )
+    )
+
+
+def _widened(part: NDArray[Any], missing: float, width: int, kind: type) -> NDArray[Any]:
+    wide = np.empty((part.shape[0], width, *part.shape[2:]), dtype=kind)
     wide[:, : part.shape[1]] = part
+    wide[:, part.shape[1] :] = missing
     return wide
 
 
@@ -101,18 +131,22 @@ class Cohort:
         moment = int(now.timestamp()) - policy.lateness_s
         self.last: Indices = (moment - self.phase_s) // self.window_s - 1
         parts = max(part_count(s.form, s.layout) for s in series)
-        shape = (len(series), self.columns)
-        self.raw_items: Floats = np.zeros(shape)
+        # One window of all series after the other, so that windows without points take no memory:
+        # zeros that nobody writes to are not there.
+        shape = (self.columns, len(series))
+        self.raw_items: Floats = np.zeros(shape).T
         self.items = self.raw_items
-        self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32)
-        self.parts: Floats = np.zeros((*shape, parts))
+        self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32).T
+        self.parts: Floats = np.zeros((*shape, parts)).transpose(1, 0, 2)
         self.written = self.revision
-        self.is_foreign: Flags = np.zeros(shape, dtype=bool)
-        self.is_seed: Flags = np.zeros(shape, dtype=bool)
+        self.is_foreign: Flags = np.zeros(shape, dtype=bool).T
+        self.is_seed: Flags = np.zeros(shape, dtype=bool).T
         self.enough = 0 if detector.needs_reference else watch.enough
         self.reference: Floats = np.full((len(series), 2), np.nan)
         self._rows = np.arange(len(series))
-        self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
+        self._is_shared = False
+        self._first = 0
+        self._present: NDArray[np.int16] = np.zeros((0, 0), dtype=np.int16)
         self._windows: dict[tuple[int, int, int], Window] = {}
         self._window_ids: dict[tuple[int, int, int], str] = {}
 
@@ -123,20 +157,28 @@ class Cohort:
         index = (starts - self.phase_s[rows]) // self.window_s[rows]
         column = self.columns - 1 - (self.last[rows] - index)
         inside = (column >= 0) & (column < self.columns)
-        cells = (rows * self.columns + column)[inside]
+        in_order = (rows * self.columns + column)[inside]
+        cells = (column * len(self.series) + rows)[inside]
         width = parts.shape[1]
         told = (
-            (self.raw_items.reshape(-1), items),
-            (self.revision.reshape(-1), revision),
-            (self.parts.reshape(-1, self.parts.shape[2])[:, :width], parts),
+            (self.raw_items.T.reshape(-1), items),
+            (self.revision.T.reshape(-1), revision),
+            (self.parts.swapaxes(0, 1).reshape(-1, self.parts.shape[2])[:, :width], parts),
         )
         # Rows are sorted, so a window repeats only if several senders share it.
-        is_once = bool((np.diff(cells) > 0).all())
+        is_once = bool((np.diff(in_order) > 0).all())
         for target, source in told:
             if is_once:
                 target[cells] += source[inside]
             else:
                 np.add.at(target, cells, source[inside])
+
+    def share(self, other: Cohort) -> None:
+        """Use the windows of another cohort of the same series that is at least as long."""
+        self.raw_items = self.items = other.raw_items[:, -self.columns :]
+        self.revision = self.written = other.revision[:, -self.columns :]
+        self.parts = other.parts[:, -self.columns :]
+        self._is_shared = other._is_shared = True
 
     def leave_out(self, row: int, is_foreign: Flags) -> None:
         """Exclude the windows of a row that its version did not serve; call before ``close``."""
@@ -149,7 +191,11 @@ class Cohort:
         """
         if self.written is self.revision:
             # Only writes to the row itself decide whether it must be judged again.
-            self.revision = self.revision.copy()
+            self.revision = self.revision.copy(order="K")
+        if self._is_shared:
+            self.raw_items = self.items = self.raw_items.copy(order="K")
+            self.parts = self.parts.copy(order="K")
+            self._is_shared = False
         for part in (self.raw_items, self.revision, self.parts):
             part[row, is_seed] = part[other, is_seed]
         self.is_foreign[row, is_seed] = False
@@ -169,14 +215,16 @@ class Cohort:
         left_out = thin | self.is_foreign
         if left_out.any():
             self.items = np.where(left_out, 0.0, self.raw_items)
-        self._present = np.cumsum(self.items > 0, axis=1, dtype=np.int32)
+        is_used = (self.items > 0).any(axis=0)
+        self._first = int(np.argmax(is_used)) if is_used.any() else self.columns
+        self._present = np.cumsum(self.items[:, self._first :] > 0, axis=1, dtype=np.int16)
         self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
 
-    def windows_before(self, column: int) -> NDArray[np.int32]:
+    def windows_before(self, column: int) -> NDArray[np.int16]:
         """Return the maximum number of windows that each series has before a column."""
-        if column == 0:
-            return np.zeros(len(self.series), dtype=np.int32)
-        return np.asarray(self._present[:, column - 1])
+        if column <= self._first:
+            return np.zeros(len(self.series), dtype=np.int16)
+        return np.asarray(self._present[:, column - 1 - self._first])
 
     def index_of(self, column: int) -> Indices:
         """Return the window number in a column, for each series."""
@@ -221,36 +269,37 @@ class Cohort:
 
         It ends some windows earlier, so that the start of a change is not in the baseline of what
         follows; if that leaves too few windows, it ends right before the window. ``since`` is the
-        first window of each series that may be in a baseline. If all windows are usable, items and
-        parts are views.
+        first window of each series that may be in a baseline.
         """
-        found = self._ending(column - self.lag, since, rows)
+        width = self.width_before(column)
+        found = self._ending(column - self.lag, since, rows, width)
         if self.lag == self.least_lag:
             return found
         short = found.windows < self.watch.enough
         if not short.any():
             return found
-        longer = self._ending(column - self.least_lag, since, rows)
+        longer = self._ending(column - self.least_lag, since, rows, width)
         pairs = zip(found, longer, strict=True)
         return Baseline(*(np.where(short.reshape(-1, *[1] * (f.ndim - 1)), g, f) for f, g in pairs))
 
-    def _ending(self, end: int, since: Indices, rows: Rows) -> Baseline:
+    def width_before(self, column: int) -> int:
+        """Return the width of the baselines of a column: room for all windows that have points."""
+        count = min(max(column - self.least_lag - self._first, 0), self.watch.baseline)
+        return baseline_width(self.watch.baseline, count)
+
+    def _ending(self, end: int, since: Indices, rows: Rows, width: int) -> Baseline:
         """Return the latest usable windows before a column, up to the baseline length."""
         high = max(end, 0)
-        low = max(high - self.watch.span, 0)
+        low = min(max(high - self.watch.span, self._first), high)
         wanted = self.watch.baseline
-        if high - low >= wanted:
-            cut = slice(high - wanted, high)
-            index = self._numbers(high - wanted, high, rows)
-            items = self.items[rows, cut]
-            # Window numbers rise along a row, so that its first one tells whether all may be used.
-            if bool((items > 0).all()) and bool((index[:, 0] >= since[rows]).all()):
-                return Baseline(
-                    number=index,
-                    revision=self.revision[rows, cut].astype(np.int64),
-                    items=items,
-                    parts=self.parts[rows, cut],
-                )
+        start = max(low, high - wanted)
+        items = self.items[rows, start:high]
+        # Window numbers rise along a row, so that its first one tells whether all may be used.
+        if bool((items > 0).all()) and bool((self.index_of(start)[rows] >= since[rows]).all()):
+            cut = slice(start, high)
+            index = self._numbers(start, high, rows)
+            found = (index, self.revision[rows, cut], items, self.parts[rows, cut])
+            return _padded(found, width)
         index = self._numbers(low, high, rows)
         usable = (self.items[rows, low:high] > 0) & (index >= since[rows, None])
         late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
@@ -258,11 +307,14 @@ class Cohort:
         order = np.argsort(~kept, axis=1, kind="stable")[:, :wanted]
         chosen = np.take_along_axis(kept, order, axis=1)
         places = (self._rows[rows, None], low + order)
-        return Baseline(
-            number=np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
-            revision=np.where(chosen, self.revision[places].astype(np.int64), 0),
-            items=np.where(chosen, self.items[places], 0.0),
-            parts=np.where(chosen[..., None], self.parts[places], 0.0),
+        return _padded(
+            (
+                np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
+                np.where(chosen, self.revision[places], 0),
+                np.where(chosen, self.items[places], 0.0),
+                np.where(chosen[..., None], self.parts[places], 0.0),
+            ),
+            width,
         )
 
     def _numbers(self, low: int, high: int, rows: Rows) -> Indices:
@@ -276,8 +328,8 @@ class Cohort:
             form=self.form,
             baseline_items=baseline.items,
             baseline=baseline.parts,
-            recent_items=self.items[rows, low : column + 1],
-            recent=self.parts[rows, low : column + 1],
+            recent_items=np.ascontiguousarray(self.items[rows, low : column + 1]),
+            recent=np.ascontiguousarray(self.parts[rows, low : column + 1]),
             is_rate=self.watch.scale == "rate",
             min_sd=self.watch.min_sd,
             baseline_number=baseline.number,

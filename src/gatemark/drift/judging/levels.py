@@ -112,7 +112,7 @@ class Rarity(NamedTuple):
 
     def rows(self, chosen: Flags) -> Rarity:
         """Return the rarity of the chosen series."""
-        return Rarity(self.found[chosen], self.allowed[chosen])
+        return Rarity(*(part[chosen] for part in self))
 
 
 class Trail(NamedTuple):
@@ -127,12 +127,6 @@ class Trail(NamedTuple):
             _pushed(self.warn, scores.warn, scores.is_judged),
             _pushed(self.breach, scores.breach, scores.is_judged),
         )
-
-
-def empty_trail(series: int, watch: Watch) -> Trail:
-    """Return the trail of series that were never judged."""
-    shape = (series, watch.sustained + 1)
-    return Trail(np.full(shape, np.nan), np.full(shape, np.nan))
 
 
 class Breaches(NamedTuple):

@@ -11,8 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.canonical import digest
-from gatemark.drift.judging.cohort import MISSING, NEVER, Baseline, Cohort, Rows
-from gatemark.drift.judging.levels import Trail, empty_trail
+from gatemark.drift.judging.cohort import (
+    MISSING,
+    NEVER,
+    Baseline,
+    Cohort,
+    Rows,
+    baseline_width,
+)
+from gatemark.drift.judging.levels import Trail
 from gatemark.drift.signal import DriftSignal, Episode, Level, severity
 
 Indices = NDArray[np.int64]
@@ -25,24 +32,29 @@ def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
     Every point and every correction counts as one write, modulo 256: enough to notice a change.
     There is one column for each window that a baseline may reach back to.
     """
-    places, inside = _places(cohort, rows, judged)
-    times = cohort.written[rows[:, None], np.where(inside, places, 0)]
-    return np.where(inside, times & 0xFF, 0).astype(np.uint8)
+    return _written(cohort, rows, judged)[0]
 
 
 def first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -> Indices:
     """Return the number of the first window written since it was seen, or NEVER."""
-    _, inside = _places(cohort, rows, judged)
-    changed = (written(cohort, rows, judged) != seen) & inside
+    times, inside = _written(cohort, rows, judged)
+    changed = (times != seen) & inside
     first = judged - (seen.shape[1] - 1) + np.argmax(changed, axis=1)
     return np.where(changed.any(axis=1), first, NEVER)
 
 
-def _places(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-    """Return the columns of the latest windows up to a judged one, and which of them exist."""
-    back = np.arange(cohort.watch.span - 1, -1, -1)
-    places = cohort.columns - 1 - (cohort.last[rows] - judged)[:, None] - back
-    return places, (places >= 0) & (places < cohort.columns) & (judged > NEVER)[:, None]
+def _written(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Bytes, NDArray[np.bool_]]:
+    """Return how often the latest windows up to a judged one were written, and which exist."""
+    span, ends = cohort.watch.span, cohort.columns - (cohort.last[rows] - judged)
+    high = int(ends[0]) if rows.size else 0
+    if span <= high <= cohort.columns and bool((ends == high).all()):
+        # Most series were judged together; looking up each window of each is slower.
+        times = cohort.written[rows, high - span : high]
+        return times.astype(np.uint8), np.ones((1, 1), dtype=bool)
+    places = ends[:, None] - np.arange(span, 0, -1)
+    inside = (places >= 0) & (places < cohort.columns) & (judged > NEVER)[:, None]
+    times = cohort.written[rows[:, None], np.where(inside, places, 0)]
+    return np.where(inside, times, 0).astype(np.uint8), inside
 
 
 Floats = NDArray[np.float64]
@@ -110,7 +122,8 @@ class Memory:
         self.judged: Indices = np.full(count, NEVER, dtype=np.int64)
         self.since: Indices = np.full(count, NEVER, dtype=np.int64)
         self.calm: Indices = np.zeros(count, dtype=np.int64)
-        self.trail = empty_trail(count, cohort.watch)
+        never = np.full((count, cohort.watch.sustained + 1), np.nan)
+        self.trail = Trail(never, never.copy())
         self.is_frozen: Flags = np.zeros(count, dtype=bool)
         # Few series are frozen at a time, so a dictionary is smaller than an array.
         self._frozen: dict[int, Baseline] = {}
@@ -119,24 +132,42 @@ class Memory:
         self.closed: list[Episode] = []
         self.is_touched: Flags = np.zeros(count, dtype=bool)
         self.signals: dict[int, DriftSignal] = {}
-        for row, series in enumerate(cohort.series):
-            if series.id in kept:
-                self._recall(row, kept[series.id])
+        held: dict[int, SeriesMemory] = {}
+        for row, (series, window_s) in enumerate(
+            zip(cohort.series, cohort.window_s.tolist(), strict=True)
+        ):
+            known = kept.get(series.id)
+            if known is None:
+                continue
+            if known.window_s == window_s:
+                held[row] = self._recall(row, known)
+            elif known.episode is not None:
+                # The window length changed, so window numbers are void; only the episode is kept.
+                self.carried[row] = known.episode
+        self._recall_numbers(held)
 
-    def _recall(self, row: int, kept: SeriesMemory) -> None:
-        if kept.window_s != self._window_s[row]:
-            # The window length changed, so window numbers are void; only the episode is kept.
-            if kept.episode is not None:
-                self.carried[row] = kept.episode
-            return
-        self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
-        self.settled[row], self._looked[row] = kept.settled, kept.looked
+    def _recall_numbers(self, held: Mapping[int, SeriesMemory]) -> None:
+        """Fill whole columns at once; one number at a time is slower."""
+        rows = np.fromiter(held, dtype=np.int64, count=len(held))
+        self.judged[rows] = [one.judged for one in held.values()]
+        self.since[rows] = [one.since for one in held.values()]
+        self.calm[rows] = [one.calm for one in held.values()]
+        self.settled[rows] = [one.settled for one in held.values()]
+        self._looked[rows] = [one.looked for one in held.values()]
+        for trail, all_told in (
+            (self.trail.warn, [one.warn_trail for one in held.values()]),
+            (self.trail.breach, [one.breach_trail for one in held.values()]),
+        ):
+            size = _SCORE.itemsize * trail.shape[1]
+            is_told = np.fromiter((len(told) == size for told in all_told), dtype=bool)
+            scores = b"".join(told for told in all_told if len(told) == size)
+            trail[rows[is_told]] = np.frombuffer(scores, dtype=_SCORE).reshape(-1, trail.shape[1])
+
+    def _recall(self, row: int, kept: SeriesMemory) -> SeriesMemory:
+        """Recall signal, episode and baseline of a row, and return what else applies."""
         if kept.episode is None and kept.version not in (None, self._cohort.series[row].version):
             # Another version serves now: suspicions about its predecessor do not apply.
             kept = msgspec.structs.replace(kept, warn_trail=b"", breach_trail=b"", frozen=None)
-        for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
-            if len(told) == _SCORE.itemsize * trail.shape[1]:
-                trail[row] = np.frombuffer(told, dtype=_SCORE)
         if kept.signal is not None:
             self.signals[row] = kept.signal
         if kept.episode is not None:
@@ -156,6 +187,7 @@ class Memory:
                 items=np.asarray(frozen.items, dtype=np.float64),
                 parts=parts,
             )
+        return kept
 
     def baseline(self, trailing: Baseline, rows: Rows) -> Baseline:
         """Return the trailing baseline of some rows, or the frozen one where there is one."""
@@ -164,8 +196,8 @@ class Memory:
             return trailing
         numbers = np.arange(self.is_frozen.size)[rows]
         # A frozen baseline may be longer than the trailing one, as after a reset.
-        width = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
-        used = trailing.widened(width)
+        count = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
+        used = trailing.widened(baseline_width(self._cohort.watch.baseline, count))
         for at in np.flatnonzero(is_frozen).tolist():
             kept = self._frozen[int(numbers[at])]
             for target, source, missing in zip(used, kept, MISSING, strict=True):
@@ -341,12 +373,6 @@ def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tupl
         if items > 0
     ]
     return tuple(name for name, _, _ in windows), digest(windows)
-
-
-def followed(memory: Memory, trail: Trail, rows: Indices) -> None:
-    """Store the trails of some rows."""
-    memory.trail.warn[rows] = trail.warn
-    memory.trail.breach[rows] = trail.breach
 
 
 def under_new_policy(kept: SeriesMemory) -> SeriesMemory:

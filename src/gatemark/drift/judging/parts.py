@@ -8,7 +8,8 @@ each bin, one after the other; ``categories`` has a count per class of the serie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from functools import lru_cache
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -24,14 +25,7 @@ FormName = Literal["value", "sum", "k", "histogram", "calibration", "categories"
 
 SCALARS: Final[frozenset[FormName]] = frozenset({"value", "sum", "k"})
 VECTORS: Final[frozenset[FormName]] = frozenset({"histogram", "calibration", "categories"})
-FORM_NAMES: Final[tuple[FormName, ...]] = (
-    "value",
-    "sum",
-    "k",
-    "histogram",
-    "calibration",
-    "categories",
-)
+FORM_NAMES: Final[tuple[FormName, ...]] = get_args(FormName)
 
 
 def part_count(form: FormName, layout: Sequence[object]) -> int:
@@ -55,6 +49,10 @@ def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
 
 CENTURY_S: Final = 3_155_760_000
 """No window is longer; moments of a stored number above it may not exist."""
+
+
+_length_of = lru_cache(maxsize=64)(seconds_of)
+"""Cached: a probe of a fleet asks for each of its series."""
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -82,5 +80,5 @@ class Series(msgspec.Struct, frozen=True):
         """Return the length of the judged windows: the watch's if pushed windows divide it."""
         if watch.window is None:
             return self.length_s
-        wanted = seconds_of(watch.window)
+        wanted = _length_of(watch.window)
         return wanted if wanted % self.length_s == 0 else self.length_s

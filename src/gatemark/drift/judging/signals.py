@@ -13,7 +13,7 @@ from gatemark.drift.judging.cohort import NEVER, Cohort
 from gatemark.drift.judging.detector import Readings
 from gatemark.drift.judging.levels import CODE, Rarity, Scores
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.signal import LEVELS, DriftSignal, Level
+from gatemark.drift.signal import LEVELS, DriftSignal, Level, unjudged_signal
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -105,7 +105,6 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
     ``missing_windows`` is how many of the latest windows cannot be judged for that reason;
     ``silent_windows`` is how many were checked if the start of the gap is unknown.
     """
-    series = cohort.series[row]
     n = int(cohort.raw_items[row, -1])
     counted = np.flatnonzero(cohort.items[row] > 0)
     extras: dict[str, float] = {}
@@ -127,45 +126,27 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
         reason = f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
     else:
         reason = f"no point in the latest {cohort.columns} windows"
-    return DriftSignal(
-        asset=series.asset,
-        metric=series.metric,
-        detector=cohort.detector.name,
-        level="STALE",
-        reason=reason,
-        sigma=None,
-        z=None,
-        p_value=None,
-        value=None,
-        mu=None,
-        sd=None,
-        n=n,
-        window=cohort.window(row, int(cohort.last[row])),
-        baseline_windows=0,
-        extras=extras,
-        version=series.version,
-    )
+    return _unjudged(cohort, row, "STALE", reason, extras)
 
 
 def unserved_signal(cohort: Cohort, row: int) -> DriftSignal:
     """Return the signal of a series whose version did not serve the whole latest window."""
+    reason = f"{cohort.series[row].version} did not serve the whole window alone"
+    return _unjudged(cohort, row, "INSUFFICIENT_BASELINE", reason)
+
+
+def _unjudged(
+    cohort: Cohort, row: int, level: Level, reason: str, extras: dict[str, float] | None = None
+) -> DriftSignal:
     series = cohort.series[row]
-    return DriftSignal(
-        asset=series.asset,
-        metric=series.metric,
-        detector=cohort.detector.name,
-        level="INSUFFICIENT_BASELINE",
-        reason=f"{series.version} did not serve the whole window alone",
-        sigma=None,
-        z=None,
-        p_value=None,
-        value=None,
-        mu=None,
-        sd=None,
+    return unjudged_signal(
+        (series.asset, series.metric, cohort.detector.name),
+        level,
+        reason,
         n=int(cohort.raw_items[row, -1]),
         window=cohort.window(row, int(cohort.last[row])),
-        baseline_windows=0,
         version=series.version,
+        extras=extras,
     )
 
 

@@ -20,11 +20,12 @@ from gatemark.drift.judging.levels import (
     CODE,
     Rarity,
     Scores,
+    Trail,
     breaches,
     scores_of,
     window_levels,
 )
-from gatemark.drift.judging.memory import Memory, followed
+from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.policy import METRICS_IN_FULL, DriftPolicy
 from gatemark.drift.judging.signals import (
     CohortSignals,
@@ -156,7 +157,7 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     enough = 0 if is_last else cohort.enough
     blocks = [
         found
-        for rows in _blocks(cohort, np.flatnonzero(due))
+        for rows in _blocks(cohort, column, np.flatnonzero(due))
         if (found := _read_block(cohort, memory, column, rows, enough)) is not None
     ]
     if not blocks:
@@ -176,9 +177,9 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     return _Round(cohort, memory, column, rows, readings, scores, windows)
 
 
-def _blocks(cohort: Cohort, rows: Indices) -> Iterator[Indices]:
+def _blocks(cohort: Cohort, column: int, rows: Indices) -> Iterator[Indices]:
     """Yield the rows in blocks; rows are independent."""
-    size = max(BLOCK_CELLS // (cohort.watch.baseline * cohort.parts.shape[2]), 1)
+    size = max(BLOCK_CELLS // (cohort.width_before(column) * cohort.parts.shape[2]), 1)
     for start in range(0, rows.size, size):
         yield rows[start : start + size]
 
@@ -251,10 +252,8 @@ def _judge(
 ) -> CohortSignals:
     """Set the levels of a column, and update trails, baselines and episodes."""
     cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
-    trail = memory.trail._replace(
-        warn=memory.trail.warn[rows], breach=memory.trail.breach[rows]
-    ).followed_by(scores)
-    followed(memory, trail, rows)
+    trail = Trail(*(scores_before[rows] for scores_before in memory.trail)).followed_by(scores)
+    memory.trail.warn[rows], memory.trail.breach[rows] = trail
     memory.judged[rows] = cohort.index_of(found.column)[rows]
     memory.is_touched[rows] = True
     breached = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)

@@ -218,10 +218,15 @@ class SqlMemories:
         )
         if series_ids is not None:
             query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
-        with self._database.reading() as connection, readable_rows("series_memories"):
+        with self._database.streaming() as connection, readable_rows("series_memories"):
+            # A fleet repeats a few texts in every row; one of each is enough.
+            texts: dict[str, str] = {}
             return {
-                (row[0], row[1]): KeptMemory(row[2], row[3], _memory(row[4]))
-                for row in connection.execute(query)
+                (number, texts.setdefault(detector, detector)): KeptMemory(
+                    texts.setdefault(policy_digest, policy_digest), level, _memory(content)
+                )
+                for rows in stream(connection, query)
+                for number, detector, policy_digest, level, content in rows
             }
 
     def episodes(self, asset: str | None = None, *, only_open: bool = False) -> list[Episode]:
