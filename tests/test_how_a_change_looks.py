@@ -67,7 +67,7 @@ def copy(tmp_path: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
     for folder in ("tests/docs", "tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
-    for name in ("conftest.py", "postgres_server.py", "made_once.py"):
+    for name in ("conftest.py", "in_memory.py", "made_once.py", "postgres_server.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     return tmp_path
 
