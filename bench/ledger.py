@@ -73,7 +73,7 @@ def _sqlite(path: Path) -> Iterator[Line]:
     per_million = size / (EVENTS + SINGLES)
     yield Line("megabytes per million events on SQLite", per_million, "MB", at_most=1_000)
     started = time.perf_counter()
-    report = verify_ledger(store, further=RuleCheck(store))
+    report = verify_ledger(store, further=[RuleCheck(store)])
     seconds = time.perf_counter() - started
     assert report.verdict == "pass"
     yield Line("events per second verified", report.events / seconds, "/s", at_least=20_000)
@@ -113,7 +113,7 @@ def _postgres() -> Iterator[Line]:
             yield Line(claim, rate, "/s", at_least=bound)
         store = open_postgres(address)
         started = time.perf_counter()
-        report = verify_ledger(store, further=RuleCheck(store))
+        report = verify_ledger(store, further=[RuleCheck(store)])
         seconds = time.perf_counter() - started
         assert report.verdict == "pass"
         yield Line("events per second verified on PostgreSQL", report.events / seconds, "/s")

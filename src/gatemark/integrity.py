@@ -6,7 +6,7 @@ for the command line, the page and the Python API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gatemark.core.errors import UsageError
@@ -14,7 +14,6 @@ from gatemark.core.progress import Advance
 from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
-from gatemark.ledger.checks.tables import FurtherLooks
 from gatemark.ledger.erase import ErasureReport, erase_document, erase_recorded
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.journey import (
@@ -46,8 +45,8 @@ def verify(
         return verify_by(frozen.store, request, further, on_progress)
 
 
-def _rules(store: Store) -> FurtherLook:
-    return FurtherLooks(RuleCheck(store), BaselineCheck())
+def _rules(store: Store) -> Sequence[FurtherLook]:
+    return RuleCheck(store), BaselineCheck()
 
 
 def _rescore(

@@ -200,9 +200,7 @@ class Workspace:
 
     def refuse_erased(self, result: Result, files: Iterable[bytes] = ()) -> None:
         """Refuse a result that would bring back what was erased."""
-        digests = {digest_bytes(data) for data in files}
-        digests.update(file.digest for evidence in result.evidence for file in evidence.files)
-        digests.update(blob.digest for blob in result.blobs)
+        digests = result.file_digests.union(map(digest_bytes, files))
         for event, payload in self.events.events(kind=BLOB_ERASED):
             if payload is not None and payload["digest"] in digests:
                 raise RefusedError(
@@ -258,11 +256,6 @@ class Workspace:
     def folder(self) -> Path | None:
         """The folder of a store in files; None for one in a database server."""
         return self._folder if self._address is None else None
-
-    @property
-    def has_no_file(self) -> bool:
-        """Whether this is a store in files that does not exist yet."""
-        return self._address is None and not (self._folder / DATABASE).exists()
 
     @property
     def local_folder(self) -> Path:

@@ -58,6 +58,6 @@ def test_an_event_that_tells_of_a_result_otherwise_is_found(
 def test_a_decision_that_cannot_be_read_is_found() -> None:
     book = Governed(MemoryStore())
     book.add("transition", "x", version="2")
-    (trouble,) = verify_ledger(book.store, further=RuleCheck(book.store)).troubles
+    (trouble,) = verify_ledger(book.store, further=[RuleCheck(book.store)]).troubles
     assert (trouble.seq, trouble.check) == (1, "decision")
     assert "(transition) cannot be read" in trouble.message

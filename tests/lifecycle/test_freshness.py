@@ -16,7 +16,7 @@ from gatemark.core.result import Result, answer_time_of
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
-from gatemark.lifecycle.journey import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -24,8 +24,8 @@ from gatemark.lifecycle.journey import (
     GrantRoles,
     Promote,
     SetExam,
-    act,
 )
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.init import write_starter

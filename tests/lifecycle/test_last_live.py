@@ -11,7 +11,8 @@ from gatemark.cli.main import main
 from gatemark.core.errors import RefusedError
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.journey import Demote, RollBack, act
+from gatemark.lifecycle.commands import Demote, RollBack
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
 from gatemark.lifecycle.routing import route
 

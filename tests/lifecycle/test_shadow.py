@@ -15,7 +15,8 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.journey import AdoptPolicy, act
+from gatemark.lifecycle.commands import AdoptPolicy
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import ShadowPairs, VersionRef
 from gatemark.lifecycle.model.release_policy import ReleasePolicy, ShadowRules
 from gatemark.lifecycle.shadow import push_pairs

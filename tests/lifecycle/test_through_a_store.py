@@ -201,7 +201,8 @@ import sys
 from datetime import datetime
 from gatemark.core.errors import RefusedError
 from gatemark.workspace import Workspace
-from gatemark.lifecycle.journey import Promote, act
+from gatemark.lifecycle.commands import Promote
+from gatemark.lifecycle.journey import act
 folder, version, now = sys.argv[1:]
 workspace = Workspace(store=folder, clock=lambda: datetime.fromisoformat(now))
 workspace.events.head()

@@ -14,7 +14,8 @@ from gatemark.core.canonical import digest
 from gatemark.integrity import verify
 from gatemark.ledger.event_kinds import SCHEDULE_FAILED
 from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.journey import AddVersion, Approve, GrantRoles, Promote, SetExam, act
+from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetExam
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.routing import route
 from gatemark.schedule.cadence import DEFAULT_PLAN, Occasion, Schedule, SchedulePlan
 from gatemark.schedule.journey import Alerting, due_now, list_schedules, tick_schedules

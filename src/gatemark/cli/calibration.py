@@ -18,7 +18,7 @@ from gatemark.exams.calibration.refit import (
     apply_map,
     refit_calibration,
 )
-from gatemark.lifecycle.calibrated_version import draft_calibrated
+from gatemark.lifecycle.assets import draft_calibrated
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.statistics.confidence.recalibration import Kind
 from gatemark.workspace import Workspace

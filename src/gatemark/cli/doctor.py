@@ -91,7 +91,7 @@ def _temporary_folder() -> CheckedPart:
 def _store(store: str) -> CheckedPart:
     workspace = Workspace(store=store)
     # The folder may exist without a store: keys beside a database server lie there.
-    if workspace.has_no_file:
+    if not workspace.has_store:
         folder = workspace.local_folder
         place = folder if folder.exists() else folder.absolute().parent
         if not os.access(place, os.W_OK | os.X_OK):

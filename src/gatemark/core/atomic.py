@@ -25,6 +25,15 @@ STALE_S: Final = 86_400
 
 
 @contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Raise the errors of the operating system as bad input that names the target."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
 def replacing(
     target: Path, *, sync_folder: bool = True, is_private: bool = False
 ) -> Iterator[BinaryIO]:
@@ -33,25 +42,20 @@ def replacing(
     ``is_private`` makes a file that only its owner can read. Whoever writes many files into one
     folder may leave the folder to ``sync_folders`` at the end.
     """
-    try:
+    with _writing(target):
         descriptor, temporary = _beside(target, is_private=is_private)
-    except OSError as error:
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fchmod(stream.fileno(), 0o600 if is_private else 0o666 & ~_umask())
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)  # noqa: PTH105 - many small files are written this way
-        if sync_folder:
-            _sync(target.parent)
-    except OSError as error:
-        _remove(temporary)
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    except BaseException:
-        _remove(temporary)
-        raise
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fchmod(stream.fileno(), 0o600 if is_private else 0o666 & ~_umask())
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)  # noqa: PTH105 - many small files are written this way
+            if sync_folder:
+                _sync(target.parent)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
 
 
 def _beside(target: Path, *, is_private: bool = False) -> tuple[int, str]:
@@ -93,10 +97,6 @@ def _sweep(folder: Path) -> None:
         logger.debug("not swept", extra={"reason": error.strerror})
 
 
-def _remove(temporary: str) -> None:
-    Path(temporary).unlink(missing_ok=True)
-
-
 def write_whole(
     target: Path, pieces: Iterable[bytes], *, sync_folder: bool = True, is_private: bool = False
 ) -> None:
@@ -113,12 +113,9 @@ def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
             if target.is_dir():
                 raise BadInputError(f"{target}: cannot be written: Is a directory")
             stream = ready.enter_context(replacing(target))
-            try:
+            with _writing(target):
                 stream.write(data)
                 stream.flush()
-            except OSError as error:
-                message = f"{target}: cannot be written: {error.strerror or error}"
-                raise BadInputError(message) from error
 
 
 @contextmanager
@@ -131,23 +128,19 @@ def replacing_folder(target: Path, *, is_private: bool = False) -> Iterator[Path
         raise BadInputError(
             f"{target}: already exists and is not empty; name a new or empty folder"
         )
-    try:
+    with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target.parent)
         temporary = Path(tempfile.mkdtemp(TEMPORARY, f".{target.name}.", target.parent))
-    except OSError as error:
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    try:
-        yield temporary
-        for path in sorted(temporary.rglob("*")):
-            _sync(path)
-        temporary.chmod(0o700 if is_private else 0o777 & ~_umask())
-        temporary.replace(target)
-        _sync(target.parent)
-    except OSError as error:
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            yield temporary
+            for path in sorted(temporary.rglob("*")):
+                _sync(path)
+            temporary.chmod(0o700 if is_private else 0o777 & ~_umask())
+            temporary.replace(target)
+            _sync(target.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
@@ -157,22 +150,18 @@ def secret_file(target: Path) -> Iterator[Path]:
     For those who need a path and not a stream. A target that is there already is left alone.
     """
     _require_free(target)
-    try:
+    with _writing(target):
         descriptor, name = _beside(target)
-    except OSError as error:
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _sync(temporary)
-        _require_free(target)
-        temporary.replace(target)
-        _sync(target.parent)
-    except OSError as error:
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _sync(temporary)
+            _require_free(target)
+            temporary.replace(target)
+            _sync(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _require_free(target: Path) -> None:
@@ -182,22 +171,21 @@ def _require_free(target: Path) -> None:
 
 def write_secret(target: Path, data: bytes) -> None:
     """Write a new file that only its owner can read; one that is there is left alone."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError as error:
-        raise BadInputError(f"{target}: already exists and is never overwritten") from error
-    except OSError as error:
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        _sync(target.parent)
-    except OSError as error:
-        target.unlink(missing_ok=True)
-        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+    with _writing(target):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError as error:
+            raise BadInputError(f"{target}: already exists and is never overwritten") from error
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            _sync(target.parent)
+        except OSError:
+            target.unlink(missing_ok=True)
+            raise
 
 
 def sync_folders(folders: Iterable[Path]) -> None:

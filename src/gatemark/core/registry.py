@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from gatemark.core.errors import GatemarkError, UsageError
+from gatemark.core.text import did_you_mean
 
 T = TypeVar("T")
 
@@ -91,8 +91,7 @@ class Registry(Generic[T]):
         if plugin is not None:
             return plugin
         plugins = self._plugins()
-        close = difflib.get_close_matches(name, plugins, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, plugins)
         broken = "".join(
             f"; {module} could not be loaded: {why}" for module, why in self.broken.items()
         )

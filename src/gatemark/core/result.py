@@ -383,6 +383,12 @@ class Result(
         stored: bytes | None = self.__dict__.get(STORED_DOCUMENT)
         return canonical_bytes(self) if stored is None else stored
 
+    @property
+    def file_digests(self) -> frozenset[str]:
+        """The digests of the evidence and the blobs that it depends on."""
+        evidence = (file.digest for part in self.evidence for file in part.files)
+        return frozenset((*evidence, *(blob.digest for blob in self.blobs)))
+
 
 ANSWERED_AT: Final = "answered_at"
 STATED_BY: Final = "answered_at.stated_by"

@@ -103,11 +103,8 @@ def _alike(place: object, index: int) -> list[object]:
     """Return an element of a list, and all others with the same tag."""
     if not isinstance(place, list):
         return []
-    return [one for one in place if _tag(one) == _tag(place[index])]
-
-
-def _tag(element: object) -> object:
-    return element.get("type") if isinstance(element, dict) else None
+    tags = [one.get("type") if isinstance(one, dict) else None for one in place]
+    return [one for one, tag in zip(place, tags, strict=True) if tag == tags[index]]
 
 
 def _inner(place: object) -> list[object]:

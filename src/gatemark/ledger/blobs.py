@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, same_digest
-from gatemark.core.errors import IntegrityError
+from gatemark.core.errors import BadInputError, IntegrityError
 
 PIECE_BYTES: Final = 1 << 20
 MAX_DOCUMENT_BYTES: Final = 1 << 28
@@ -41,6 +41,17 @@ def read_document(path: Path) -> bytes:
         if len(data) > MAX_DOCUMENT_BYTES:
             raise IntegrityError(f"{path}: is larger than {MAX_DOCUMENT_BYTES} bytes")
     return bytes(data)
+
+
+def read_start(path: str, most: int) -> bytes:
+    """Return the first bytes of a file that a user names."""
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise BadInputError(f"{path}: expected a regular file")
+        with Path(path).open("rb") as stream:
+            return stream.read(most)
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:

@@ -18,31 +18,24 @@ class LedgerContext(Protocol):
     @property
     def actor(self) -> str:
         """Name of the person or process that acts."""
-        ...
 
     @property
     def clock(self) -> Callable[[], datetime]:
         """Clock for the times of events."""
-        ...
 
     @property
     def events(self) -> LedgerStore:
         """The event store; created on first use."""
-        ...
 
     @property
     def folder(self) -> Path | None:
         """Folder of a file store, or None for a database server."""
-        ...
 
     def existing_store(self) -> SqlStore:
         """Open the store; raise an error if there is none."""
-        ...
 
     def place(self) -> StorePlace:
         """Return where the store is, or will be created."""
-        ...
 
     def existing_place(self) -> StorePlace:
         """Return where the existing store is, whatever its layout."""
-        ...

@@ -119,8 +119,6 @@ def tombstone_of(
 def _result(store: Store, reference: str) -> StoredDocument:
     result = store.results.get(reference)
     reasons = sum(1 for one in result.measurements if one.reason is not None or one.caveats)
-    blobs = {blob.digest for blob in result.blobs}
-    blobs.update(file.digest for evidence in result.evidence for file in evidence.files)
     report = ErasureReport(
         what=f"the texts of result {result.id} ({result.title})",
         removed=(
@@ -132,7 +130,9 @@ def _result(store: Store, reference: str) -> StoredDocument:
         if erasure_of(result) is None
         else ("nothing: they were erased before",),
         stays=("title, verdict, numbers, policy, names and digests of its evidence",),
-        may_hold=tuple(f"blob {one}" for one in sorted(blobs) if store.blobs.has(one)),
+        may_hold=tuple(
+            f"blob {one}" for one in sorted(result.file_digests) if store.blobs.has(one)
+        ),
     )
     said = tombstone_of("result", result.id, 0, result.id, remains_of(result))
     return StoredDocument(RESULTS, {"id": result.id}, None, said, report)

@@ -14,7 +14,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes, whole_floats
+from gatemark.core.canonical import (
+    DIGEST_PREFIX,
+    canonical_bytes,
+    digest_bytes,
+    struct_from,
+    whole_floats,
+)
 from gatemark.core.errors import ConflictError, IntegrityError, InvalidValueError, RefusedError
 from gatemark.core.result import Result, occasion_of
 from gatemark.core.stored import FORMAT
@@ -97,28 +103,11 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def event_bytes(event: Event) -> bytes:
     """Return the canonical bytes (RFC 8785) of an event without its digest: a leaf of the tree."""
-    return body_bytes(
-        seq=event.seq,
-        prev=event.prev,
-        kind=event.kind,
-        at=moment_text(event.at),
-        actor=event.actor,
-        subject=event.subject,
-        payload_digest=event.payload_digest,
-    )
+    return _body_bytes(event, event.prev, moment_text(event.at), event.payload_digest)
 
 
-def body_bytes(
-    *,
-    seq: int,
-    prev: str,
-    kind: str,
-    at: str,
-    actor: str,
-    subject: str | None,
-    payload_digest: str,
-) -> bytes:
-    """Return the canonical bytes of an event whose time is already text.
+def _body_bytes(event: Event | EventRow, prev: str, at: str, payload_digest: str) -> bytes:
+    """Return the canonical bytes of an event whose time and digests are given as text.
 
     This is format gatemark.event/1, field by field in the order of RFC 8785. It must never change:
     every digest in every ledger is computed from these bytes. For strings and one integer, the fast
@@ -127,14 +116,14 @@ def body_bytes(
     return (
         b'{"actor":%b,"at":%b,"kind":%b,"payload_digest":%b,"prev":%b,%b,"seq":%b,"subject":%b}'
         % (
-            _encode(actor),
+            _encode(event.actor),
             _encode(at),
-            _encode(kind),
+            _encode(event.kind),
             _encode(payload_digest),
             _encode(prev),
             b'"schema":"gatemark.event/1"',
-            _encode(seq),
-            _encode(subject),
+            _encode(event.seq),
+            _encode(event.subject),
         )
     )
 
@@ -278,14 +267,10 @@ def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
 def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
     """Return the event draft of a sealed result, dated no earlier than the result's end."""
     at = result.finished_at if last_at is None else max(result.finished_at, last_at)
-    sealed = ResultSealed(
+    sealed = struct_from(
+        ResultSealed,
+        result,
         result_id=result.id,
-        stamp=result.stamp,
-        verdict=result.verdict,
-        candidate=result.candidate,
-        baseline=result.baseline,
-        pack=result.pack,
-        policy_digest=result.policy_digest,
         occasion=occasion_of(result),
         result_format=result.schema,
     )
@@ -333,22 +318,9 @@ def row_bytes(row: EventRow) -> bytes:
     try:
         if moment_text(datetime.fromisoformat(row.at)) != row.at:
             raise IntegrityError(f"event {row.seq} cannot be read: its time is {row.at!r}")
-        return body_bytes(
-            seq=row.seq,
-            prev=DIGEST_PREFIX + row.prev.hex(),
-            kind=row.kind,
-            at=row.at,
-            actor=row.actor,
-            subject=row.subject,
-            payload_digest=DIGEST_PREFIX + row.payload_digest.hex(),
-        )
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        msgspec.MsgspecError,
-    ) as error:
+        payload_digest = DIGEST_PREFIX + row.payload_digest.hex()
+        return _body_bytes(row, DIGEST_PREFIX + row.prev.hex(), row.at, payload_digest)
+    except (TypeError, ValueError, AttributeError, OverflowError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
 
 

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
@@ -31,7 +31,7 @@ from gatemark.core.result import AssetRef, PackRef
 from gatemark.core.stored import convert_stored, parse_format
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class EventKind:
     """One kind of event.
 
@@ -42,6 +42,7 @@ class EventKind:
 
     name: str
     when: str
+    _: KW_ONLY
     payload: type | None = None
     roles: tuple[str, ...] = ()
     version: int = 1
@@ -75,7 +76,7 @@ def declare(kind: K) -> K:
 
 
 def _declare(name: str, when: str, *, is_kept: bool = True) -> str:
-    return declare(EventKind(name=name, when=when, is_kept=is_kept)).name
+    return declare(EventKind(name, when, is_kept=is_kept)).name
 
 
 def event_kinds() -> Mapping[str, EventKind]:
@@ -217,6 +218,11 @@ class ResultSealed(msgspec.Struct, frozen=True):
     occasion: dict[str, Any]
     result_format: str = FIRST_RESULT_FORMAT
 
+    @property
+    def finished_at(self) -> datetime:
+        """When the result was reached; msgspec.ValidationError if the occasion does not say it."""
+        return msgspec.convert(self.occasion.get("finished_at"), datetime)
+
 
 class KeyAdded(msgspec.Struct, frozen=True):
     """Payload of ``key_added``: the first key; ``note`` names ledger and key, signed by the key."""
@@ -324,15 +330,7 @@ def sealed_format(payload: Mapping[str, object]) -> str:
 
 def sealed_moment(payload: Mapping[str, object]) -> datetime:
     """Return when the result that a ``result_sealed`` event records was finished."""
-    return convert_stored(payload, _Sealed).occasion.finished_at
-
-
-class _Occasion(msgspec.Struct, frozen=True):
-    finished_at: datetime
-
-
-class _Sealed(msgspec.Struct, frozen=True):
-    occasion: _Occasion
+    return convert_stored(payload, ResultSealed).finished_at
 
 
 def as_payload(value: msgspec.Struct) -> dict[str, object]:

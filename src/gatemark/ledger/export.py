@@ -178,10 +178,8 @@ class ExportWriter:
         (self._folder / RESULTS / f"{name}.json").write_bytes(result.document)
         statement = self._folder / RESULTS / f"{name}.intoto.json"
         statement.write_bytes(result_statement(result))
-        files = [file.digest for account in result.evidence for file in account.files]
-        for digest in [*files, *(blob.digest for blob in result.blobs)]:
-            if digest not in self._blobs:
-                self._blobs[digest] = self._copy_blob(digest, erased)
+        for digest in sorted(result.file_digests - self._blobs.keys()):
+            self._blobs[digest] = self._copy_blob(digest, erased)
 
     def _copy_blob(self, digest: str, erased: frozenset[str]) -> bool:
         if not is_digest(digest):

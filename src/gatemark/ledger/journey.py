@@ -5,18 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.canonical import is_digest, same_digest
+from gatemark.core.errors import IntegrityError, InvalidValueError, UsageError
+from gatemark.core.stored import FORMAT, convert_stored
+from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
-from gatemark.ledger.checks.tables import FeatureRows, FurtherLooks, TableCheck
+from gatemark.ledger.checks.tables import FeatureRows, TableCheck
 from gatemark.ledger.checks.verify import LedgerCheck, VerifyOptions
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event, EventDraft
-from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK
+from gatemark.ledger.event_kinds import (
+    ATTRIBUTION_SEALED,
+    BLOB_ERASED,
+    CLOCK_SET_BACK,
+    LABELS_ACCEPTED,
+    check_payload_format,
+)
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.keys import keyring_of, read_public_key, sign_checkpoint, signing_key
@@ -24,9 +33,10 @@ from gatemark.ledger.port import Store
 from gatemark.ledger.prove import small_text
 from gatemark.ledger.signing.note import Signer
 from gatemark.ledger.stores.sql import SqlStore
-from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
+_MISSING: Final = "is missing from the store"
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,12 +55,10 @@ class RescoredResult(Protocol):
     @property
     def differences(self) -> tuple[str, ...]:
         """Differences from the sealed result."""
-        ...
 
     @property
     def unjudged(self) -> tuple[str, ...]:
         """Messages on what could not be derived, and why."""
-        ...
 
 
 Rescorer = Callable[[Store, Callable[[str], bool]], Iterable[tuple[str, RescoredResult]]]
@@ -60,7 +68,7 @@ Rescorer = Callable[[Store, Callable[[str], bool]], Iterable[tuple[str, Rescored
 class FurtherChecks(NamedTuple):
     """The checks that features add: decision rules, table rows, and rescoring."""
 
-    rules: Callable[[Store], FurtherLook]
+    rules: Callable[[Store], Sequence[FurtherLook]]
     rows: Sequence[FeatureRows]
     rescore: Rescorer
     erased_later: Callable[[int], Collection[str]] = lambda _: ()
@@ -83,7 +91,7 @@ def verify_by(
         erased_later=further.erased_later,
     )
     rules = further.rules(store)
-    check = LedgerCheck(store, asked, rules if tables is None else FurtherLooks(rules, tables))
+    check = LedgerCheck(store, asked, rules if tables is None else (*rules, tables))
     check.run(on_progress)
     if tables is not None:
         tables.report(check)
@@ -104,22 +112,67 @@ def verify_by(
     return report
 
 
+class _Sealed(msgspec.Struct):
+    """The fields read from ``attribution_sealed``; events of the first build name no blobs."""
+
+    blobs: dict[str, str] = {}
+
+
+class _Accepted(msgspec.Struct):
+    """The fields read from ``labels_accepted``."""
+
+    labels: str
+    dataset_digest: str
+
+
+def _told_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of the event, what the file is, and its digest.
+
+    Events in newer formats are skipped. Raises IntegrityError for an event that cannot be read.
+    """
+    for event, sealed in _read(store, ATTRIBUTION_SEALED, _Sealed):
+        for what, digest in sealed.blobs.items():
+            name = "document" if what == "attribution" else what
+            yield event.seq, f"{name} of an attribution", digest
+    for event, accepted in _read(store, LABELS_ACCEPTED, _Accepted):
+        yield event.seq, f"accepted labels {accepted.labels}", accepted.dataset_digest
+
+
+def _read(store: Store, kind: str, type_: type[T]) -> Iterator[tuple[Event, T]]:
+    for event, payload in store.events.events(kind=kind):
+        if payload is None:
+            continue
+        try:
+            if check_payload_format(kind, payload.get(FORMAT)):
+                yield event, convert_stored(payload, type_)
+        except (InvalidValueError, msgspec.ValidationError) as error:
+            raise IntegrityError(f"event {event.seq}: is not a {kind}: {error}") from error
+
+
+def _blob_trouble(store: Store, digest: str) -> str | None:
+    """Return what is wrong with a stored file, or None."""
+    if not is_digest(digest) or not store.blobs.has(digest):
+        return _MISSING
+    is_sound = same_digest(digest_of(store.blobs.pieces(digest)), digest)
+    return None if is_sound else "was changed"
+
+
 def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
     """Check files that only events name; an export does not have them."""
     try:
-        told = {digest: (seq, what) for seq, what, digest in told_blobs(store)}
+        told = {digest: (seq, what) for seq, what, digest in _told_blobs(store)}
     except IntegrityError as error:
         check.troubles.add(None, "payload", str(error))
         return
     for digest, (seq, what) in told.items():
-        trouble = None if check.is_erased(digest) else blob_trouble(store, digest)
+        trouble = None if check.is_erased(digest) else _blob_trouble(store, digest)
         if trouble is None:
             continue
-        message = f"event {seq}: blob {digest} ({what}) {trouble}"
-        if trouble == MISSING:
+        message = f"blob {digest} ({what}) {trouble}"
+        if trouble == _MISSING:
             check.add_missing_blob(seq, message)
         else:
-            check.troubles.add(seq, "blob", message)
+            check.troubles.of_event(seq, "blob", message)
 
 
 def export(context: LedgerContext, folder: str, with_key: str | Signer | None) -> Exported:

@@ -9,7 +9,7 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -121,11 +121,10 @@ def make_key(
             return rotate_key(context, str(first), new, name)
         raise RefusedError("the ledger already has a key; replace it with 'gatemark ledger rotate'")
 
-    def announce(key: Signer) -> EventDraft:
-        payload = as_payload(KeyAdded(str(key.verifier), key_note(origin, key)))
-        return EventDraft(KEY_ADDED, *_now(context), payload)
+    def payload_of(key: Signer) -> KeyAdded:
+        return KeyAdded(str(key.verifier), key_note(origin, key))
 
-    return _announced(context, new, name or origin, announce, head)
+    return _announced(context, new, name or origin, KEY_ADDED, payload_of, head=head)
 
 
 def rotate_key(
@@ -136,12 +135,10 @@ def rotate_key(
     old = signing_key(context, old_key)
     origin = _origin(context.events)
 
-    def announce(key: Signer) -> EventDraft:
-        note = rotation_note(origin, old, key)
-        payload = as_payload(KeyRotated(str(old.verifier), str(key.verifier), note))
-        return EventDraft(KEY_ROTATED, *_now(context), payload)
+    def payload_of(key: Signer) -> KeyRotated:
+        return KeyRotated(str(old.verifier), str(key.verifier), rotation_note(origin, old, key))
 
-    return _announced(context, new, name or old.verifier.name, announce, head)
+    return _announced(context, new, name or old.verifier.name, KEY_ROTATED, payload_of, head=head)
 
 
 def replace_lost_key(
@@ -156,30 +153,27 @@ def replace_lost_key(
     if old is None:
         raise UsageError("the ledger has no key; make one with 'gatemark ledger keygen'")
 
-    def announce(key: Signer) -> EventDraft:
-        note = key_note(origin, key)
-        payload = as_payload(KeyReplaced(str(old), str(key.verifier), note, reason))
-        return EventDraft(KEY_REPLACED, *_now(context), payload)
+    def payload_of(key: Signer) -> KeyReplaced:
+        return KeyReplaced(str(old), str(key.verifier), key_note(origin, key), reason)
 
-    return _announced(context, new, name or old.name, announce, head)
-
-
-def _now(context: LedgerContext) -> tuple[datetime, str, None]:
-    return context.clock(), context.actor, None
+    return _announced(context, new, name or old.name, KEY_REPLACED, payload_of, head=head)
 
 
 def _announced(
     context: LedgerContext,
     new: Path | NewKey,
     name: str,
-    announce: Callable[[Signer], EventDraft],
+    kind: str,
+    payload_of: Callable[[Signer], msgspec.Struct],
+    *,
     head: Head,
 ) -> KeyMade:
     """Create a key and add its event; fail if the ledger changed since it was read."""
     files = NewKey(path=new) if isinstance(new, Path) else new
     key = files.write(name)
     try:
-        (event,) = context.events.append((announce(key),), expected=head)
+        draft = EventDraft(kind, context.clock(), context.actor, None, as_payload(payload_of(key)))
+        (event,) = context.events.append((draft,), expected=head)
     except BaseException as error:
         # The event may be stored even so: the connection can fail right after the commit.
         _remove_unannounced(context, key, files, error)
@@ -223,9 +217,9 @@ def _origin(events: LedgerStore) -> str:
     return origin
 
 
-def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Keyring:
+def keyring_of(events: LedgerStore) -> Keyring:
     """Return the keys of a ledger, read from its key events."""
-    ring = Keyring(trusted)
+    ring = Keyring()
     found = [one for kind in sorted(KEY_KINDS) for one in events.events(kind=kind)]
     origin = ledger_origin(events) or ""
     for event, payload in sorted(found, key=lambda one: one[0].seq):

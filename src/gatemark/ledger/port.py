@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, struct_from
 from gatemark.core.errors import IntegrityError, InvalidValueError, UsageError
 from gatemark.core.policy import Outcome
 from gatemark.core.result import STORED_DOCUMENT, Result
@@ -38,19 +38,15 @@ class ResultStore(Protocol):
         A result that is already stored keeps its number; an event is added only if the occasion is
         new.
         """
-        ...
 
     def get(self, reference: str) -> Result:
         """Return the result with that id, or with the only id that starts with it."""
-        ...
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         """Return the newest results first; with ``before``, only those with a smaller number."""
-        ...
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
         """Yield id and stored bytes of every result in order, without parsing them."""
-        ...
 
 
 class EventStore(Protocol):
@@ -58,7 +54,6 @@ class EventStore(Protocol):
 
     def head(self) -> Head:
         """Return the number and digest of the last event."""
-        ...
 
     def append(
         self, drafts: Sequence[EventDraft], expected: Head | None = None
@@ -68,7 +63,6 @@ class EventStore(Protocol):
         With ``expected``, raise ConflictError if the ledger no longer ends there. A clock that went
         back by more than a few seconds is refused.
         """
-        ...
 
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
@@ -77,11 +71,9 @@ class EventStore(Protocol):
 
         Every event and payload is checked against its digest; a changed one raises IntegrityError.
         """
-        ...
 
     def payload(self, digest: str) -> Mapping[str, object] | None:
         """Return the payload with that digest, None if erased; refuse an unknown digest."""
-        ...
 
 
 class LedgerStore(EventStore, Protocol):
@@ -89,39 +81,30 @@ class LedgerStore(EventStore, Protocol):
 
     def rows(self, after: int = 0) -> Iterator[EventRow]:
         """Yield every stored event after that number."""
-        ...
 
     def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
         """Return the stored events with these numbers."""
-        ...
 
     def nodes(self) -> Iterator[tuple[int, bytes]]:
         """Yield every stored inner node of the tree with its number."""
-        ...
 
     def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the stored inner nodes with these numbers."""
-        ...
 
     def last_payload(self) -> int:
         """Return the highest number of an event with a stored payload; 0 if there is none."""
-        ...
 
     def add_checkpoint(self, size: int, note: str) -> None:
         """Store a signed checkpoint; storing the same one again has no effect."""
-        ...
 
     def checkpoints(self) -> Sequence[tuple[int, str]]:
         """Return size and text of all stored checkpoints, smallest first."""
-        ...
 
     def missing_guards(self) -> Sequence[str]:
         """Return the names of protective database triggers that are missing."""
-        ...
 
     def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
         """Add the tombstone and remove the payload in one act."""
-        ...
 
 
 class BlobStore(Protocol):
@@ -129,27 +112,21 @@ class BlobStore(Protocol):
 
     def put(self, data: bytes) -> str:
         """Store bytes and return their digest; the same bytes are stored once."""
-        ...
 
     def put_file(self, source: Path, expected: str) -> str:
         """Store a copy of a file; refuse it if it no longer has the digest it was judged by."""
-        ...
 
     def get(self, name: str) -> bytes:
         """Return the bytes of a blob, checked against its digest."""
-        ...
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a blob, not checked; refuse a missing blob."""
-        ...
 
     def has(self, name: str) -> bool:
         """Whether the store has the blob."""
-        ...
 
     def remove(self, name: str, tombstone: int) -> None:
         """Take a blob away; the event of that number tells why."""
-        ...
 
 
 class Store(Protocol):
@@ -158,25 +135,20 @@ class Store(Protocol):
     @property
     def events(self) -> LedgerStore:
         """The chain of events."""
-        ...
 
     @property
     def results(self) -> ResultStore:
         """The sealed results."""
-        ...
 
     @property
     def blobs(self) -> BlobStore:
         """The files that results depend on."""
-        ...
 
     def forget(self) -> None:
         """Let what was removed leave the files too, as far as the place can be made to."""
-        ...
 
     def close(self) -> None:
         """Close files and connections."""
-        ...
 
 
 SHORTEST_PREFIX: Final = 8
@@ -196,13 +168,7 @@ def wanted_prefix(reference: str) -> str:
 
 def line_of(seq: int, result: Result) -> ResultLine:
     """Return a result as a row of a list."""
-    return ResultLine(
-        seq=seq,
-        id=result.id,
-        title=result.title,
-        verdict=result.verdict,
-        finished_at=result.finished_at,
-    )
+    return struct_from(ResultLine, result, seq=seq)
 
 
 def event_moment(events: EventStore, now: datetime) -> datetime:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import stat
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
+from gatemark.ledger.blobs import read_start
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event, checked, event_bytes
 from gatemark.ledger.keys import ledger_origin, read_public_key
@@ -160,13 +159,7 @@ def _own(events: LedgerStore, note: str, place: str) -> Checkpoint:
 
 def small_text(path: str) -> str:
     """Return the text of a small file; refuse a large one."""
-    try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise BadInputError(f"{path}: expected a regular file")
-        with Path(path).open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
+    data = read_start(path, MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
     try:

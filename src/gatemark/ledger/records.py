@@ -75,11 +75,7 @@ SCHEMA: Final = RecordSchema(
             type=EventLine,
             marks=frozenset({"seq", "prev", "payload_digest"}),
             identity="digest",
-            good=(
-                _EVENT,
-                _ERASED,
-                _EVENT | {"subject": None, "at": "2026-05-04T12:00:00.250000Z"},
-            ),
+            good=(_EVENT, _ERASED, _EVENT | {"subject": None, "at": "2026-05-04T12:00:00.250000Z"}),
             bad=(
                 BadExample("a number that starts at 0", _EVENT | {"seq": 0}, "$.seq"),
                 BadExample("no time zone", _EVENT | {"at": "2026-05-04T12:00:00"}, "$.at"),

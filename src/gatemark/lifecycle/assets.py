@@ -1,4 +1,4 @@
-"""Register versions with their content and schema, and set the full pack of an asset."""
+"""Register versions with their content, schema or calibrator, and set the full pack of an asset."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import canonical_bytes, digest, is_digest
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes, is_digest, struct_from
+from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
 from gatemark.evidence.source import parse_strictly, read_small_file
 from gatemark.lifecycle.commands import AddVersion, SetExam
@@ -23,6 +23,7 @@ from gatemark.workspace import Workspace
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SCHEMA_BYTES: Final = 1024 * 1024
+CALIBRATOR: Final = "calibrator"
 _PIN_NAMES: Final = tuple(name for name in Pins.__struct_fields__ if name != "tools")
 
 
@@ -49,20 +50,46 @@ def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> Command
     kind = new.kind or state.asset.kind
     if kind is None:
         raise UsageError(f"{new.ref.asset} is new: give its --kind")
-    command = AddVersion(
+    command = struct_from(
+        AddVersion,
+        new.ref,
+        new,
         actor=actor,
-        asset=new.ref.asset,
         kind=kind,
-        version=new.ref.version,
         digest=_content_digest(workspace, new),
         risk=new.risk or state.asset.risk,
         parent=parent,
         pins=read_pins(new.pins),
         schema=None if new.schema is None else _schema_change(workspace, state, new, parent),
-        is_scope_change=new.is_scope_change,
-        note=new.note,
     )
     return act(workspace, command)
+
+
+def draft_calibrated(
+    workspace: Workspace, ref: VersionRef, calibrator: bytes, *, actor: str, note: str
+) -> str:
+    """Add a draft with the parent's content and pins, and these bytes as its calibrator."""
+    asset = read_state(workspace, ref.asset).asset
+    parent_name = asset.place(PRODUCTION).enabled or next(reversed(asset.versions), None)
+    if asset.kind is None or parent_name is None:
+        raise RefusedError(f"{ref.asset} is not registered; add its first version before a refit")
+    parent = asset.versions[parent_name]
+    workspace.blobs.put(calibrator)
+    pinned = digest_bytes(calibrator)
+    pins = msgspec.structs.replace(parent.pins, tools={**parent.pins.tools, CALIBRATOR: pinned})
+    command = struct_from(
+        AddVersion,
+        ref,
+        asset,
+        actor=actor,
+        # The same content as the parent, with recalibrated confidences.
+        digest=digest({"parent": parent.digest, CALIBRATOR: pinned}),
+        parent=parent_name,
+        pins=pins,
+        note=note,
+    )
+    act(workspace, command)
+    return str(ref)
 
 
 def _usual_parent(state: LifecycleState, version: str) -> str | None:
@@ -131,13 +158,7 @@ def _schema_change(
         found = compare_schemas(stored, after)
     except InvalidValueError as error:
         raise BadInputError(f"{new.schema}: {error}") from error
-    return SchemaChange(
-        digest=name,
-        change=found.change,
-        bump=step,
-        reasons=found.reasons,
-        is_marking_change=found.is_marking_change,
-    )
+    return struct_from(SchemaChange, found, digest=name, bump=step)
 
 
 def _read_schema(name: str) -> Mapping[str, object]:

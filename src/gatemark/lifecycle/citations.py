@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import cache, partial
 
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result, answer_time_of
+from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore, erasure_of
 from gatemark.lifecycle.decisions.citation import short
@@ -44,8 +45,27 @@ def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ..
     return tuple(found)
 
 
-class Citations(Mapping[str, Cited]):
-    """Results by id, read on demand.
+class FoundResults(Mapping[str, Cited]):
+    """Results by id, each looked up when a rule needs it; they cannot be listed."""
+
+    def __init__(self, look_up: Callable[[str], Cited | None]) -> None:
+        self._look_up = look_up
+
+    def __getitem__(self, result_id: str) -> Cited:
+        found = self._look_up(result_id)
+        if found is None:
+            raise KeyError(result_id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Citations(FoundResults):
+    """The results in a store; each is read once.
 
     A missing result is left out. A result that was changed, or whose evidence was, raises an error.
     With ``must_go_on`` it counts as missing and its evidence is not checked: rollbacks and routing
@@ -53,46 +73,30 @@ class Citations(Mapping[str, Cited]):
     """
 
     def __init__(self, workspace: Workspace, asset: str, *, must_go_on: bool) -> None:
-        self._workspace = workspace
-        self._asset = asset
-        self._must_go_on = must_go_on
-        self._known: dict[str, Cited | None] = {}
+        # A method in place of the function would be a cycle, and keep the store open.
+        super().__init__(cache(partial(_read_cited, workspace, asset, must_go_on)))
 
-    def __getitem__(self, result_id: str) -> Cited:
-        if result_id not in self._known:
-            self._known[result_id] = self._look_up(result_id)
-        found = self._known[result_id]
-        if found is None:
-            raise KeyError(result_id)
-        return found
 
-    def __iter__(self) -> Iterator[str]:
-        return iter([name for name, found in self._known.items() if found is not None])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def _look_up(self, result_id: str) -> Cited | None:
-        try:
-            result = _get(self._workspace, result_id)
-            if result is not None and not self._must_go_on:
-                _check_evidence(self._workspace, result)
-        except IntegrityError:
-            if self._must_go_on:
-                return None
-            raise
-        if result is None:
+def _read_cited(workspace: Workspace, asset: str, must_go_on: bool, result_id: str) -> Cited | None:
+    try:
+        result = _get(workspace, result_id)
+        if result is not None and not must_go_on:
+            _check_evidence(workspace, result)
+    except IntegrityError:
+        if must_go_on:
             return None
-        cache = asset_state_cache(self._workspace)
-        told_at = cache.sealed_at(self._asset, result.id)
-        # A rollback accepts results that passed, of any exam.
-        if self._must_go_on:
-            return summed_up(result, told_at, None)
-        cited = summed_up(result, told_at, self._workspace.blobs)
-        if cache.read(self._asset).asset.kind != LANE:
-            return cited
-        lanes = candidate_lanes(self._workspace.blobs, result)
-        return msgspec.structs.replace(cited, candidate_lanes=lanes)
+        raise
+    if result is None:
+        return None
+    states = asset_state_cache(workspace)
+    told_at = states.sealed_at(asset, result.id)
+    # A rollback accepts results that passed, of any exam.
+    if must_go_on:
+        return summed_up(result, told_at, None)
+    cited = summed_up(result, told_at, workspace.blobs)
+    if states.read(asset).asset.kind != LANE:
+        return cited
+    return msgspec.structs.replace(cited, candidate_lanes=candidate_lanes(workspace.blobs, result))
 
 
 def _get(workspace: Workspace, result_id: str) -> Result | None:
@@ -120,7 +124,7 @@ def _check_evidence(workspace: Workspace, result: Result) -> None:
 
 def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
     """Return the erased blobs of a result, and the events of their erasure."""
-    gone = {name for name in blobs_of(result) if not workspace.blobs.has(name)}
+    gone = {name for name in result.file_digests if not workspace.blobs.has(name)}
     if not gone:
         return {}
     return {
@@ -130,20 +134,10 @@ def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
     }
 
 
-def blobs_of(result: Result) -> frozenset[str]:
-    """Return every blob that a result depends on."""
-    names = {blob.digest for blob in result.blobs}
-    names.update(file.digest for evidence in result.evidence for file in evidence.files)
-    return frozenset(names)
-
-
 def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = ()) -> None:
     """Raise an error if evidence was changed, or is missing without having been erased."""
-    for name in sorted(blobs_of(result) - set(erased)):
-        seen = hashlib.sha256()
-        for piece in workspace.blobs.pieces(name):
-            seen.update(piece)
-        if not same_digest(DIGEST_PREFIX + seen.hexdigest(), name):
+    for name in sorted(result.file_digests - set(erased)):
+        if not same_digest(digest_of(workspace.blobs.pieces(name)), name):
             raise IntegrityError(
                 f"result {result.id} rests on blob {name}, whose bytes were changed"
             )

@@ -2,7 +2,7 @@
 
 Use ``act(workspace, command)``. It returns the new events (none if nothing changes) and raises
 RefusedError (exit 1) with the reason and, for illegal moves, the legal ones. Commands are in
-``gatemark.lifecycle.commands`` and can be imported from here.
+``gatemark.lifecycle.commands``.
 """
 
 from __future__ import annotations
@@ -32,58 +32,24 @@ from gatemark.ledger.event_kinds import (
 )
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.commands import (
-    AddVersion,
     AdoptPolicy,
     Approve,
     AssetCommand,
     Command,
     Demote,
-    GrantRoles,
-    PauseVersion,
     Promote,
-    PushShadow,
-    PushWindow,
-    ReportService,
-    ResumeVersion,
-    ReviewGlass,
     RollBack,
-    SetExam,
     Tick,
-    Waive,
 )
 from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide, rule_on
 from gatemark.lifecycle.decisions.decision import DecisionMoment, UnknownAssetError
 from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
-from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact, Facts
 from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName, name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.workspace import Workspace
-
-__all__ = [
-    "AddVersion",
-    "AdoptPolicy",
-    "Approve",
-    "Command",
-    "CommandResult",
-    "Demote",
-    "GrantRoles",
-    "PauseVersion",
-    "Promote",
-    "PushShadow",
-    "PushWindow",
-    "ReportService",
-    "ResumeVersion",
-    "ReviewGlass",
-    "RollBack",
-    "SetExam",
-    "Tick",
-    "Waive",
-    "act",
-    "preview",
-    "run_due",
-]
 
 ATTEMPTS: Final = 50
 _UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -93,7 +59,7 @@ MAX_DUE: Final = 10_000
 class CommandResult(msgspec.Struct, frozen=True):
     """The facts and events that a command wrote; empty if nothing changed."""
 
-    facts: tuple[Fact, ...]
+    facts: Facts
     events: tuple[Event, ...]
 
     @property
@@ -179,7 +145,7 @@ def _refuse_newer_rules(workspace: GovernanceState) -> None:
         )
 
 
-def preview(workspace: Workspace, command: Command) -> tuple[Fact, ...]:
+def preview(workspace: Workspace, command: Command) -> Facts:
     """Return the facts that a command would write now; refuse as ``act`` would."""
     cache = asset_state_cache(workspace)
     with cache.lock:

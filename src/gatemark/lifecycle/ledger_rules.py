@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -13,7 +14,7 @@ from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED, ResultSealed
 from gatemark.ledger.port import Store
-from gatemark.lifecycle.citations import blobs_of, candidate_lanes, summed_up
+from gatemark.lifecycle.citations import FoundResults, candidate_lanes, summed_up
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.events.fact import fact_kinds
 from gatemark.lifecycle.exam_identity import PACK_BLOB
@@ -47,15 +48,12 @@ class RuleCheck:
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """What only a newer build can check."""
         return (*dict.fromkeys(self._known.newer), *self._inspector.unjudged)
 
     def step(self, event: Event, payload: Mapping[str, object]) -> Sequence[tuple[int, str]]:
-        """Read an event; yield the findings of the action that ended before it."""
         return [finding[:2] for finding in self._step(event, payload)]
 
     def finish(self) -> Sequence[tuple[int, str]]:
-        """Return the findings of the last action."""
         return [finding[:2] for finding in self._inspector.finish()]
 
     def _step(self, event: Event, payload: Mapping[str, object]) -> Sequence[EventFinding]:
@@ -89,7 +87,7 @@ class KnownResults:
         """Add a result, or update when it was last sealed."""
         try:
             said = convert_stored(payload, ResultSealed)
-            at = msgspec.convert(said.occasion.get("finished_at"), datetime)
+            at = said.finished_at
         except msgspec.ValidationError:
             # The check of sealed results reports this.
             return
@@ -99,7 +97,7 @@ class KnownResults:
 
     def about(self, asset: Asset) -> Mapping[str, Cited]:
         """Return the results as a decision about an asset sees them now."""
-        return _Cited(self, asset)
+        return FoundResults(partial(self.cited, asset))
 
     def cited(self, asset: Asset, result_id: str) -> Cited | None:
         """Return one result, or None if it is not sealed yet or does not verify."""
@@ -131,7 +129,7 @@ class KnownResults:
 
     def _lanes(self, result: Result, asset: Asset) -> tuple[str, ...]:
         """Return the candidates for discussion; if the evidence was erased, as in the ledger."""
-        if blobs_of(result) & self._erased_blobs():
+        if result.file_digests & self._erased_blobs():
             self.without_evidence.add(result.id)
             return (lane_of(asset.name),)
         if result.id not in self._lanes_of:
@@ -166,22 +164,3 @@ class KnownResults:
             except (UsageError, IntegrityError, NewerFormatError):
                 self._results[result_id] = None
         return self._results[result_id]
-
-
-class _Cited(Mapping[str, Cited]):
-    """Results that are read when a rule needs them."""
-
-    def __init__(self, known: KnownResults, asset: Asset) -> None:
-        self._known, self._asset = known, asset
-
-    def __getitem__(self, result_id: str) -> Cited:
-        found = self._known.cited(self._asset, result_id)
-        if found is None:
-            raise KeyError(result_id)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0

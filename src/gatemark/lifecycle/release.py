@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetRef
 from gatemark.ledger.event_kinds import RESULT_SEALED
@@ -20,7 +21,7 @@ from gatemark.lifecycle.commands import Approve, Promote
 from gatemark.lifecycle.decisions.decision import known_version
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.journey import act, preview, run_due
-from gatemark.lifecycle.model.nouns import PRODUCTION, Cited, Role, Stage, VersionRef
+from gatemark.lifecycle.model.nouns import PRODUCTION, Cited, Gate, Role, Stage, VersionRef
 from gatemark.lifecycle.model.stages import CANARY, LANE, Move, move, moves_of
 from gatemark.lifecycle.model.state import LifecycleState
 from gatemark.lifecycle.state_cache import read_state
@@ -132,7 +133,7 @@ def _step(
         cites, missing = _best_citation(workspace, request, target)
     if missing and request.approve and _is_voted(workspace, request, target):
         try:
-            vote = _approval(request, target, cites)
+            vote = struct_from(Approve, request.ref, request, stage=target, result_ids=cites)
             given = preview(workspace, vote) if request.dry_run else act(workspace, vote).facts
         except RefusedError as error:
             return facts, tuple(error.lines())
@@ -148,27 +149,7 @@ def _step(
 
 
 def _promotion(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Promote:
-    return Promote(
-        actor=request.actor,
-        asset=request.ref.asset,
-        version=request.ref.version,
-        environment=request.environment,
-        to=target,
-        result_ids=cites,
-        note=request.note,
-    )
-
-
-def _approval(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Approve:
-    return Approve(
-        actor=request.actor,
-        asset=request.ref.asset,
-        version=request.ref.version,
-        environment=request.environment,
-        stage=target,
-        result_ids=cites,
-        note=request.note,
-    )
+    return struct_from(Promote, request.ref, request, to=target, result_ids=cites)
 
 
 def _is_voted(workspace: Workspace, request: ReleaseRequest, target: Stage) -> bool:
@@ -266,10 +247,10 @@ def _progress(
     target = next_stage(state, request.environment, request.ref.version)
     row = None if target is None else move(stage, target, "promote", state.asset.kind)
     people, command = _who(state, request, row, missing)
-    return ReleaseProgress(
-        asset=request.ref.asset,
-        version=request.ref.version,
-        environment=request.environment,
+    return struct_from(
+        ReleaseProgress,
+        request.ref,
+        request,
         stage=stage,
         done=done,
         next_stage=target,
@@ -287,11 +268,10 @@ def _who(
     if row is None or not missing:
         return (), None
     command = f"gatemark release {request.ref}"
-    if any("sign_off: " in line for line in missing):
-        return people_with(state, ("approver",), request.ref.version), f"{command} --approve"
-    if any("security_review: " in line for line in missing):
-        security = people_with(state, ("security_approver",), request.ref.version)
-        return security, f"{command} --approve"
+    gates: dict[Gate, Role] = {"sign_off": "approver", "security_review": "security_approver"}
+    for gate, role in gates.items():
+        if any(f"{gate}: " in line for line in missing):
+            return people_with(state, (role,), request.ref.version), f"{command} --approve"
     if _lacks_result(missing):
         return people_with(state, ("evaluator",)), f"{command} --run"
     return people_with(state, row.roles), command

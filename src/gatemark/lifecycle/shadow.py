@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.source import read_small_file
 from gatemark.lifecycle.commands import PushShadow
@@ -51,13 +52,7 @@ def push_pairs(
 ) -> tuple[CommandResult, ...]:
     """Add spans, oldest first; if one is refused, none is added."""
     commands = [
-        PushShadow(
-            actor=actor,
-            asset=ref.asset,
-            version=ref.version,
-            environment=environment,
-            pairs=one,
-        )
+        struct_from(PushShadow, ref, actor=actor, environment=environment, pairs=one)
         for one in sorted(spans, key=lambda one: one.start)
     ]
     for command in commands:
@@ -84,20 +79,9 @@ def read_pairs(path: str) -> list[ShadowPairs]:
 def pairs_of(record: Mapping[str, object]) -> ShadowPairs:
     """Return one span as the ledger stores it."""
     line = msgspec.convert(record, ShadowLine)
-    value = {
-        "start": line.start,
-        "end": line.end,
-        "n": line.n,
-        "agreed": line.agreed,
-        "candidate_errors": line.errors.candidate,
-        "live_errors": line.errors.live,
-        **_means("latency_ms", line.latency_ms),
-        **_means("cost", line.cost),
-    }
+    value = msgspec.structs.asdict(line)
+    for name in ("errors", "latency_ms", "cost"):
+        numbers = value.pop(name)
+        if numbers is not None:
+            value |= {f"candidate_{name}": numbers.candidate, f"live_{name}": numbers.live}
     return msgspec.convert(value, ShadowPairs)
-
-
-def _means(word: str, numbers: _ArmNumbers | None) -> dict[str, float]:
-    if numbers is None:
-        return {}
-    return {f"candidate_{word}": numbers.candidate, f"live_{word}": numbers.live}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -29,6 +30,7 @@ from gatemark.ledger.event_kinds import (
 from gatemark.ledger.port import EventStore
 from gatemark.lifecycle.events.fact import (
     WORKSPACE_SUBJECT,
+    Fact,
     LifecycleEvent,
     advance,
     find_fact_kind,
@@ -55,7 +57,7 @@ def recorded(event: Event, payload: Mapping[str, object] | None) -> LifecycleEve
     try:
         if not check_payload_format(event.kind, name):
             raise NewerFormatError(f"event {event.seq} {newer_format(str(name))}")
-        fact = convert_stored(content, kind.fact)
+        fact = convert_stored(content, cast("type[Fact]", kind.payload))
         by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
@@ -82,7 +84,7 @@ def _note_seal(page: _Page, event: Event, payload: Mapping[str, object] | None) 
     """Record when a result was last reached; the event may be later than that."""
     try:
         sealed = convert_stored(payload, ResultSealed)
-        finished_at = msgspec.convert(sealed.occasion.get("finished_at"), datetime)
+        finished_at = sealed.finished_at
     except msgspec.ValidationError as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
     known = page.sealed_at.get(sealed.result_id)
@@ -238,10 +240,14 @@ def replay(events: EventStore, asset: str) -> LifecycleState:
 
 def lifecycle_lines(events: EventStore, asset: str) -> Iterator[LifecycleEvent]:
     """Yield every event that the state of an asset depends on, in order."""
-    lines = [
+    lines = [*recorded_lines(events, WORKSPACE_SUBJECT), *recorded_lines(events, asset)]
+    yield from sorted(lines, key=lambda line: line.seq)
+
+
+def recorded_lines(events: EventStore, subject: str) -> list[LifecycleEvent]:
+    """Return the lifecycle events of a subject, in order."""
+    return [
         line
-        for subject in (WORKSPACE_SUBJECT, asset)
         for event, payload in events.events(subject=subject)
         if (line := recorded(event, payload)) is not None
     ]
-    yield from sorted(lines, key=lambda line: line.seq)

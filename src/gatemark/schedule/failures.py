@@ -13,8 +13,9 @@ from gatemark.core.result import Result
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import RESULT_SEALED, SCHEDULE_FAILED, SYSTEM
 from gatemark.ledger.port import event_moment
+from gatemark.lifecycle.commands import Demote
 from gatemark.lifecycle.decisions.demotion import LastLiveError
-from gatemark.lifecycle.journey import Demote, act
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan

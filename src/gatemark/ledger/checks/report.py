@@ -95,6 +95,10 @@ class TroubleList:
         if len(self._kept) < MOST_KEPT:
             self._kept.append(VerificationIssue(seq, check, message, until))
 
+    def of_event(self, seq: int | None, check: Check, message: str) -> None:
+        """Add an issue of an event; its message begins with the number, if there is one."""
+        self.add(seq, check, message if seq is None else f"event {seq}: {message}")
+
     def exact_within(self, first: int, last: int) -> int | None:
         """Return the first event in the range that is known to be bad."""
         found = [

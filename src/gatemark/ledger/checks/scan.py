@@ -1,20 +1,19 @@
-"""Verify stored events in order: chain, payloads, times, tree, keys and decisions."""
+"""Verify stored events in order: chain, payloads, times, tree, keys, decisions and seals."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format, parse_format
 from gatemark.ledger.checks.report import MOST_KEPT, TroubleList
-from gatemark.ledger.checks.results import SealedResults
 from gatemark.ledger.event import EMPTY, Event, EventRow, Head, checked_payload, event_of, row_bytes
 from gatemark.ledger.event_kinds import (
     APPROVAL,
@@ -29,6 +28,7 @@ from gatemark.ledger.event_kinds import (
     BlobErased,
     Channel,
     PayloadErased,
+    ResultSealed,
     check_payload_format,
     find_kind,
     is_by_newer_rules,
@@ -58,8 +58,7 @@ class TreeCheck:
             while self._next is not None and self._next[0] < number:
                 self._next = next(self._kept, None)
             if self._next is None or self._next[0] != number:
-                message = f"event {leaf_count}: node {number} of the tree is missing"
-                self._troubles.add(leaf_count, "tree", message)
+                self._troubles.of_event(leaf_count, "tree", f"node {number} of the tree is missing")
                 continue
             if self._next[1] != hashed and len(self._different) < MOST_KEPT:
                 self._different[number] = (level, (leaf_count >> level) - 1)
@@ -72,8 +71,8 @@ class TreeCheck:
         for number, (level, index) in self._different.items():
             self._explain(number, level, index, size)
         if self._next is not None:
-            message = f"event {size + 1}: missing, but the tree has nodes over more events"
-            self._troubles.add(size + 1, "tree", message)
+            message = "missing, but the tree has nodes over more events"
+            self._troubles.of_event(size + 1, "tree", message)
 
     def _explain(self, number: int, level: int, index: int, size: int) -> None:
         """Report a changed node, or the changed events below it."""
@@ -87,21 +86,45 @@ class TreeCheck:
             above = node_number(level + 1, index >> 1)
             alone = above <= node_count(size) and above not in self._different
         if alone:
-            message = f"event {last}: node {number} of the tree was changed"
-            self._troubles.add(last, "tree", message)
+            self._troubles.of_event(last, "tree", f"node {number} of the tree was changed")
         else:
             message = f"event {last - 1} or {last}: does not match the tree"
             self._troubles.add(last - 1, "tree", message, until=last)
 
 
+class SealedAt(NamedTuple):
+    """The payload of a ``result_sealed`` event, and the event's number."""
+
+    seq: int
+    said: ResultSealed
+
+
+class SealedResults(dict[str, SealedAt]):
+    """Sealed results by id, each with its first event."""
+
+    def learn(self, event: Event, payload: Mapping[str, object]) -> Iterator[str]:
+        """Read an event and yield the problems found in it."""
+        try:
+            said = convert_stored(payload, ResultSealed)
+        except msgspec.ValidationError as error:
+            yield f"its payload is not that of a {event.kind}: {error}"
+            return
+        occasion = {"id": said.result_id, "occasion": said.occasion}
+        if not same_digest(digest(occasion), said.stamp):
+            yield f"the stamp of result {said.result_id} does not cover its occasion"
+        first = self.setdefault(said.result_id, SealedAt(event.seq, said))
+        if _judgement(first.said) != _judgement(said):
+            yield f"describes result {said.result_id} differently than event {first.seq}"
+
+
+def _judgement(said: ResultSealed) -> ResultSealed:
+    """Return the fields that must not change when the same result is sealed again."""
+    return msgspec.structs.replace(said, stamp="", occasion={})
+
+
 GENESIS_BYTES: Final = bytes(32)
 PROGRESS_STEP: Final = 5_000
-_READ_FURTHER: Final = KEY_KINDS | {
-    RESULT_SEALED,
-    PAYLOAD_ERASED,
-    BLOB_ERASED,
-    CONTENT_ERASED,
-}
+_READ_FURTHER: Final = KEY_KINDS | {RESULT_SEALED, PAYLOAD_ERASED, BLOB_ERASED, CONTENT_ERASED}
 
 
 class FurtherLook(Protocol):
@@ -113,25 +136,20 @@ class FurtherLook(Protocol):
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of events that this check reads."""
-        ...
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """Notes on what could not be checked."""
-        ...
 
     @property
     def unjudged(self) -> tuple[str, ...]:
         """What only a newer build can check."""
-        ...
 
     def step(self, event: Event, payload: Mapping[str, object]) -> Iterable[tuple[int, str]]:
         """Yield the findings that this event reveals."""
-        ...
 
     def finish(self) -> Iterable[tuple[int, str]]:
         """Yield the findings that are known only after the last event."""
-        ...
 
 
 class EventScan:
@@ -143,7 +161,7 @@ class EventScan:
         ring: Keyring,
         sizes: Iterable[int],
         nodes: Iterator[tuple[int, bytes]] | None,
-        further: FurtherLook | None = None,
+        further: Sequence[FurtherLook] = (),
     ) -> None:
         self.troubles = troubles
         self.ring = ring
@@ -156,7 +174,7 @@ class EventScan:
         self.newer_results: dict[str, int] = {}
         self.newer_kinds: set[str] = set()
         self.unjudged: list[str] = []
-        self._wanted = _READ_FURTHER if further is None else _READ_FURTHER | further.kinds
+        self._wanted = _READ_FURTHER.union(*(look.kinds for look in further))
         self.origin: str | None = None
         self.roots: dict[int, bytes] = {}
         self.last: EventRow | None = None
@@ -210,12 +228,12 @@ class EventScan:
         """Record that the next event cannot be read; no later event is checked."""
         self._is_whole = False
         self._stop_judging(self.size)
-        self.troubles.add(self.size + 1, "chain", f"event {self.size + 1}: {message}")
+        self.troubles.of_event(self.size + 1, "chain", message)
 
     def _stop_judging(self, last: int) -> None:
         """Stop checking decisions: those after a broken event cannot be verified."""
-        if self._further is not None:
-            self._further, self.judged_until = None, last
+        if self._further:
+            self._further, self.judged_until = (), last
 
     def _look(self, row: EventRow, *, follows: bool) -> None:
         try:
@@ -229,8 +247,7 @@ class EventScan:
         if not is_sound:
             self._stop_judging(row.seq - 1)
             found = DIGEST_PREFIX + hashlib.sha256(body).hexdigest()
-            message = f"event {row.seq}: was changed: its content gives {found}"
-            self.troubles.add(row.seq, "chain", message)
+            self.troubles.of_event(row.seq, "chain", f"was changed: its content gives {found}")
         self._check_link(row, follows=follows, is_sound=is_sound)
         if row.seq == 1:
             self.origin = origin_of(event_of(row))
@@ -245,8 +262,8 @@ class EventScan:
         before, now = self._last_at, _sortable(row.at)
         self._last_at = now
         if before is not None and now < before and row.kind != CLOCK_SET_BACK:
-            message = f"event {row.seq}: is dated {row.at}, earlier than the event before it"
-            self.troubles.add(row.seq, "time", message)
+            message = f"is dated {row.at}, earlier than the event before it"
+            self.troubles.of_event(row.seq, "time", message)
 
     def _check_link(self, row: EventRow, *, follows: bool, is_sound: bool) -> None:
         """Check that an event names its predecessor; if not, report which of the two was changed.
@@ -263,8 +280,8 @@ class EventScan:
                 return
         if follows and row.prev != before and is_sound:
             if row.seq == 1:
-                message = "event 1: names an event before it, so it was not the first"
-                self.troubles.add(1, "chain", message)
+                message = "names an event before it, so it was not the first"
+                self.troubles.of_event(1, "chain", message)
             else:
                 self._suspect = row
 
@@ -286,8 +303,9 @@ class EventScan:
         if row.kind not in self._wanted:
             return
         event = event_of(row)
-        if self._further is not None and row.kind in self._further.kinds:
-            self._tell(self._further.step(event, payload))
+        for look in self._further:
+            if row.kind in look.kinds:
+                self._tell(look.step(event, payload))
         if row.kind == RESULT_SEALED:
             self._tell((row.seq, why) for why in self.results.learn(event, payload))
             return
@@ -299,7 +317,7 @@ class EventScan:
             else:
                 self._learn_tombstone(event, payload)
         except (IntegrityError, msgspec.ValidationError) as error:
-            self.troubles.add(row.seq, "key", f"event {row.seq}: {error}")
+            self.troubles.of_event(row.seq, "key", str(error))
 
     def _learn_tombstone(self, event: Event, payload: Mapping[str, object]) -> None:
         if event.kind == PAYLOAD_ERASED:
@@ -320,7 +338,7 @@ class EventScan:
             is_ours = kind is not None or parse_format(name) is not None
             is_beyond = is_ours and not check_payload_format(row.kind, name)
         except InvalidValueError as error:
-            self.troubles.add(row.seq, "payload", f"event {row.seq}: {error}")
+            self.troubles.of_event(row.seq, "payload", str(error))
             return False
         if is_beyond:
             self.newer_kinds.add(row.kind)
@@ -332,14 +350,14 @@ class EventScan:
         elif kind is not None and kind.is_decided:
             self._note_decision(row, payload)
         elif kind is not None and DECIDED_BY in payload:
-            self.troubles.add(row.seq, "payload", f"event {row.seq}: {row.kind} is not a decision")
+            self.troubles.of_event(row.seq, "payload", f"{row.kind} is not a decision")
         return is_beyond
 
     def _check_sealed_format(self, seq: int, name: str) -> None:
         if is_newer(name, RESULT_FORMAT):
             self._note_newer(seq, f"seals a result that {newer_format(name)}")
         elif name != RESULT_FORMAT:
-            self.troubles.add(seq, "result", f"event {seq}: {name!r} is not a format of results")
+            self.troubles.of_event(seq, "result", f"{name!r} is not a format of results")
 
     def _note_decision(self, row: EventRow, payload: Mapping[str, object]) -> None:
         """Count a decision by channel, and note the first one made under newer rules."""
@@ -349,7 +367,7 @@ class EventScan:
             try:
                 way = msgspec.convert(channel, Channel).way if channel else "not recorded"
             except msgspec.ValidationError as error:
-                self.troubles.add(row.seq, "decision", f"event {row.seq}: channel: {error}")
+                self.troubles.of_event(row.seq, "decision", f"channel: {error}")
                 return
             self.ways[way.replace("_", " ")] += 1
         self._note_rules(row.seq, payload)
@@ -358,7 +376,7 @@ class EventScan:
         """Note the first decision made under newer rules; the lifecycle check reports it."""
         if not is_by_newer_rules(payload):
             return
-        if self._further is None:
+        if not self._further:
             self.unjudged.append(f"event {seq} was decided by rules that this build does not know")
         if self.newer_from is None:
             self.newer_from = seq
@@ -371,12 +389,12 @@ class EventScan:
 
     def _tell(self, found: Iterable[tuple[int, str]]) -> None:
         for seq, why in found:
-            self.troubles.add(seq, "decision", f"event {seq}: {why}")
+            self.troubles.of_event(seq, "decision", why)
 
     def finish(self, last_payload: int) -> None:
         """Run the checks that need the whole ledger."""
-        if self._further is not None:
-            self._tell(self._further.finish())
+        for look in self._further:
+            self._tell(look.finish())
         if self._suspect is not None:
             first = self._suspect.seq - 1
             message = f"events {first} and {first + 1}: not linked to each other"
@@ -385,13 +403,13 @@ class EventScan:
             self._check_absent(seq, row)
         for seq, (tombstone, _) in self._tombstones.items():
             if seq not in self._absent:
-                message = f"event {seq}: was erased by event {tombstone}, yet has a payload"
-                self.troubles.add(seq, "payload", message)
+                message = f"was erased by event {tombstone}, yet has a payload"
+                self.troubles.of_event(seq, "payload", message)
         if self._is_whole:
             self._tree.finish(self.size)
         if last_payload > self.size:
-            message = f"event {self.size + 1}: missing, but there are payloads up to {last_payload}"
-            self.troubles.add(self.size + 1, "chain", message)
+            message = f"missing, but there are payloads up to {last_payload}"
+            self.troubles.of_event(self.size + 1, "chain", message)
 
     def _check_absent(self, seq: int, row: EventRow) -> None:
         if seq not in self._tombstones:
@@ -404,10 +422,8 @@ class EventScan:
         tombstone, said = self._tombstones[seq]
         named = DIGEST_PREFIX + row.payload_digest.hex()
         if said.payload_digest != named or tombstone < seq or is_kept(row.kind):
-            message = (
-                f"event {seq}: its payload is missing, and event {tombstone} does not cover that"
-            )
-            self.troubles.add(seq, "payload", message)
+            message = f"its payload is missing, and event {tombstone} does not cover that"
+            self.troubles.of_event(seq, "payload", message)
         else:
             self.erased_count += 1
 

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, Protocol
 import sqlalchemy as sa
 
 from gatemark.ledger.checks.report import Check
-from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.verify import LedgerCheck
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, column_differences, finding
@@ -28,15 +27,12 @@ class RowCheck(Protocol):
     @property
     def caveats(self) -> Iterable[str]:
         """Notes on rows that no event covers; complete after the comparison."""
-        ...
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Read one event."""
-        ...
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterable[Finding]]]]:
         """The comparisons; each yields rows that differ from their events."""
-        ...
 
 
 class FeatureRows(NamedTuple):
@@ -66,7 +62,6 @@ class TableCheck:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds of events that any feature reads."""
         return frozenset().union(*(feature.kinds for feature in self._features))
 
     def step(self, event: Event, payload: Mapping[str, object]) -> Sequence[tuple[int, str]]:
@@ -129,34 +124,3 @@ class TableCheck:
                 what = f"result {row.id}: column seq lists it after results that were sealed later"
                 yield finding(seq, "results", what)
             last = max(last, seq or 0)
-
-
-class FurtherLooks:
-    """Combines several feature checks into one."""
-
-    def __init__(self, *looks: FurtherLook) -> None:
-        self._looks = looks
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of events that any check reads."""
-        return frozenset().union(*(look.kinds for look in self._looks))
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """Notes on what could not be checked."""
-        return tuple(caveat for look in self._looks for caveat in look.caveats)
-
-    @property
-    def unjudged(self) -> tuple[str, ...]:
-        """What only a newer build can check."""
-        return tuple(one for look in self._looks for one in look.unjudged)
-
-    def step(self, event: Event, payload: Mapping[str, object]) -> list[tuple[int, str]]:
-        """Return the findings that this event reveals."""
-        wanting = (look for look in self._looks if event.kind in look.kinds)
-        return [found for look in wanting for found in look.step(event, payload)]
-
-    def finish(self) -> list[tuple[int, str]]:
-        """Return the findings that are known only after the last event."""
-        return [found for look in self._looks for found in look.finish()]

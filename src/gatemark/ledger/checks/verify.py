@@ -11,7 +11,7 @@ the first event it concerns.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,10 +53,6 @@ class VerifyOptions(NamedTuple):
     erased_later: Callable[[int], Collection[str]] = lambda _: ()
 
 
-AS_IT_IS = VerifyOptions()
-"""No keys and no checkpoints: the ledger is checked only against itself."""
-
-
 class _Signed(NamedTuple):
     place: str
     checkpoint: Checkpoint
@@ -68,7 +64,7 @@ class LedgerCheck:
     """Verifies one store; ``further`` are the checks that features add."""
 
     def __init__(
-        self, store: Store, asked: VerifyOptions, further: FurtherLook | None = None
+        self, store: Store, asked: VerifyOptions, further: Sequence[FurtherLook] = ()
     ) -> None:
         self._store = store
         self._asked = asked
@@ -111,9 +107,9 @@ class LedgerCheck:
                 )
             else:
                 self._caveats.append(f"event {seq}: blob {digest} was erased; what it held is gone")
-        if self._further is not None:
-            self._caveats.extend(self._further.caveats)
-            self.unjudged.extend(self._further.unjudged)
+        for look in self._further:
+            self._caveats.extend(look.caveats)
+            self.unjudged.extend(look.unjudged)
         if self._scan.judged_until is not None:
             since = self._scan.judged_until + 1
             self._caveats.append(
@@ -132,9 +128,10 @@ class LedgerCheck:
     def add_missing_blob(self, seq: int | None, message: str) -> None:
         """Report a missing blob, unless a newer build may have erased it."""
         if BLOB_ERASED in self._scan.newer_kinds:
-            self.unjudged.append(f"{message}; a newer build may have erased it")
+            place = "" if seq is None else f"event {seq}: "
+            self.unjudged.append(f"{place}{message}; a newer build may have erased it")
         else:
-            self.troubles.add(seq, "blob", message)
+            self.troubles.of_event(seq, "blob", message)
 
     def is_erased(self, blob: str) -> bool:
         """Whether a blob, or the texts of a result, have a tombstone."""
@@ -261,8 +258,8 @@ class LedgerCheck:
             return False
         size = self._scan.size
         if checkpoint.size > size:
-            message = f"event {size + 1}: missing, but {place} covers {checkpoint.size} events"
-            self.troubles.add(size + 1, "checkpoint", message)
+            message = f"missing, but {place} covers {checkpoint.size} events"
+            self.troubles.of_event(size + 1, "checkpoint", message)
             return False
         root = self._scan.roots.get(checkpoint.size)
         if root != checkpoint.root:
@@ -291,10 +288,10 @@ class LedgerCheck:
                 # The scan already reported events that name a newer result format.
                 if seq is None or sealed[result_id].said.result_format == RESULT_FORMAT:
                     message = f"{error}, but its event does not say so"
-                    self.troubles.add(seq, "result", _at(seq, message))
+                    self.troubles.of_event(seq, "result", message)
                 continue
             except IntegrityError as error:
-                self.troubles.add(seq, "result", _at(seq, str(error)))
+                self.troubles.of_event(seq, "result", str(error))
                 continue
             if seq is not None:
                 self._compare(seq, result)
@@ -306,12 +303,12 @@ class LedgerCheck:
         for result_id, erasure in self._scan.erased_results.items():
             if result_id not in found or erasure.event.seq < (self.seq_of_result(result_id) or 0):
                 number = erasure.event.seq
-                message = f"event {number}: erases result {result_id}, which was not there"
-                self.troubles.add(number, "result", message)
+                message = f"erases result {result_id}, which was not there"
+                self.troubles.of_event(number, "result", message)
         for result_id, (seq, _) in self._scan.results.items():
             if result_id not in found:
-                message = _at(seq, f"result {result_id} is missing from the store")
-                self.troubles.add(seq, "result", message)
+                message = f"result {result_id} is missing from the store"
+                self.troubles.of_event(seq, "result", message)
 
     def read_erased(self, result_id: str) -> Result | None:
         """What is left of an erased result; None when nothing erased it, or it cannot be read."""
@@ -369,8 +366,8 @@ class LedgerCheck:
         )
         for word, told, kept in pairs:
             if told != kept:
-                message = _at(seq, f"names another {word} than result {result.id} has")
-                self.troubles.add(seq, "result", message)
+                message = f"names another {word} than result {result.id} has"
+                self.troubles.of_event(seq, "result", message)
 
     def _check_blobs(self, seq: int | None, result: Result) -> None:
         files = [(file.name, file.digest) for account in result.evidence for file in account.files]
@@ -380,25 +377,13 @@ class LedgerCheck:
             self._blobs[digest] = is_digest(digest) and self._store.blobs.has(digest)
             if not self._blobs[digest]:
                 if not self.is_erased(digest):
-                    message = _at(seq, f"blob {digest} ({name}) is missing from the store")
-                    self.add_missing_blob(seq, message)
+                    self.add_missing_blob(seq, f"blob {digest} ({name}) is missing from the store")
             elif not same_digest(digest_of(self._store.blobs.pieces(digest)), digest):
-                message = _at(seq, f"blob {digest} ({name}) was changed")
-                self.troubles.add(seq, "blob", message)
+                self.troubles.of_event(seq, "blob", f"blob {digest} ({name}) was changed")
 
 
-def _at(seq: int | None, message: str) -> str:
-    return message if seq is None else f"event {seq}: {message}"
-
-
-def verify_ledger(
-    store: Store,
-    asked: VerifyOptions = AS_IT_IS,
-    on_progress: Callable[[int], None] | None = None,
-    *,
-    further: FurtherLook | None = None,
-) -> LedgerReport:
-    """Verify a whole store and return the report."""
-    check = LedgerCheck(store, asked, further)
-    check.run(on_progress)
+def verify_ledger(store: Store, *, further: Sequence[FurtherLook] = ()) -> LedgerReport:
+    """Verify a whole store only against itself, and return the report."""
+    check = LedgerCheck(store, VerifyOptions(), further)
+    check.run()
     return check.report()

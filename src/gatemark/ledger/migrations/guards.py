@@ -19,11 +19,7 @@ def forbid_changes(connection: sa.Connection, table: str) -> None:
     """Rows of the table can be added and read, nothing else."""
     if connection.dialect.name == "sqlite":
         for act in ("update", "delete"):
-            _run(
-                connection,
-                f"CREATE TRIGGER {table}_no_{act} BEFORE {act.upper()} ON {table} "
-                f"BEGIN SELECT RAISE(ABORT, '{table} are append-only'); END",
-            )
+            _abort(connection, table, act, f"{table} are append-only")
         return
     _run(
         connection,
@@ -31,11 +27,7 @@ def forbid_changes(connection: sa.Connection, table: str) -> None:
         "BEGIN RAISE EXCEPTION USING MESSAGE = TG_TABLE_NAME || ' are append-only'; END $$",
     )
     for act in ("update", "delete", "truncate"):
-        _run(
-            connection,
-            f"CREATE TRIGGER {table}_no_{act} BEFORE {act.upper()} ON {table} "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION {REFUSE}()",
-        )
+        _call(connection, table, act, REFUSE, each="STATEMENT")
     _run(connection, f"REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM PUBLIC, CURRENT_USER")
 
 
@@ -74,17 +66,9 @@ def allow_erasure(connection: sa.Connection, table: str, tombstones: str, key: s
     """Rows can be added and read, and removed once their tombstone is there."""
     message = f"{table} are removed only after their tombstone"
     if connection.dialect.name == "sqlite":
-        _run(
-            connection,
-            f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} "
-            f"BEGIN SELECT RAISE(ABORT, '{table} are append-only'); END",
-        )
-        _run(
-            connection,
-            f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} "  # noqa: S608
-            f"WHEN NOT EXISTS (SELECT 1 FROM {tombstones} WHERE {key} = OLD.{key}) "
-            f"BEGIN SELECT RAISE(ABORT, '{message}'); END",
-        )
+        _abort(connection, table, "update", f"{table} are append-only")
+        told = f"EXISTS (SELECT 1 FROM {tombstones} WHERE {key} = OLD.{key})"  # noqa: S608
+        _abort(connection, table, "delete", message, f"WHEN NOT {told} ")
         return
     function = f"gatemark_erase_{table}"
     _run(
@@ -94,17 +78,9 @@ def allow_erasure(connection: sa.Connection, table: str, tombstones: str, key: s
         f"WHERE {key} = OLD.{key}) "
         f"THEN RAISE EXCEPTION '{message}'; END IF; RETURN OLD; END $$",
     )
-    _run(
-        connection,
-        f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} "
-        f"FOR EACH ROW EXECUTE FUNCTION {function}()",
-    )
+    _call(connection, table, "delete", function, each="ROW")
     for act in ("update", "truncate"):
-        _run(
-            connection,
-            f"CREATE TRIGGER {table}_no_{act} BEFORE {act.upper()} ON {table} "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION {REFUSE}()",
-        )
+        _call(connection, table, act, REFUSE, each="STATEMENT")
     _run(connection, f"REVOKE UPDATE, TRUNCATE ON {table} FROM PUBLIC, CURRENT_USER")
 
 
@@ -122,15 +98,13 @@ def allow_emptying(
         matches = " AND ".join(said.format(*one) for one in named.items())
         same = " AND ".join(f"NEW.{column} IS OLD.{column}" for column in other_columns)
         # Compared by IS, so that no part of it is ever null, which would let the change through.
-        _run(
-            connection,
-            f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} WHEN NOT ("  # noqa: S608
-            f"NEW.document IS x'' AND OLD.document IS NOT x'' AND {same} "
+        erased = (
+            f"NEW.document IS x'' AND OLD.document IS NOT x'' AND {same} "  # noqa: S608
             "AND EXISTS (SELECT 1 FROM events JOIN payloads ON payloads.seq = events.seq "
             "WHERE events.seq = (SELECT max(seq) FROM events) "
-            f"AND events.kind = 'content_erased' AND {matches})) "
-            f"BEGIN SELECT RAISE(ABORT, '{message}'); END",
+            f"AND events.kind = 'content_erased' AND {matches})"
         )
+        _abort(connection, table, "update", message, f"WHEN NOT ({erased}) ")
         return
     schema, function = _schema(connection), f"gatemark_empty_{table}"
     matches = " AND ".join(f"said #>> '{{payload,{key}}}' = {sql}" for key, sql in named.items())
@@ -146,12 +120,23 @@ def allow_emptying(
         f"AND {matches} THEN RETURN NEW; END IF; "
         f"RAISE EXCEPTION '{message}'; END $$",
     )
-    _run(
-        connection,
-        f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} "
-        f"FOR EACH ROW EXECUTE FUNCTION {function}()",
-    )
+    _call(connection, table, "update", function, each="ROW")
     _run(connection, f"GRANT UPDATE (document) ON {table} TO CURRENT_USER")
+
+
+def _abort(
+    connection: sa.Connection, table: str, act: str, message: str, condition: str = ""
+) -> None:
+    """Let SQLite refuse an act on a table."""
+    name = f"{table}_no_{act} BEFORE {act.upper()} ON {table}"
+    body = f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
+    _run(connection, f"CREATE TRIGGER {name} {condition}{body}")
+
+
+def _call(connection: sa.Connection, table: str, act: str, function: str, *, each: str) -> None:
+    """Let PostgreSQL call a function before an act on a table."""
+    name = f"{table}_no_{act} BEFORE {act.upper()} ON {table}"
+    _run(connection, f"CREATE TRIGGER {name} FOR EACH {each} EXECUTE FUNCTION {function}()")
 
 
 def _on(connection: sa.Connection, table: str) -> str:
@@ -163,6 +148,12 @@ def _schema(connection: sa.Connection) -> str:
     """The quoted name of the schema the tables stand in; triggers run under any search path."""
     name = str(connection.execute(sa.text("SELECT current_schema()")).scalar_one())
     return connection.dialect.identifier_preparer.quote(name)
+
+
+def whole_number(name: str, *, key: bool = False, nullable: bool = False) -> sa.Column[int]:
+    """Return a column of integers. SQLite keeps its rows by a key of this very type only."""
+    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return sa.Column(name, kind, primary_key=key, autoincrement=False, nullable=nullable)
 
 
 def _run(connection: sa.Connection, statement: str) -> None:

@@ -13,12 +13,10 @@ import io
 import os
 import select
 import shlex
-import stat
 import subprocess
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -30,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.ledger.blobs import read_start
 from gatemark.ledger.signing.note import VerifierKey
 
 SECONDS: Final = 60
@@ -118,13 +117,7 @@ def _signature_in(printed: bytes) -> bytes | None:
 
 def read_raw_public_key(path: str) -> bytes:
     """Return the Ed25519 public key in a file: PEM, DER, or its 32 bytes."""
-    try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise BadInputError(f"{path}: expected a regular file")
-        with Path(path).open("rb") as stream:
-            data = stream.read(MAX_PUBLIC_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
+    data = read_start(path, MAX_PUBLIC_BYTES + 1)
     if len(data) == 32:
         return data
     try:

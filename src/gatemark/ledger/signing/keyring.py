@@ -17,13 +17,7 @@ from gatemark.ledger.event_kinds import (
     KeyReplaced,
     KeyRotated,
 )
-from gatemark.ledger.signing.note import (
-    Signer,
-    VerifierKey,
-    read_note,
-    read_verifier,
-    sign_note,
-)
+from gatemark.ledger.signing.note import Signer, VerifierKey, read_note, read_verifier, sign_note
 
 KEY_KINDS: Final = frozenset({KEY_ADDED, KEY_ROTATED, KEY_REPLACED})
 _ADDED: Final = "gatemark.key/1"

@@ -16,10 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -79,7 +76,6 @@ class Signer(Protocol):
 
     def sign(self, data: bytes) -> bytes:
         """Sign bytes."""
-        ...
 
 
 class SigningKey:
@@ -97,7 +93,6 @@ class SigningKey:
         return f"<signing key {self.verifier.label}>"
 
     def sign(self, data: bytes) -> bytes:
-        """Sign bytes."""
         return self._key.sign(data)
 
     def private_text(self, passphrase: bytes | None = None) -> str:

@@ -6,13 +6,13 @@ much more: decisions, keys, checkpoints, the tree, results and blobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import sqlalchemy as sa
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import IntegrityError
+from gatemark.core.progress import Advance
 from gatemark.ledger.event import EventRow, checked_payload, row_bytes
 from gatemark.ledger.stores.tables import EVENTS, PAYLOAD_ERASURES, PAYLOADS
 
@@ -30,9 +30,7 @@ _ROWS: Final = (
 )
 
 
-def check_chain(
-    connection: sa.Connection, place: str, on_progress: Callable[[int], None] | None = None
-) -> int:
+def check_chain(connection: sa.Connection, place: str, on_progress: Advance | None = None) -> int:
     """Return the number of events; refuse a chain with a gap, or a changed event or payload."""
     if not sa.inspect(connection).has_table(EVENTS.name):
         # The first layout has results but no events.

@@ -88,18 +88,15 @@ class SqlDatabase:
 
     @property
     def dialect(self) -> str:
-        """Name of the SQL dialect."""
         return self._reader.dialect.name
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Open a connection for reading."""
         with self._convert_errors("is not a usable store"), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def streaming(self) -> Iterator[sa.Connection]:
-        """Open a read transaction whose rows are fetched in batches."""
         with self._convert_errors("is not a usable store"), self._streamer.begin() as connection:
             yield connection
 
@@ -130,14 +127,12 @@ class SqlDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Open a write transaction that excludes other writers."""
         with self._convert_errors("cannot be written"), self._writer.begin() as connection:
             self._take_turn(connection)
             yield connection
 
     @contextmanager
     def adding(self) -> Iterator[sa.Connection]:
-        """Open a write transaction for rows whose order does not matter."""
         with self._convert_errors("cannot be written"), self._writer.begin() as connection:
             yield connection
 
@@ -164,7 +159,6 @@ class SqlDatabase:
                 connection.exec_driver_sql(self._forget)
 
     def close(self) -> None:
-        """Close every connection."""
         _dispose(self._streamer, self._reader)
 
     def layout(self) -> str | None:

@@ -18,7 +18,6 @@ from gatemark.core.atomic import make_private_folder, replacing, secret_file, wr
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
 from gatemark.ledger.blobs import joined_blob, read_pieces
-from gatemark.ledger.port import BlobStore
 from gatemark.ledger.stores import DATABASE
 from gatemark.ledger.stores.database import WRITES, SqlDatabase
 from gatemark.ledger.stores.sql import SqlStore
@@ -36,7 +35,6 @@ class FolderBlobs:
         self._is_private = is_private
 
     def put(self, data: bytes) -> str:
-        """Store bytes and return their digest; the same bytes are stored once."""
         name = digest_bytes(data)
         target = self._path(name)
         if not target.exists():
@@ -44,7 +42,6 @@ class FolderBlobs:
         return name
 
     def put_file(self, source: Path, expected: str) -> str:
-        """Store a copy of a file; refuse it if its digest is no longer ``expected``."""
         self.put_pieces(
             read_pieces(source), expected, f"{source.name}: changed after it was judged"
         )
@@ -71,22 +68,18 @@ class FolderBlobs:
                 yield name, path.stat().st_size
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of a blob, checked against its digest."""
         return joined_blob(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a blob without checking them; refuse a missing blob."""
         target = self._path(name)
         if not target.exists():
             raise IntegrityError(f"blob {name} is missing from the store")
         yield from read_pieces(target)
 
     def has(self, name: str) -> bool:
-        """Whether the store has the blob."""
         return self._path(name).exists()
 
     def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - the folder cannot ask
-        """Delete a blob; its tombstone must exist already."""
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
@@ -130,15 +123,13 @@ logger = logging.getLogger(__name__)
 _HAS_LOG: Final = "gatemark_write_ahead_log"
 
 
-def open_sqlite(
-    path: Path, blobs: BlobStore | None = None, *, must_exist: bool = False
-) -> SqlStore:
+def open_sqlite(path: Path, *, must_exist: bool = False) -> SqlStore:
     """Open the store in a file, or create it; blobs are in a folder beside it.
 
     With ``must_exist``, a file without a store is refused, and nothing is created.
     """
     place = sqlite_place(path)
-    return SqlStore(place.database, blobs or place.blobs, must_exist=must_exist)
+    return SqlStore(place.database, place.blobs, must_exist=must_exist)
 
 
 def folder_place(folder: Path) -> StorePlace:
@@ -164,10 +155,7 @@ def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:
     sa.event.listen(engine, "begin", _begin)
     # A transaction that will write takes the write lock when it begins.
     database = SqlDatabase(
-        engine,
-        str(path),
-        take_turn=lambda _: None,
-        forget="PRAGMA wal_checkpoint(TRUNCATE)",
+        engine, str(path), take_turn=lambda _: None, forget="PRAGMA wal_checkpoint(TRUNCATE)"
     )
     return StorePlace(database, FolderBlobs(path.parent / "blobs", is_private=True), path)
 

@@ -41,14 +41,7 @@ from gatemark.ledger.event import (
     row_of,
 )
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
-from gatemark.ledger.port import (
-    BlobStore,
-    Erasure,
-    ResultLine,
-    erasures,
-    line_of,
-    wanted_prefix,
-)
+from gatemark.ledger.port import BlobStore, Erasure, ResultLine, erasures, line_of, wanted_prefix
 from gatemark.ledger.stored_rows import ListedRow
 from gatemark.ledger.stores.database import (
     FIRST,
@@ -463,11 +456,9 @@ class SqlStore:
             yield SqlStore(database, blobs, must_exist=True)
 
     def forget(self) -> None:
-        """Remove deleted rows from the database files too."""
         self.database.forget()
 
     def close(self) -> None:
-        """Close every connection."""
         self.database.close()
 
 

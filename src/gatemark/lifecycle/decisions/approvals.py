@@ -8,15 +8,10 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
-from gatemark.lifecycle.commands import (
-    Approve,
-    PauseVersion,
-    ResumeVersion,
-    ReviewGlass,
-    Waive,
-)
+from gatemark.lifecycle.commands import Approve, PauseVersion, ResumeVersion, ReviewGlass, Waive
 from gatemark.lifecycle.decisions.canary import clean_streak
 from gatemark.lifecycle.decisions.citation import (
     PromotionCase,
@@ -33,12 +28,8 @@ from gatemark.lifecycle.decisions.decision import (
     require_role,
     roles_of,
 )
-from gatemark.lifecycle.events.approvals import (
-    ApprovalGiven,
-    BreakGlassReviewed,
-    GateWaived,
-)
-from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.approvals import ApprovalGiven, BreakGlassReviewed, GateWaived
+from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.nouns import Role, Stage
 from gatemark.lifecycle.model.release_policy import can_block
@@ -118,11 +109,7 @@ def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
     """Count the votes on a step: the last one of each person, if it is still valid."""
     last: dict[str, Approval] = {}
     for vote in case.state.asset.approvals:
-        if (vote.version, vote.environment, vote.stage) == (
-            case.version,
-            case.environment,
-            stage,
-        ):
+        if (vote.version, vote.environment, vote.stage) == (case.version, case.environment, stage):
             last[vote.actor] = vote
     approved, rejected, void = [], [], []
     for vote in last.values():
@@ -193,9 +180,7 @@ PAUSABLE = frozenset({"eligible", "shadow", "enabled", *CANARY})
 
 
 @decides(Approve)
-def decide_approve(
-    state: LifecycleState, command: Approve, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_approve(state: LifecycleState, command: Approve, moment: DecisionMoment) -> Facts:
     """Decide a vote on the next step; nobody approves their own work."""
     known_version(state, command.version)
     conflict = _conflict(state, command.actor, command.version, moment)
@@ -221,17 +206,13 @@ def decide_approve(
             tuple(problems),
         )
     return (
-        ApprovalGiven(
-            asset=state.asset.name,
-            environment=command.environment,
-            version=command.version,
-            stage=command.stage,
+        struct_from(
+            ApprovalGiven,
+            command,
             candidate_digest=digest,
             result_ids=result_ids,
             policy_digest=state.governance.policy_digest,
-            decision=command.decision,
             expires_at=expiry(state, moment.now),
-            note=command.note,
         ),
     )
 
@@ -252,7 +233,7 @@ def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bo
 
 
 @decides(Waive)
-def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) -> tuple[Fact, ...]:
+def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) -> Facts:
     """Decide a waiver of one gate for one version, for a limited time and with a note."""
     known_version(state, command.version)
     policy = state.policy
@@ -278,23 +259,12 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
         raise RefusedError(
             f"an override must expire within {policy.approvals.waiver_max_days:g} days from now"
         )
-    return (
-        GateWaived(
-            asset=state.asset.name,
-            environment=command.environment,
-            version=command.version,
-            candidate_digest=state.asset.versions[command.version].digest,
-            gate=command.gate,
-            note=command.note,
-            expires_at=command.expires_at,
-        ),
-    )
+    digest = state.asset.versions[command.version].digest
+    return (struct_from(GateWaived, command, candidate_digest=digest),)
 
 
 @decides(PauseVersion)
-def decide_pause(
-    state: LifecycleState, command: PauseVersion, _moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_pause(state: LifecycleState, command: PauseVersion, _moment: DecisionMoment) -> Facts:
     """Decide a pause."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, VersionPaused.declared.roles, "pause")
@@ -305,36 +275,22 @@ def decide_pause(
         )
     if track.paused is not None and track.paused.reason == command.reason:
         return ()
-    return (_paused(state, command),)
+    return (struct_from(VersionPaused, command),)
 
 
 @decides(ResumeVersion)
-def decide_resume(
-    state: LifecycleState, command: ResumeVersion, _moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_resume(state: LifecycleState, command: ResumeVersion, _moment: DecisionMoment) -> Facts:
     """Decide a resume; only a person can resume, whoever paused the version."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, ("operator",), "resume")
     track = state.asset.track(command.environment, command.version)
     if track.paused is None:
         return ()
-    return (_paused(state, command),)
-
-
-def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> VersionPaused:
-    return VersionPaused(
-        asset=state.asset.name,
-        environment=command.environment,
-        version=command.version,
-        reason=command.reason if isinstance(command, PauseVersion) else None,
-        note=command.note,
-    )
+    return (struct_from(VersionPaused, command, reason=None),)
 
 
 @decides(ReviewGlass)
-def decide_review(
-    state: LifecycleState, command: ReviewGlass, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_review(state: LifecycleState, command: ReviewGlass, moment: DecisionMoment) -> Facts:
     """Decide the review of a use of break-glass access by a second person."""
     known_version(state, command.version)
     roles = BreakGlassReviewed.declared.roles
@@ -347,12 +303,4 @@ def decide_review(
     conflict = _conflict(state, command.actor, command.version, moment, glass.actor)
     if conflict is not None or glass.actor == command.actor:
         raise RefusedError(conflict or f"{command.actor} used break-glass and cannot review it")
-    return (
-        BreakGlassReviewed(
-            asset=state.asset.name,
-            environment=command.environment,
-            version=command.version,
-            incident=glass.incident,
-            note=command.note,
-        ),
-    )
+    return (struct_from(BreakGlassReviewed, command, incident=glass.incident),)

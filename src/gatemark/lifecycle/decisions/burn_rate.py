@@ -18,9 +18,7 @@ TOLERANCE: Final = 1e-12
 class Burn(msgspec.Struct, frozen=True):
     """The burn rate in one window (1 is the allowed rate), or null with a reason."""
 
-    minutes: int
     rate: float | None
-    total: int
     reason: str | None = None
 
 
@@ -29,7 +27,6 @@ class BurnVerdict(msgspec.Struct, frozen=True):
 
     is_breached: bool | None
     reason: str
-    burns: tuple[Burn, ...]
 
 
 def burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, minutes: int, now: datetime) -> Burn:
@@ -42,11 +39,11 @@ def burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, minutes: int, now: d
     total = sum(span.total for span in inside)
     covered = sum(((span.end - span.start) for span in inside), timedelta())
     if covered < timedelta(minutes=minutes) / 2:
-        return Burn(minutes, None, total, f"less than half of the last {minutes} min was reported")
+        return Burn(None, f"less than half of the last {minutes} min was reported")
     if total == 0:
-        return Burn(minutes, None, 0, f"no events in the last {minutes} min")
+        return Burn(None, f"no events in the last {minutes} min")
     bad = total - sum(span.good for span in inside)
-    return Burn(minutes, bad / total / (1 - budget.objective), total)
+    return Burn(bad / total / (1 - budget.objective))
 
 
 def judge_burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, now: datetime) -> BurnVerdict:
@@ -54,24 +51,20 @@ def judge_burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, now: datetime)
 
     A pair with one window known to be below its factor is not a breach, whatever the other one is.
     """
-    burns: list[Burn] = []
     unknown: list[str] = []
     for factor, long, short in (
         (budget.fast_factor, budget.fast_long_minutes, budget.fast_short_minutes),
         (budget.slow_factor, budget.slow_long_minutes, budget.slow_short_minutes),
     ):
         pair = burn(spans, budget, long, now), burn(spans, budget, short, now)
-        burns.extend(pair)
         known = [one.rate for one in pair if one.rate is not None]
         line = factor * (1 - TOLERANCE)
         if len(known) == 2 and min(known) >= line:
             words = f"burns {pair[0].rate:.1f}x over {long} min and {pair[1].rate:.1f}x over"
             reason = f"the error budget {words} {short} min, must stay below {factor:g}x"
-            return BurnVerdict(is_breached=True, reason=reason, burns=tuple(burns))
+            return BurnVerdict(is_breached=True, reason=reason)
         if not known or min(known) >= line:
             unknown.extend(one.reason for one in pair if one.reason is not None)
     if unknown:
-        return BurnVerdict(is_breached=None, reason=unknown[0], burns=tuple(burns))
-    return BurnVerdict(
-        is_breached=False, reason="the error budget burns slowly enough", burns=tuple(burns)
-    )
+        return BurnVerdict(is_breached=None, reason=unknown[0])
+    return BurnVerdict(is_breached=False, reason="the error budget burns slowly enough")

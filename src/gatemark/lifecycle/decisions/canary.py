@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import msgspec
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import PushShadow, PushWindow, ReportService, Tick
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
@@ -24,7 +26,7 @@ from gatemark.lifecycle.events.canary import (
     WindowJudged,
     WindowPushed,
 )
-from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.nouns import ArmMetric, InvariantCount, PauseReason
 from gatemark.lifecycle.model.release_policy import CanaryRules
@@ -45,9 +47,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @decides(PushWindow)
-def decide_push(
-    state: LifecycleState, command: PushWindow, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_push(state: LifecycleState, command: PushWindow, moment: DecisionMoment) -> Facts:
     """Decide on measurements; repeated ones have no effect, conflicting ones are refused."""
     require_role(state.governance, command.actor, WindowPushed.declared.roles, "push measurements")
     rollout = _running(state, command.environment)
@@ -66,12 +66,10 @@ def decide_push(
     if not (metrics or invariants or traffic is not None):
         return ()
     return (
-        WindowPushed(
-            asset=state.asset.name,
-            environment=command.environment,
+        struct_from(
+            WindowPushed,
+            command,
             version=rollout.version,
-            start=command.start,
-            end=command.end,
             metrics=metrics,
             invariants=invariants,
             traffic=traffic,
@@ -136,7 +134,7 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
 
 
 @decides(Tick)
-def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
+def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> Facts:
     """Decide the next thing that is due, if any; call it again until nothing is due.
 
     (1) A use of break-glass access that was not reviewed in time is rolled back. (2) A breach rolls
@@ -154,36 +152,27 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
         return ()
     track = state.asset.track(command.environment, rollout.version)
     if rollout.last is not None and rollout.last[1] == "breach":
-        demotion = Demotion(
-            environment=command.environment,
+        demotion = struct_from(
+            Demotion,
+            command,
             version=rollout.version,
-            after="rolled_back",
-            cause="rollback",
             note="a canary window was a breach",
             windows=(rollout.last[0],),
-            evidence=command.evidence,
         )
         if moment.rules < 3 or can_demote(state, demotion, moment):
             return demotion_facts(state, demotion, moment)
         if track.paused is None:
-            return (_pause(state, command, rollout, "warn", _LAST_LIVE),)
+            return (_pause(command, rollout, "warn", _LAST_LIVE),)
     if track.paused is None:
         reason = _pause_reason(state, place, rollout, moment)
         if reason is not None:
-            return (_pause(state, command, rollout, *reason),)
+            return (_pause(command, rollout, *reason),)
         if _is_ready(state, rollout) and track.stage in CANARY[:-1]:
             after = CANARY[CANARY.index(track.stage) + 1]
             windows = _streak(state, rollout)
-            step = moved(
-                state,
-                command.environment,
-                rollout.version,
-                after,
-                cause="ramp",
-                moment=moment,
-                windows=windows,
-                note=f"{len(windows)} clean windows in a row",
-            )
+            moves = partial(moved, state, command.environment, moment)
+            note = f"{len(windows)} clean windows in a row"
+            step = moves(rollout.version, after, cause="ramp", windows=windows, note=note)
             return (msgspec.structs.replace(step, baseline=rollout.baseline, salt=rollout.salt),)
     judged = _judge_next(state, command, track, moment)
     if judged is not None:
@@ -199,14 +188,8 @@ def _overdue_glass(
     glass = state.asset.track(command.environment, place.enabled).glass
     if glass is None or not glass.is_over(moment.now):
         return None
-    return Demotion(
-        environment=command.environment,
-        version=place.enabled,
-        after="rolled_back",
-        cause="rollback",
-        note=f"break-glass access for {glass.incident} was not reviewed in time",
-        evidence=command.evidence,
-    )
+    note = f"break-glass access for {glass.incident} was not reviewed in time"
+    return struct_from(Demotion, command, version=place.enabled, note=note)
 
 
 def _streak(state: LifecycleState, rollout: Rollout) -> tuple[int, ...]:
@@ -243,16 +226,8 @@ def _pause_reason(
     return None
 
 
-def _pause(
-    state: LifecycleState, command: Tick, rollout: Rollout, reason: PauseReason, note: str
-) -> VersionPaused:
-    return VersionPaused(
-        asset=state.asset.name,
-        environment=command.environment,
-        version=rollout.version,
-        reason=reason,
-        note=note,
-    )
+def _pause(command: Tick, rollout: Rollout, reason: PauseReason, note: str) -> VersionPaused:
+    return struct_from(VersionPaused, command, version=rollout.version, reason=reason, note=note)
 
 
 def _judge_next(
@@ -278,13 +253,12 @@ def _judge_next(
     gap_end = arrived[0] if arrived else cursor + (closed - cursor) // length * length
     missing = (gap_end - cursor) // length
     if missing > 0 and track.paused is None and rollout.watch_until is None:
-        return WindowJudged(
-            asset=state.asset.name,
-            environment=command.environment,
-            version=rollout.version,
+        return struct_from(
+            WindowJudged,
+            command,
+            track,
             start=cursor,
             end=gap_end,
-            stage=track.stage,
             state="inconclusive",
             judge=rules.judge,
             reasons=(f"{missing} window{'' if missing == 1 else 's'} brought no measurements",),
@@ -305,26 +279,22 @@ def _judge_next(
         has_baseline=rollout.baseline is not None,
         pool=pool if moment.rules >= 3 else None,
     )
-    return WindowJudged(
-        asset=state.asset.name,
-        environment=command.environment,
-        version=rollout.version,
+    return struct_from(
+        WindowJudged,
+        command,
+        track,
+        verdict,
         start=window.start,
         end=window.end,
-        stage=track.stage,
-        state=verdict.state,
         judge=rules.judge,
-        reasons=verdict.reasons,
-        metrics=verdict.metrics,
         missing_count=0,
-        is_ratio_off=verdict.is_ratio_off,
         is_pooled=verdict.is_pooled or None,
     )
 
 
 def _close_watch(
     state: LifecycleState, command: Tick, rollout: Rollout, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+) -> Facts:
     lateness = timedelta(minutes=state.policy.canary.lateness_minutes)
     if rollout.watch_until is None or moment.now < rollout.watch_until + lateness:
         return ()
@@ -333,24 +303,15 @@ def _close_watch(
     is_compared = rollout.baseline is not None
     if moment.rules >= 2 and is_compared and not is_fed and track.paused is None:
         note = "the watch after enabling got no measurements, so nothing shows that it does well"
-        return (_pause(state, command, rollout, "inconclusive", note),)
+        return (_pause(command, rollout, "inconclusive", note),)
     length = timedelta(minutes=state.policy.canary.window_minutes)
     expected = max(0, (rollout.watch_until - rollout.started_at) // length)
-    return (
-        WatchClosed(
-            asset=state.asset.name,
-            environment=command.environment,
-            version=rollout.version,
-            clean_count=rollout.clean_count,
-            other_count=max(rollout.other_count, expected - rollout.clean_count),
-        ),
-    )
+    other_count = max(rollout.other_count, expected - rollout.clean_count)
+    return (struct_from(WatchClosed, command, rollout, other_count=other_count),)
 
 
 @decides(PushShadow)
-def decide_shadow(
-    state: LifecycleState, command: PushShadow, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_shadow(state: LifecycleState, command: PushShadow, moment: DecisionMoment) -> Facts:
     """Decide on measurements of a shadow; a repeated span has no effect."""
     require_role(state.governance, command.actor, ShadowMeasured.declared.roles, "push pairs")
     known_version(state, command.version)
@@ -376,21 +337,11 @@ def decide_shadow(
                 f"{name}: the span from {pairs.start:%Y-%m-%d %H:%M:%SZ} overlaps one that was "
                 "pushed"
             )
-    return (
-        ShadowMeasured(
-            asset=state.asset.name,
-            environment=command.environment,
-            version=command.version,
-            live=live,
-            pairs=pairs,
-        ),
-    )
+    return (struct_from(ShadowMeasured, command, live=live),)
 
 
 @decides(ReportService)
-def decide_report(
-    state: LifecycleState, command: ReportService, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_report(state: LifecycleState, command: ReportService, moment: DecisionMoment) -> Facts:
     """Decide on a reported span; spans must not overlap, and a repeated one has no effect."""
     require_role(
         state.governance, command.actor, ServiceReported.declared.roles, "report a service"
@@ -399,14 +350,7 @@ def decide_report(
         raise RefusedError(f"there is no asset {state.asset.name}")
     if command.end > moment.now:
         raise RefusedError(f"the span to {command.end:%Y-%m-%d %H:%M:%SZ} is not over yet")
-    fact = ServiceReported(
-        asset=state.asset.name,
-        environment=command.environment,
-        start=command.start,
-        end=command.end,
-        good=command.good,
-        total=command.total,
-    )
+    fact = struct_from(ServiceReported, command)
     for span in state.asset.place(command.environment).service:
         if span == fact.span:
             return ()

@@ -148,7 +148,8 @@ def _sequential(
     shown = f"harm {harm.difference:.4g} (n={harm.canary_n}+{harm.baseline_n})"
     state: MetricState = "ok"
     reason = shown
-    for level, alpha in _levels(breach, warn):
+    levels: tuple[tuple[MetricState, float], ...] = (("breach", breach), ("warn", warn))
+    for level, alpha in levels:
         if harm.log_e_value >= -math.log(alpha):
             state = level
             words = f"{shown}, log e-value {harm.log_e_value:.2f} must stay below"
@@ -165,10 +166,6 @@ def _sequential(
         statistic=harm.log_e_value,
         difference=harm.difference,
     )
-
-
-def _levels(breach: float, warn: float) -> tuple[tuple[MetricState, float], ...]:
-    return (("breach", breach), ("warn", warn))
 
 
 def _mann_whitney(
@@ -191,11 +188,7 @@ def _mann_whitney(
     if low > rule.tolerance:
         state = "breach" if low > rules.rank_tolerance * abs(estimate) else "warn"
     return MetricVerdict(
-        metric=name,
-        state=state,
-        reason=reason,
-        statistic=low,
-        difference=estimate,
+        metric=name, state=state, reason=reason, statistic=low, difference=estimate
     )
 
 

@@ -80,12 +80,10 @@ class PromotionCase(msgspec.Struct, frozen=True):
 
     @property
     def track(self) -> Track:
-        """The track of the version."""
         return self.state.asset.track(self.environment, self.version)
 
     @property
     def digest(self) -> str:
-        """The digest of the candidate."""
         return self.state.asset.versions[self.version].digest
 
     @property

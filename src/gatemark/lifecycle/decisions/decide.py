@@ -20,7 +20,7 @@ from gatemark.ledger.event_kinds import RULES_VERSION
 from gatemark.lifecycle.commands import AssetCommand, Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions import approvals, canary, demotion, promotion, registering
 from gatemark.lifecycle.decisions.decision import DECISIONS, DecisionMoment, settle_clock
-from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.model.state import LifecycleState
 
 FAMILIES: Final[tuple[ModuleType, ...]] = (approvals, canary, demotion, promotion, registering)
@@ -32,7 +32,7 @@ TAKES_AWAY: Final = (Demote, RollBack, PauseVersion)
 class Decided(msgspec.Struct, frozen=True):
     """The facts that a command leads to, and their time."""
 
-    facts: tuple[Fact, ...]
+    facts: Facts
     at: datetime
 
 
@@ -49,7 +49,7 @@ def decide(state: LifecycleState, command: Command, now: datetime) -> Decided:
     return Decided(rule_on(state, command, moment), moment.now)
 
 
-def rule_on(state: LifecycleState, command: Command, moment: DecisionMoment) -> tuple[Fact, ...]:
+def rule_on(state: LifecycleState, command: Command, moment: DecisionMoment) -> Facts:
     """Decide a command at a given time and by given rules."""
     return DECISIONS[type(command)](state, command, moment)
 
@@ -66,7 +66,7 @@ def _check_lock(state: LifecycleState, command: Command) -> None:
         )
 
 
-Decide = Callable[[LifecycleState, Command, DecisionMoment], tuple[Fact, ...]]
+Decide = Callable[[LifecycleState, Command, DecisionMoment], Facts]
 
 
 class RuleBook(NamedTuple):
@@ -77,7 +77,7 @@ class RuleBook(NamedTuple):
 
 
 def _by_rules(version: int) -> Decide:
-    def decide(state: LifecycleState, command: Command, moment: DecisionMoment) -> tuple[Fact, ...]:
+    def decide(state: LifecycleState, command: Command, moment: DecisionMoment) -> Facts:
         return rule_on(state, command, msgspec.structs.replace(moment, rules=version))
 
     return decide

@@ -11,9 +11,9 @@ import msgspec
 from gatemark.core.errors import InvalidValueError, NotAllowedError, RefusedError
 from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
 from gatemark.lifecycle.commands import Command
-from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.moves import VersionMoved
-from gatemark.lifecycle.model.nouns import Cause, Role, Stage
+from gatemark.lifecycle.model.nouns import Cause, GateFinding, Role, Stage
 from gatemark.lifecycle.model.stages import EVIDENCED, legal_words
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
@@ -26,7 +26,7 @@ class DecisionMoment(msgspec.Struct, frozen=True):
     rules: int = RULES_VERSION
 
 
-Decision = Callable[[LifecycleState, Any, DecisionMoment], tuple[Fact, ...]]
+Decision = Callable[[LifecycleState, Any, DecisionMoment], Facts]
 DECISIONS: Final[dict[type[Command], Decision]] = {}
 """The function that decides each command."""
 D = TypeVar("D", bound=Decision)
@@ -111,16 +111,17 @@ def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) ->
 def moved(
     state: LifecycleState,
     environment: str,
+    moment: DecisionMoment,
     version: str,
     after: Stage,
     *,
     cause: Cause,
-    moment: DecisionMoment,
-    note: str = "",
+    note: str,
     result_ids: tuple[str, ...] | None = None,
     approvals: tuple[int, ...] = (),
     windows: tuple[int, ...] = (),
     signals: tuple[int, ...] = (),
+    gates: tuple[GateFinding, ...] = (),
 ) -> VersionMoved:
     """Return the fact of a move; a version keeps its citations while its stage needs them."""
     track = state.asset.track(environment, version)
@@ -139,5 +140,6 @@ def moved(
         approvals=approvals,
         windows=windows,
         signals=signals,
+        gates=gates,
         clock_behind_ms=moment.behind_ms,
     )

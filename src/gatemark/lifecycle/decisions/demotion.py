@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import Demote, RollBack
 from gatemark.lifecycle.decisions.citation import citation_problems
@@ -17,7 +19,7 @@ from gatemark.lifecycle.decisions.decision import (
     moved,
     require_role,
 )
-from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.fact import Fact, Facts
 from gatemark.lifecycle.model.nouns import Cause, Cited, Stage
 from gatemark.lifecycle.model.stages import FALLEN, move
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState
@@ -27,25 +29,23 @@ class LastLiveError(RefusedError):
     """The version is the last one that can serve, and the command must leave one."""
 
 
-class Demotion(msgspec.Struct, frozen=True):
-    """The version to demote, where to, and why."""
+class Demotion(msgspec.Struct, frozen=True, kw_only=True):
+    """The version to demote, where to, and why; by default, a rollback."""
 
     environment: str
     version: str
-    after: Stage
-    cause: Cause
+    after: Stage = "rolled_back"
+    cause: Cause = "rollback"
     note: str
     signals: tuple[int, ...] = ()
     windows: tuple[int, ...] = ()
     evidence: Mapping[str, Cited] = {}
-    to: str | None = None
+    returns_to: str | None = None
     needs_fallback: bool = False
 
 
 @decides(Demote)
-def decide_demote(
-    state: LifecycleState, command: Demote, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_demote(state: LifecycleState, command: Demote, moment: DecisionMoment) -> Facts:
     """Demote a version to shadow or demoted; repeating it has no effect."""
     place = state.asset.place(command.environment)
     version = command.version or place.enabled
@@ -61,23 +61,12 @@ def decide_demote(
     if row is None:
         raise illegal(state, version, track.stage, command.to)
     require_role(state.governance, command.actor, row.roles, "demote")
-    demotion = Demotion(
-        environment=command.environment,
-        version=version,
-        after=command.to,
-        cause="demote",
-        note=command.note,
-        signals=command.signals,
-        evidence=command.evidence,
-        needs_fallback=command.needs_fallback,
-    )
-    return demotion_facts(state, demotion, moment)
+    change = struct_from(Demotion, command, version=version, after=command.to, cause="demote")
+    return demotion_facts(state, change, moment)
 
 
 @decides(RollBack)
-def decide_roll_back(
-    state: LifecycleState, command: RollBack, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_roll_back(state: LifecycleState, command: RollBack, moment: DecisionMoment) -> Facts:
     """Leave the canary or the enabled version; repeating it has no effect."""
     place = state.asset.place(command.environment)
     for named in (command.version, command.to):
@@ -97,22 +86,11 @@ def decide_roll_back(
         raise RefusedError(
             f"{state.asset.name}@{version} is a canary; a rollback from it takes no --to"
         )
-    demotion = Demotion(
-        environment=command.environment,
-        version=version,
-        after="rolled_back",
-        cause="rollback",
-        note=command.note,
-        signals=command.signals,
-        evidence=command.evidence,
-        to=command.to,
-        needs_fallback=command.needs_fallback,
-    )
-    return demotion_facts(state, demotion, moment)
+    change = struct_from(Demotion, command, version=version, returns_to=command.to)
+    return demotion_facts(state, change, moment)
 
 
 def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) -> bool:
-    """Whether the rollback was already done."""
     if command.version is not None:
         return state.asset.track(command.environment, command.version).stage in FALLEN
     if command.to is not None:
@@ -129,23 +107,19 @@ def can_demote(state: LifecycleState, demotion: Demotion, moment: DecisionMoment
     return _restorable(state, demotion, moment) is not None
 
 
-def demotion_facts(
-    state: LifecycleState, demotion: Demotion, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def demotion_facts(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> Facts:
     """Demote a version; if it was live, an earlier one with valid evidence takes over.
 
     A canary beside it loses its baseline and goes back to shadow. If no earlier version can take
     over, nothing is live: that is the safe outcome.
     """
     place = state.asset.place(demotion.environment)
+    moves = partial(moved, state, demotion.environment, moment)
     facts: list[Fact] = [
-        moved(
-            state,
-            demotion.environment,
+        moves(
             demotion.version,
             demotion.after,
             cause=demotion.cause,
-            moment=moment,
             note=demotion.note,
             signals=demotion.signals,
             windows=demotion.windows,
@@ -155,17 +129,7 @@ def demotion_facts(
         return tuple(facts)
     if place.canary is not None:
         note = f"its baseline {demotion.version} is no longer live"
-        facts.append(
-            moved(
-                state,
-                demotion.environment,
-                place.canary,
-                "shadow",
-                cause="demote",
-                moment=moment,
-                note=note,
-            )
-        )
+        facts.append(moves(place.canary, "shadow", cause="demote", note=note))
     restored = _restorable(state, demotion, moment)
     if restored is None and demotion.needs_fallback:
         raise LastLiveError(
@@ -174,36 +138,27 @@ def demotion_facts(
         )
     if restored is not None:
         note = f"takes over from {demotion.version}"
-        facts.append(
-            moved(
-                state,
-                demotion.environment,
-                restored,
-                "enabled",
-                cause="rollback",
-                moment=moment,
-                note=note,
-            )
-        )
+        facts.append(moves(restored, "enabled", cause="rollback", note=note))
     return tuple(facts)
 
 
 def _restorable(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> str | None:
     place, policy = state.asset.place(demotion.environment), state.policy
     earlier = [name for name in reversed(place.lineage) if name != demotion.version]
-    if demotion.to is not None:
-        if demotion.to not in earlier[: policy.rollback_window]:
+    if demotion.returns_to is not None:
+        if demotion.returns_to not in earlier[: policy.rollback_window]:
             reachable = ", ".join(earlier[: policy.rollback_window]) or "none"
             raise RefusedError(
-                f"{state.asset.name}@{demotion.to} cannot be rolled back to "
+                f"{state.asset.name}@{demotion.returns_to} cannot be rolled back to "
                 f"(reachable: {reachable})"
             )
-        problems = _return_problems(state, demotion, demotion.to, moment)
+        problems = _return_problems(state, demotion, demotion.returns_to, moment)
         if problems:
             raise RefusedError(
-                f"{state.asset.name}@{demotion.to} cannot be rolled back to", tuple(problems)
+                f"{state.asset.name}@{demotion.returns_to} cannot be rolled back to",
+                tuple(problems),
             )
-        return demotion.to
+        return demotion.returns_to
     if policy.fallback == "none":
         return None
     for version in earlier[: policy.rollback_window]:

@@ -7,10 +7,11 @@ evidence and release gates, (7) the facts, after which at most one version is en
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, struct_from
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.decisions.canary import clean_streak
@@ -25,7 +26,7 @@ from gatemark.lifecycle.decisions.decision import (
 )
 from gatemark.lifecycle.decisions.release_gates import GateMatrix, examine_gates
 from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
-from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.fact import Fact, Facts
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import Cause
 from gatemark.lifecycle.model.stages import CANARY, Move, move
@@ -33,9 +34,7 @@ from gatemark.lifecycle.model.state import LifecycleState
 
 
 @decides(Promote)
-def decide_promote(
-    state: LifecycleState, command: Promote, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_promote(state: LifecycleState, command: Promote, moment: DecisionMoment) -> Facts:
     """Decide a promotion or retirement, after steps (1) clock and (2) lock."""
     known_version(state, command.version)
     track = state.asset.track(command.environment, command.version)
@@ -59,8 +58,7 @@ def decide_promote(
     if blockers:
         raise RefusedError(_cannot(state, command, row), blockers)
     # (7) The facts.
-    overrides = _overrides(state, command, matrix)
-    return (*overrides, *_step_facts(case, command, row, matrix, moment))
+    return (*_overrides(command, matrix), *_step_facts(case, command, row, matrix, moment))
 
 
 def _cannot(state: LifecycleState, command: Promote, row: Move) -> str:
@@ -101,25 +99,15 @@ def _case(
         if keeps
         else tuple(sorted(set(command.result_ids)))
     )
-    return PromotionCase(
-        state=state,
-        environment=command.environment,
-        version=command.version,
-        result_ids=result_ids,
-        evidence=command.evidence,
-        now=moment.now,
-        actor=command.actor,
-        rules=moment.rules,
-    )
+    return struct_from(PromotionCase, command, moment, state=state, result_ids=result_ids)
 
 
-def _overrides(state: LifecycleState, command: Promote, matrix: GateMatrix) -> tuple[Fact, ...]:
+def _overrides(command: Promote, matrix: GateMatrix) -> Facts:
     reasons = {finding.gate: finding.reason for finding in matrix.findings}
     return tuple(
-        GateOverridden(
-            asset=state.asset.name,
-            environment=command.environment,
-            version=command.version,
+        struct_from(
+            GateOverridden,
+            command,
             stage=command.to,
             gate=waiver.gate,
             waiver=waiver.seq,
@@ -131,23 +119,23 @@ def _overrides(state: LifecycleState, command: Promote, matrix: GateMatrix) -> t
 
 def _step_facts(
     case: PromotionCase, command: Promote, row: Move, matrix: GateMatrix, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+) -> Facts:
     state = case.state
     place = state.asset.place(command.environment)
     windows = clean_streak(state, command.environment) or () if row.before in CANARY else ()
     step = moved(
         state,
         command.environment,
+        moment,
         command.version,
         row.after,
         cause=row.cause,
-        moment=moment,
         note=command.note,
         result_ids=case.result_ids if row.evidence != "none" else (),
         approvals=tuple(vote.seq for vote in matrix.votes.approved) if row.is_approved else (),
         windows=windows,
+        gates=matrix.findings,
     )
-    step = msgspec.structs.replace(step, gates=matrix.findings)
     if row.after == "canary_1":
         return (msgspec.structs.replace(step, baseline=place.enabled, salt=_salt(state, command)),)
     if row.after == "enabled":
@@ -168,37 +156,18 @@ def _salt(state: LifecycleState, command: Promote) -> str:
 
 def _enable_facts(
     state: LifecycleState, command: Promote, step: VersionMoved, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+) -> Facts:
     """Return the facts that enable a version: the old one is superseded, and the watch begins."""
     place = state.asset.place(command.environment)
     policy = state.policy
+    moves = partial(moved, state, command.environment, moment)
     facts: list[Fact] = []
     if place.canary is not None and place.canary != command.version:
         note = f"{command.version} was enabled meanwhile"
-        facts.append(
-            moved(
-                state,
-                command.environment,
-                place.canary,
-                "shadow",
-                cause="demote",
-                moment=moment,
-                note=note,
-            )
-        )
+        facts.append(moves(place.canary, "shadow", cause="demote", note=note))
     if place.enabled is not None:
         note = f"{command.version} takes its place"
-        facts.append(
-            moved(
-                state,
-                command.environment,
-                place.enabled,
-                "superseded",
-                cause="supersede",
-                moment=moment,
-                note=note,
-            )
-        )
+        facts.append(moves(place.enabled, "superseded", cause="supersede", note=note))
     watch = moment.now + timedelta(hours=policy.watch_hours) if policy.watch_hours else None
     salt = place.rollout.salt if place.rollout is not None else _salt(state, command)
     facts.append(
@@ -209,7 +178,7 @@ def _enable_facts(
 
 def _break_glass(
     state: LifecycleState, command: Promote, row: Move, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+) -> Facts:
     """Decide break-glass access: enable a version that once passed, for a limited time."""
     policy = state.policy
     if not command.note.strip() or not (command.incident or "").strip():
@@ -225,24 +194,21 @@ def _break_glass(
         else finding
         for finding in matrix.findings
     )
-    glass = BreakGlassUsed(
-        asset=state.asset.name,
-        environment=command.environment,
-        version=command.version,
-        incident=command.incident or "",
-        note=command.note,
+    glass = struct_from(
+        BreakGlassUsed,
+        command,
         until=moment.now + timedelta(hours=policy.break_glass_hours),
         review_due=moment.now + timedelta(hours=policy.break_glass_review_hours),
     )
     step = moved(
         state,
         command.environment,
+        moment,
         command.version,
         "enabled",
         cause="break_glass",
-        moment=moment,
         note=command.note,
         result_ids=case.result_ids,
+        gates=gates,
     )
-    step = msgspec.structs.replace(step, gates=gates)
     return (glass, *_enable_facts(state, command, step, moment))

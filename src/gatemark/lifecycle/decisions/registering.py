@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatemark.core.canonical import digest, plain
+from gatemark.core.canonical import digest, plain, struct_from
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
 from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, require_role
 from gatemark.lifecycle.default_policies import is_default
 from gatemark.lifecycle.events.approvals import APPROVING
-from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
 from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
 from gatemark.lifecycle.model.nouns import Role, look_of, name_problem
@@ -25,9 +25,7 @@ _APART_FROM_ADMIN: Final[frozenset[Role]] = frozenset(
 
 
 @decides(GrantRoles)
-def decide_grant(
-    state: LifecycleState, command: GrantRoles, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_grant(state: LifecycleState, command: GrantRoles, moment: DecisionMoment) -> Facts:
     """Decide a grant of roles: only by an admin, except that the first person becomes admin."""
     governance = state.governance
     if command.person == SYSTEM or "system" in command.roles:
@@ -90,9 +88,7 @@ def _check_name(governance: GovernanceState, person: str) -> None:
 
 
 @decides(AdoptPolicy)
-def decide_adopt(
-    state: LifecycleState, command: AdoptPolicy, moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_adopt(state: LifecycleState, command: AdoptPolicy, moment: DecisionMoment) -> Facts:
     """Decide on a release policy: only an admin, who cannot approve, may adopt one.
 
     One-person mode is only for a store in which nobody else has a role: an admin could otherwise
@@ -122,9 +118,7 @@ def decide_adopt(
 
 
 @decides(AddVersion)
-def decide_add(
-    state: LifecycleState, command: AddVersion, _moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_add(state: LifecycleState, command: AddVersion, _moment: DecisionMoment) -> Facts:
     """Decide a new version; the same one again has no effect, another with its name is refused."""
     require_role(state.governance, command.actor, VersionAdded.declared.roles, "add a version")
     asset = state.asset
@@ -141,19 +135,7 @@ def decide_add(
     if command.parent is not None and command.parent not in asset.versions:
         known = ", ".join(asset.versions) or "none"
         raise RefusedError(f"{asset.name} has no version {command.parent} (known: {known})")
-    fact = VersionAdded(
-        asset=asset.name,
-        kind=command.kind,
-        version=command.version,
-        digest=command.digest,
-        author=command.actor,
-        risk=command.risk,
-        parent=command.parent,
-        pins=command.pins,
-        schema=command.schema,
-        is_scope_change=command.is_scope_change,
-        note=command.note,
-    )
+    fact = struct_from(VersionAdded, command, author=command.actor)
     known_version = asset.versions.get(command.version)
     if known_version is None:
         return (fact,)
@@ -174,9 +156,7 @@ def decide_add(
 
 
 @decides(SetExam)
-def decide_exam(
-    state: LifecycleState, command: SetExam, _moment: DecisionMoment
-) -> tuple[Fact, ...]:
+def decide_exam(state: LifecycleState, command: SetExam, _moment: DecisionMoment) -> Facts:
     """Decide what the full pack is; the pack owner who sets it cannot approve by it."""
     require_role(state.governance, command.actor, ExamSet.declared.roles, "set the full pack")
     if not state.asset.versions:
@@ -184,5 +164,4 @@ def decide_exam(
     is_known_file = command.file is None or command.file == state.asset.exam_file
     if state.asset.exam == command.exam and is_known_file:
         return ()
-    asset = state.asset.name
-    return (ExamSet(asset=asset, exam=command.exam, file=command.file, note=command.note),)
+    return (struct_from(ExamSet, command),)

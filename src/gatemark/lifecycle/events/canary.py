@@ -47,7 +47,6 @@ class WindowPushed(VersionFact, frozen=True, kw_only=True):
     traffic: Traffic | None = None
 
     def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
-        """Add the measurements to the window."""
         rollout = asset.ensure_place(self.environment).rollout
         if rollout is None or rollout.version != self.version:
             return
@@ -139,7 +138,6 @@ class WatchClosed(VersionFact, frozen=True, kw_only=True):
     other_count: int
 
     def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
-        """End the comparison."""
         place = asset.ensure_place(self.environment)
         if place.rollout is not None and place.rollout.version == self.version:
             place.rollout = None
@@ -165,7 +163,6 @@ class ShadowMeasured(VersionFact, frozen=True, kw_only=True):
     pairs: ShadowPairs
 
     def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
-        """Add the measurements to those of the shadow."""
         track = asset.ensure_track(self.environment, self.version)
         track.shadowed = [*track.shadowed, (self.live, self.pairs)]
 

@@ -8,13 +8,14 @@ kind automatically.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.errors import IntegrityError
 from gatemark.ledger.event_kinds import DecidedBy, EventKind, declare, event_kinds, find_kind
 from gatemark.lifecycle.commands import Command
@@ -26,22 +27,32 @@ WORKSPACE_SUBJECT: Final = "*"
 """The subject of events that concern every asset: roles and the release policy."""
 
 
+F = TypeVar("F", bound="Fact")
+
+
 @dataclass(frozen=True, kw_only=True)
 class FactKind(EventKind):
-    """A kind of event that changes the lifecycle state.
+    """A kind of event that changes the lifecycle state; the decorator of its payload class.
 
     ``command`` is the one that leads to it, if its fields are those of the event. When ``ledger
     verify`` decides again, ``compared`` fields must be equal (if empty: all but the note), and
     ``deadlines`` may not be later. A ``measurement`` has no line in histories.
     """
 
-    fact: type[Fact]
     roles: tuple[Role, ...] = ()
     command: type[Command] | None = None
     compared: tuple[str, ...] = ()
     deadlines: tuple[str, ...] = ()
     tone: Tone = "note"
     is_measurement: bool = False
+    is_decided: bool = True
+
+    def __call__(self, fact: type[F]) -> type[F]:
+        fact.declared = declare(replace(self, payload=fact))
+        return fact
+
+
+event: Final = FactKind
 
 
 class Fact(Noun, frozen=True, kw_only=True):
@@ -83,8 +94,7 @@ class Fact(Noun, frozen=True, kw_only=True):
         command = self.declared.command
         if command is None:
             return ()
-        shared = set(command.__struct_fields__).intersection(self.__struct_fields__) - {"actor"}
-        return (command(actor=actor, **{name: getattr(self, name) for name in shared}),)
+        return (struct_from(command, self, actor=actor),)
 
     @property
     def compared(self) -> dict[str, object]:
@@ -94,6 +104,9 @@ class Fact(Noun, frozen=True, kw_only=True):
             name for name in self.__struct_fields__ if name not in {"note", *kind.deadlines}
         )
         return {"kind": kind.name, **{name: getattr(self, name) for name in fields}}
+
+
+Facts: TypeAlias = tuple[Fact, ...]
 
 
 class GovernanceFact(Fact, frozen=True, kw_only=True):
@@ -167,46 +180,6 @@ class LifecycleEvent(msgspec.Struct, frozen=True):
         """The channel it came through as text, or empty if the ledger does not say."""
         channel = None if self.decided_by is None else self.decided_by.channel
         return "" if channel is None else channel.words
-
-
-F = TypeVar("F", bound=Fact)
-
-
-def event(
-    name: str,
-    when: str,
-    *,
-    roles: tuple[Role, ...],
-    command: type[Command] | None = None,
-    compared: tuple[str, ...] = (),
-    deadlines: tuple[str, ...] = (),
-    tone: Tone = "note",
-    is_measurement: bool = False,
-    is_statement: bool = False,
-    is_decided: bool = True,
-) -> Callable[[type[F]], type[F]]:
-    """Declare a class as the payload of a kind of event; see ``FactKind`` for the arguments."""
-
-    def register(fact: type[F]) -> type[F]:
-        fact.declared = declare(
-            FactKind(
-                name=name,
-                when=when,
-                payload=fact,
-                fact=fact,
-                roles=roles,
-                command=command,
-                compared=compared,
-                deadlines=deadlines,
-                tone=tone,
-                is_measurement=is_measurement,
-                is_statement=is_statement,
-                is_decided=is_decided,
-            )
-        )
-        return fact
-
-    return register
 
 
 def fact_kinds() -> Iterator[FactKind]:

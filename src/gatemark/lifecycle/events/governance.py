@@ -90,7 +90,6 @@ class PolicyAdopted(GovernanceFact, frozen=True, kw_only=True):
     note: Note = ""
 
     def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
-        """Put the policy into force."""
         governance.policy = recorded_policy(self.policy)
         governance.policy_digest = self.policy_digest
         governance.policy_editor = event.actor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.result import AssetKind
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, EXAM_SET
 from gatemark.lifecycle.commands import AddVersion, SetExam
@@ -35,19 +36,10 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
     note: Note = ""
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Add the version."""
         if asset.kind is None:
             asset.kind, asset.risk = self.kind, self.risk
-        asset.versions[self.version] = AssetVersion(
-            name=self.version,
-            digest=self.digest,
-            author=self.author,
-            parent=self.parent,
-            pins=self.pins,
-            schema=self.schema,
-            is_scope_change=self.is_scope_change,
-            added_at=event.at,
-            seq=event.seq,
+        asset.versions[self.version] = struct_from(
+            AssetVersion, event, self, name=self.version, added_at=event.at
         )
 
     @property
@@ -72,7 +64,6 @@ class ExamSet(AssetFact, frozen=True, kw_only=True):
     file: Note | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Set the pack and its editor."""
         asset.exam, asset.exam_editor = self.exam, event.actor
         asset.exam_file = self.file
 

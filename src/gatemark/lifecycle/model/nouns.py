@@ -64,11 +64,7 @@ Arm = Literal["canary", "baseline"]
 Decision = Literal["approve", "reject", "abstain"]
 
 PRODUCTION: Final = "production"
-CANARY_SHARES: Final[dict[Stage, float]] = {
-    "canary_1": 0.01,
-    "canary_5": 0.05,
-    "canary_25": 0.25,
-}
+CANARY_SHARES: Final[dict[Stage, float]] = {"canary_1": 0.01, "canary_5": 0.05, "canary_25": 0.25}
 """The stages of a canary, in order, and the share of traffic in each."""
 
 AssetName = Annotated[
@@ -162,7 +158,6 @@ class ExamRef(Noun, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """The digest of the exam."""
         return digest(self)
 
 

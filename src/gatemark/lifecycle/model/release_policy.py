@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -16,16 +16,7 @@ from gatemark.core.result import AssetKind
 from gatemark.core.stored import convert_stored, newer_format
 from gatemark.lifecycle.model.nouns import AssetName, Gate, Noun, Stage
 
-GATES: Final[tuple[Gate, ...]] = (
-    "schema",
-    "eval",
-    "replay",
-    "adversarial",
-    "drift",
-    "error_budget",
-    "sign_off",
-    "security_review",
-)
+GATES: Final[tuple[Gate, ...]] = get_args(Gate)
 DEFAULT_ACCESS_HOURS: Final = 72.0
 OVERRIDABLE: Final[frozenset[Gate]] = frozenset({"replay"})
 """The only gates that a policy may let people override."""
@@ -37,7 +28,7 @@ Rate = Annotated[float, Meta(ge=0, le=1)]
 Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
-_AFTER_EVALUATION: Final[tuple[GatedStage, ...]] = ("eligible", "shadow", "canary_1", "enabled")
+_AFTER_EVALUATION: Final[tuple[GatedStage, ...]] = get_args(GatedStage)
 _TOWARDS_TRAFFIC: Final[tuple[GatedStage, ...]] = ("canary_1", "enabled")
 
 

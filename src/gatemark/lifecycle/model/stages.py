@@ -95,14 +95,7 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("superseded", "enabled", "rollback", _HANDS, "original"),
     *(
         Move(before, "enabled", "break_glass", _OPERATOR, "earlier")
-        for before in (
-            "eligible",
-            "shadow",
-            "canary_1",
-            "canary_5",
-            "canary_25",
-            "superseded",
-        )
+        for before in ("eligible", "shadow", "canary_1", "canary_5", "canary_25", "superseded")
     ),
 )
 """Every move a version can make. Rows with the same (before, after) differ in their cause."""

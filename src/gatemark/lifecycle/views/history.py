@@ -8,17 +8,13 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.canonical import struct_from
 from gatemark.lifecycle.events.approvals import ApprovalGiven
-from gatemark.lifecycle.events.fact import (
-    WORKSPACE_SUBJECT,
-    LifecycleEvent,
-    find_fact_kind,
-    fold,
-)
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, LifecycleEvent, find_fact_kind, fold
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.events.versions import VersionAdded
-from gatemark.lifecycle.model.state import LifecycleState, share_of
-from gatemark.lifecycle.state_cache import recorded, unknown_asset
+from gatemark.lifecycle.model.state import LifecycleState, Track, share_of
+from gatemark.lifecycle.state_cache import recorded, recorded_lines, unknown_asset
 from gatemark.lifecycle.views.views import History, HistoryLine, Live, StageSpan
 from gatemark.workspace import Workspace
 
@@ -64,11 +60,7 @@ def asset_lines(workspace: Workspace, asset: str) -> list[LifecycleEvent]:
 def workspace_lines(workspace: Workspace) -> list[LifecycleEvent]:
     """Return the events about roles and the release policy, in order."""
     store = workspace.existing_store().events
-    return [
-        line
-        for event, payload in store.events(subject=WORKSPACE_SUBJECT)
-        if (line := recorded(event, payload)) is not None
-    ]
+    return recorded_lines(store, WORKSPACE_SUBJECT)
 
 
 def approvers(lines: Sequence[LifecycleEvent], numbers: Sequence[int]) -> tuple[str, ...]:
@@ -83,67 +75,51 @@ def live_of(state: LifecycleState, lines: Sequence[LifecycleEvent]) -> tuple[Liv
     for environment, place in sorted(state.asset.places.items()):
         shadow = tuple(track.version for track in place.tracks.values() if track.stage == "shadow")
         canary = place.tracks[place.canary] if place.canary else None
+        track, why = Track(version=""), "no version is enabled"
+        if place.enabled is not None:
+            track = place.tracks[place.enabled]
+            move = next(line for line in lines if line.seq == track.seq)
+            why = f"{track.cause} by {move.actor} (event {track.seq})"
         live = Live(
             environment=environment,
-            version=None,
-            since=None,
-            why="no version is enabled",
+            version=place.enabled,
+            since=track.since,
+            why=why,
+            result_ids=track.result_ids,
+            approved_by=approvers(lines, track.approvals),
             shadow=shadow,
             canary=place.canary,
             canary_share=share_of(canary.stage) if canary else None,
         )
-        if place.enabled is None:
-            found.append(live)
-            continue
-        track = place.tracks[place.enabled]
-        move = next(line for line in lines if line.seq == track.seq)
-        approved = approvers(lines, track.approvals)
-        found.append(
-            msgspec.structs.replace(
-                live,
-                version=place.enabled,
-                since=track.since,
-                why=f"{track.cause} by {move.actor} (event {track.seq})",
-                result_ids=track.result_ids,
-                approved_by=approved,
-            )
-        )
+        found.append(live)
     return tuple(found)
 
 
 def segments_of(lines: Sequence[LifecycleEvent]) -> tuple[StageSpan, ...]:
     """Return which version was in which stage, and when."""
-    opened: dict[tuple[str, str], tuple[str, datetime]] = {}
+    opened: dict[tuple[str, str], StageSpan] = {}
     done: list[StageSpan] = []
     for line in lines:
         if not isinstance(line.fact, VersionMoved):
             continue
         key = (line.fact.environment, line.fact.version)
         if key in opened:
-            stage, start = opened[key]
-            done.append(_segment(key, stage, start, line.at))
-        opened[key] = (line.fact.after, line.at)
-    done.extend(_segment(key, stage, start, None) for key, (stage, start) in opened.items())
+            done.append(msgspec.structs.replace(opened[key], end=line.at))
+        span = {"stage": line.fact.after, "start": line.at, "end": None}
+        opened[key] = struct_from(StageSpan, line.fact, **span)
+    done.extend(opened.values())
     return tuple(sorted(done, key=lambda one: (one.environment, one.start)))
-
-
-def _segment(key: tuple[str, str], stage: str, start: datetime, end: datetime | None) -> StageSpan:
-    environment, version = key
-    return StageSpan(environment=environment, version=version, stage=stage, start=start, end=end)
 
 
 def _line(event: LifecycleEvent, approver_of: Mapping[int, str]) -> HistoryLine:
     fact = event.fact
     approvals = fact.approvals if isinstance(fact, VersionMoved) else ()
-    return HistoryLine(
-        seq=event.seq,
-        at=event.at,
-        actor=event.actor,
+    return struct_from(
+        HistoryLine,
+        event,
+        fact,
         version=getattr(fact, "version", None),
         environment=getattr(fact, "environment", None),
         what=fact.sentence,
-        tone=fact.tone,
-        note=str(getattr(fact, "note", "")),
-        result_ids=tuple(getattr(fact, "result_ids", ())),
         approved_by=tuple(approver_of[seq] for seq in approvals if seq in approver_of),
     )

@@ -29,13 +29,13 @@ def _text(lines: Sequence[str]) -> str:
     return "".join(words.clean(line).rstrip() + "\n" for line in lines)
 
 
-def columns(rows: Sequence[tuple[str, ...]], indent: str = "") -> list[str]:
+def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return rows with aligned columns."""
     if not rows:
         return []
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return [
-        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
     ]
 
@@ -174,7 +174,6 @@ def _through(through: str) -> str:
 
 
 def _vote_word(vote: ShownVote) -> str:
-    """Return the outcome of a vote."""
     if vote.was_used:
         return "used"
     if vote.is_replaced:

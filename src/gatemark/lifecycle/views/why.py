@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
+from gatemark.core.canonical import struct_from
 from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.port import erasure_of
 from gatemark.lifecycle.citations import check_blobs, erased_evidence
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.events.approvals import ApprovalGiven, GateOverridden
-from gatemark.lifecycle.events.fact import LifecycleEvent, fold
+from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, fold
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, moves_of
@@ -20,6 +22,8 @@ from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
 from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why
 from gatemark.workspace import Workspace
+
+F = TypeVar("F", bound=VersionFact)
 
 
 def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
@@ -38,18 +42,14 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     track = state.asset.track(environment, ref.version)
     steps = _climb(lines, environment, ref.version)
     citations = tuple(_citation(workspace, state, ref, one) for one in track.result_ids)
-    return Why(
-        asset=ref.asset,
-        version=ref.version,
+    return struct_from(
+        Why,
+        ref,
+        track,
+        version,
         environment=environment,
         kind=state.asset.kind or "",
         risk=state.asset.risk,
-        stage=track.stage,
-        since=track.since,
-        author=version.author,
-        parent=version.parent,
-        digest=version.digest,
-        pins=version.pins,
         pins_digest=version.pins.digest,
         paused=_paused(track),
         glass=_glass(track.glass, workspace.clock()),
@@ -67,35 +67,30 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     )
 
 
+def _facts(
+    kind: type[F], lines: Sequence[LifecycleEvent], environment: str, version: str
+) -> list[tuple[LifecycleEvent, F]]:
+    """Return the events of one kind about a version in an environment."""
+    return [
+        (line, line.fact)
+        for line in lines
+        if isinstance(line.fact, kind)
+        and (line.fact.environment, line.fact.version) == (environment, version)
+    ]
+
+
 def _climb(
     lines: Sequence[LifecycleEvent], environment: str, version: str
 ) -> tuple[ClimbStep, ...]:
     """Return the moves since the version last started its evaluation."""
     steps: list[ClimbStep] = []
-    for line in lines:
-        fact = line.fact
-        if not isinstance(fact, VersionMoved):
-            continue
-        if (fact.environment, fact.version) != (environment, version):
-            continue
+    for line, fact in _facts(VersionMoved, lines, environment, version):
         if fact.after == "evaluating":
             steps = []
+        approved_by = approvers(lines, fact.approvals)
+        windows = len(fact.windows)
         steps.append(
-            ClimbStep(
-                seq=line.seq,
-                at=line.at,
-                actor=line.actor,
-                before=fact.before,
-                after=fact.after,
-                cause=fact.cause,
-                note=fact.note,
-                result_ids=fact.result_ids,
-                approved_by=approvers(lines, fact.approvals),
-                window_count=len(fact.windows),
-                gates=fact.gates,
-                policy_digest=fact.policy_digest,
-                through=line.through,
-            )
+            struct_from(ClimbStep, line, fact, approved_by=approved_by, window_count=windows)
         )
     return tuple(steps)
 
@@ -122,15 +117,14 @@ def _citation(
         worth, reason = "changed", f"it is {result.verdict}, not pass"
     elif result.candidate is None or result.candidate.digest != expected:
         worth, reason = "changed", "it is about another candidate"
-    return Citation(
+    return struct_from(
+        Citation,
+        result,
         id=result_id,
-        worth=worth,  # type: ignore[arg-type]
+        worth=worth,
         reason=reason,
         caveat="; ".join(_caveats(result, erased)) or None,
-        verdict=result.verdict,
-        title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
-        actor=result.actor,
         sealed_at=asset_state_cache(workspace).sealed_at(ref.asset, result_id)
         or result.finished_at,
     )
@@ -157,12 +151,8 @@ def _votes(
     now: datetime,
 ) -> tuple[ShownVote, ...]:
     first = steps[0].seq if steps else 0
-    last = {
-        (line.actor, line.fact.stage): line.seq
-        for line in lines
-        if isinstance(line.fact, ApprovalGiven)
-        and (line.fact.environment, line.fact.version) == (environment, version)
-    }
+    votes = _facts(ApprovalGiven, lines, environment, version)
+    last = {(line.actor, fact.stage): line.seq for line, fact in votes}
     used = {
         number
         for line in lines
@@ -170,33 +160,23 @@ def _votes(
         for number in line.fact.approvals
     }
     return tuple(
-        ShownVote(
-            seq=line.seq,
-            actor=line.actor,
-            stage=line.fact.stage,
-            decision=line.fact.decision,
-            at=line.at,
-            expires_at=line.fact.expires_at,
+        struct_from(
+            ShownVote,
+            line,
+            fact,
             was_used=line.seq in used,
-            is_replaced=last[line.actor, line.fact.stage] != line.seq,
-            is_expired=now >= line.fact.expires_at,
-            note=line.fact.note,
-            through=line.through,
+            is_replaced=last[line.actor, fact.stage] != line.seq,
+            is_expired=now >= fact.expires_at,
         )
-        for line in lines
-        if isinstance(line.fact, ApprovalGiven)
-        and (line.fact.environment, line.fact.version) == (environment, version)
-        and line.seq >= first
+        for line, fact in votes
+        if line.seq >= first
     )
 
 
 def _overrides(lines: Sequence[LifecycleEvent], environment: str, version: str) -> tuple[str, ...]:
     return tuple(
-        f"{line.fact.gate} on the way to {line.fact.stage}: {line.fact.reason} "
-        f"(by {line.actor}, event {line.seq})"
-        for line in lines
-        if isinstance(line.fact, GateOverridden)
-        and (line.fact.environment, line.fact.version) == (environment, version)
+        f"{fact.gate} on the way to {fact.stage}: {fact.reason} (by {line.actor}, event {line.seq})"
+        for line, fact in _facts(GateOverridden, lines, environment, version)
     )
 
 

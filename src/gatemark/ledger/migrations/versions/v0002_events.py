@@ -9,6 +9,7 @@ from gatemark.ledger.migrations.guards import (
     allow_erasure,
     forbid_changes,
     require_succession,
+    whole_number,
 )
 
 revision = "0002"
@@ -31,16 +32,10 @@ def upgrade() -> None:
         allow_erasure(connection, table, "blob_erasures", "digest")
 
 
-def _number(name: str, *, key: bool = False) -> sa.Column[int]:
-    # Only a column of this very type is the number that SQLite keeps its rows by.
-    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    return sa.Column(name, kind, primary_key=key, autoincrement=False, nullable=False)
-
-
 def _make_chain() -> None:
     op.create_table(
         "events",
-        _number("seq", key=True),
+        whole_number("seq", key=True),
         sa.Column("prev", sa.LargeBinary, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("at", sa.Text, nullable=False),
@@ -55,30 +50,32 @@ def _make_chain() -> None:
     op.create_index("events_by_kind", "events", ["kind", *order])
     op.create_index("events_by_payload", "events", ["payload_digest"])
     op.create_table(
-        "payloads", _number("seq", key=True), sa.Column("data", sa.LargeBinary, nullable=False)
+        "payloads", whole_number("seq", key=True), sa.Column("data", sa.LargeBinary, nullable=False)
     )
-    op.create_table("payload_erasures", _number("seq", key=True), _number("tombstone"))
+    op.create_table("payload_erasures", whole_number("seq", key=True), whole_number("tombstone"))
 
 
 def _make_tree() -> None:
     op.create_table(
-        "nodes", _number("number", key=True), sa.Column("hash", sa.LargeBinary, nullable=False)
+        "nodes", whole_number("number", key=True), sa.Column("hash", sa.LargeBinary, nullable=False)
     )
     op.create_table(
-        "checkpoints", _number("size", key=True), sa.Column("note", sa.Text, primary_key=True)
+        "checkpoints", whole_number("size", key=True), sa.Column("note", sa.Text, primary_key=True)
     )
 
 
 def _make_blobs() -> None:
     op.create_table(
-        "blobs", sa.Column("digest", sa.String(71), primary_key=True), _number("byte_count")
+        "blobs", sa.Column("digest", sa.String(71), primary_key=True), whole_number("byte_count")
     )
     op.create_table(
         "blob_pieces",
         sa.Column("digest", sa.String(71), primary_key=True),
-        _number("part", key=True),
+        whole_number("part", key=True),
         sa.Column("data", sa.LargeBinary, nullable=False),
     )
     op.create_table(
-        "blob_erasures", sa.Column("digest", sa.String(71), primary_key=True), _number("tombstone")
+        "blob_erasures",
+        sa.Column("digest", sa.String(71), primary_key=True),
+        whole_number("tombstone"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from gatemark.ledger.migrations.guards import forbid_changes
+from gatemark.ledger.migrations.guards import forbid_changes, whole_number
 
 revision = "0003"
 down_revision = "0002"
@@ -19,48 +19,43 @@ def upgrade() -> None:
     forbid_changes(op.get_bind(), "point_revisions")
 
 
-def _whole(name: str, *, key: bool = False) -> sa.Column[int]:
-    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    return sa.Column(name, kind, primary_key=key, autoincrement=False, nullable=False)
-
-
 def _content() -> list[sa.Column[object]]:
     return [
-        _whole("items"),
+        whole_number("items"),
         sa.Column("a", sa.Double, nullable=False),
         sa.Column("b", sa.Double, nullable=False),
         sa.Column("vector", sa.LargeBinary, nullable=False),
-        _whole("pushed_at"),
+        whole_number("pushed_at"),
     ]
 
 
 def _make_points() -> None:
     op.create_table(
         "point_series",
-        _whole("id", key=True),
+        whole_number("id", key=True),
         sa.Column("asset", sa.Text, nullable=False),
         sa.Column("metric", sa.Text, nullable=False),
         sa.Column("form", sa.String(16), nullable=False),
-        _whole("length_s"),
-        _whole("phase_s"),
+        whole_number("length_s"),
+        whole_number("phase_s"),
         sa.Column("layout", sa.Text, nullable=False),
         sa.UniqueConstraint("asset", "metric"),
     )
     op.create_table(
         "points",
-        _whole("series_id", key=True),
-        _whole("start_s", key=True),
+        whole_number("series_id", key=True),
+        whole_number("start_s", key=True),
         sa.Column("source", sa.Text, primary_key=True),
-        _whole("revision"),
+        whole_number("revision"),
         *_content(),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "point_revisions",
-        _whole("series_id", key=True),
-        _whole("start_s", key=True),
+        whole_number("series_id", key=True),
+        whole_number("start_s", key=True),
         sa.Column("source", sa.Text, primary_key=True),
-        _whole("revision", key=True),
+        whole_number("revision", key=True),
         *_content(),
         sqlite_with_rowid=False,
     )
@@ -69,7 +64,7 @@ def _make_points() -> None:
 def _make_episodes() -> None:
     op.create_table(
         "series_memories",
-        _whole("series_id", key=True),
+        whole_number("series_id", key=True),
         sa.Column("detector", sa.Text, primary_key=True),
         sa.Column("policy_digest", sa.String(71), nullable=False),
         sa.Column("level", sa.String(24), nullable=False),
@@ -99,7 +94,7 @@ def _make_episodes() -> None:
         sa.Column("id", sa.String(71), primary_key=True),
         sa.Column("sink", sa.Text, primary_key=True),
         sa.Column("state", sa.String(16), nullable=False),
-        _whole("attempts"),
+        whole_number("attempts"),
         sa.Column("created_at", sa.String(40), nullable=False),
         sa.Column("last_error", sa.Text, nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
@@ -107,7 +102,7 @@ def _make_episodes() -> None:
     op.create_table(
         "watch_ticks",
         sa.Column("name", sa.String(24), primary_key=True),
-        _whole("number"),
+        whole_number("number"),
         sa.Column("at", sa.String(40), nullable=False),
     )
 
@@ -116,17 +111,17 @@ def _make_schedules() -> None:
     op.create_table(
         "schedules_seen",
         sa.Column("schedule", sa.Text, primary_key=True),
-        _whole("first_seen_s"),
+        whole_number("first_seen_s"),
     )
     op.create_table(
         "schedule_runs",
         sa.Column("schedule", sa.Text, primary_key=True),
         sa.Column("occasion", sa.Text, primary_key=True),
-        _whole("due_s"),
+        whole_number("due_s"),
         sa.Column("state", sa.String(24), nullable=False),
         sa.Column("worker", sa.Text, nullable=False),
-        _whole("claimed_s"),
-        _whole("lease_until_s"),
+        whole_number("claimed_s"),
+        whole_number("lease_until_s"),
         sa.Column("finished_s", sa.BigInteger),
         sa.Column("detail", sa.Text, nullable=False),
     )
@@ -136,5 +131,5 @@ def _make_schedules() -> None:
         sa.Column("kind", sa.String(64), primary_key=True),
         sa.Column("id", sa.String(256), primary_key=True),
         sa.Column("asset", sa.Text, nullable=False),
-        _whole("at_s"),
+        whole_number("at_s"),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from gatemark.ledger.migrations.guards import whole_number
+
 revision = "0004"
 down_revision = "0003"
 
@@ -15,31 +17,26 @@ def upgrade() -> None:
     _make_answers()
 
 
-def _moment(name: str, *, nullable: bool = False) -> sa.Column[int]:
-    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    return sa.Column(name, kind, nullable=nullable)
-
-
 def _make_people() -> None:
     op.create_table(
         "people",
         sa.Column("name", sa.String(64), primary_key=True),
         sa.Column("password", sa.Text),
         sa.Column("is_closed", sa.Boolean, nullable=False),
-        _moment("added_s"),
+        whole_number("added_s"),
     )
     op.create_table(
         "join_links",
         sa.Column("hash", sa.String(64), primary_key=True),
         sa.Column("person", sa.String(64)),
-        _moment("expires_s"),
+        whole_number("expires_s"),
     )
     op.create_table(
         "sessions",
         sa.Column("hash", sa.String(64), primary_key=True),
         sa.Column("person", sa.String(64), nullable=False),
-        _moment("started_s"),
-        _moment("expires_s"),
+        whole_number("started_s"),
+        whole_number("expires_s"),
     )
     op.create_index("sessions_by_person", "sessions", ["person"])
     op.create_table(
@@ -49,9 +46,9 @@ def _make_people() -> None:
         sa.Column("person", sa.String(64), nullable=False),
         sa.Column("label", sa.Text, nullable=False),
         sa.Column("scopes", sa.Text, nullable=False),
-        _moment("made_s"),
-        _moment("expires_s"),
-        _moment("revoked_s", nullable=True),
+        whole_number("made_s"),
+        whole_number("expires_s"),
+        whole_number("revoked_s", nullable=True),
     )
     op.create_index("api_tokens_by_person", "api_tokens", ["person"])
 
@@ -64,7 +61,7 @@ def _make_answers() -> None:
         sa.Column("request", sa.String(71), nullable=False),
         sa.Column("status", sa.Integer),
         sa.Column("body", sa.LargeBinary),
-        _moment("kept_s"),
+        whole_number("kept_s"),
     )
     op.create_table(
         "page_runs",
@@ -75,8 +72,8 @@ def _make_answers() -> None:
         sa.Column("choices", sa.Text, nullable=False),
         sa.Column("result_id", sa.String(71)),
         sa.Column("detail", sa.Text, nullable=False),
-        _moment("started_s"),
-        _moment("alive_s"),
-        _moment("finished_s", nullable=True),
+        whole_number("started_s"),
+        whole_number("alive_s"),
+        whole_number("finished_s", nullable=True),
     )
     op.create_index("page_runs_by_start", "page_runs", ["started_s"])

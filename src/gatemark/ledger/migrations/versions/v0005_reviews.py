@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from gatemark.ledger.migrations.guards import forbid_changes
+from gatemark.ledger.migrations.guards import forbid_changes, whole_number
 
 revision = "0005"
 down_revision = "0004"
@@ -30,11 +30,6 @@ def upgrade() -> None:
     _make_labels()
     for table in APPEND_ONLY:
         forbid_changes(op.get_bind(), table)
-
-
-def _whole(name: str, *, key: bool = False) -> sa.Column[int]:
-    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    return sa.Column(name, kind, primary_key=key, autoincrement=False, nullable=False)
 
 
 def _name(name: str, *, key: bool = True) -> sa.Column[str]:
@@ -67,7 +62,7 @@ def _make_reviews() -> None:
     op.create_table(
         "review_pairs",
         _name("review"),
-        _whole("number", key=True),
+        whole_number("number", key=True),
         sa.Column("is_gold", sa.Boolean, nullable=False),
         _bytes("document"),
     )
@@ -79,8 +74,8 @@ def _make_votes() -> None:
         "review_shows",
         _name("review"),
         _name("reviewer"),
-        _whole("ordinal", key=True),
-        _whole("number"),
+        whole_number("ordinal", key=True),
+        whole_number("number"),
         sa.Column("token", sa.String(32), nullable=False),
         _moment("at"),
         sa.UniqueConstraint("review", "token"),
@@ -89,8 +84,8 @@ def _make_votes() -> None:
         "review_votes",
         _name("review"),
         _name("reviewer"),
-        _whole("ordinal", key=True),
-        _whole("version", key=True),
+        whole_number("ordinal", key=True),
+        whole_number("version", key=True),
         sa.Column("answered", sa.String(16), nullable=False),
         _text("reason"),
         _moment("at"),
@@ -104,7 +99,7 @@ def _make_labels() -> None:
     op.create_table(
         "label_items",
         _name("label_set"),
-        _whole("number", key=True),
+        whole_number("number", key=True),
         _text("id"),
         _bytes("document"),
         sa.UniqueConstraint("label_set", "id"),
@@ -112,9 +107,9 @@ def _make_labels() -> None:
     op.create_table(
         "label_marks",
         _name("label_set"),
-        _whole("number", key=True),
+        whole_number("number", key=True),
         _name("reviewer"),
-        _whole("version", key=True),
+        whole_number("version", key=True),
         _text("label"),
         _text("note"),
         _moment("at"),
@@ -122,8 +117,8 @@ def _make_labels() -> None:
     op.create_table(
         "label_acceptances",
         _name("label_set"),
-        _whole("number", key=True),
-        _whole("version", key=True),
+        whole_number("number", key=True),
+        whole_number("version", key=True),
         _text("label"),
         _text("reviewers"),
         _text("by"),

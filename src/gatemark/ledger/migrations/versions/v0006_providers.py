@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from gatemark.ledger.migrations.guards import whole_number
+
 revision = "0006"
 down_revision = "0005"
 
@@ -15,18 +17,13 @@ def upgrade() -> None:
         "sign_in_tries",
         sa.Column("hash", sa.String(64), primary_key=True),
         sa.Column("back_to", sa.Text, nullable=False),
-        _moment("expires_s"),
+        whole_number("expires_s"),
     )
     op.create_table(
         "identities",
         sa.Column("issuer", sa.String(512), primary_key=True),
         sa.Column("subject", sa.String(255), primary_key=True),
         sa.Column("person", sa.String(64), nullable=False),
-        _moment("added_s"),
+        whole_number("added_s"),
     )
     op.create_index("identities_by_person", "identities", ["person"], unique=True)
-
-
-def _moment(name: str) -> sa.Column[int]:
-    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    return sa.Column(name, kind, nullable=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
+
+from gatemark.ledger.migrations.guards import whole_number
 
 revision = "0007"
 down_revision = "0006"
@@ -11,6 +12,5 @@ down_revision = "0006"
 
 def upgrade() -> None:
     """Add the number of the event to points and their earlier revisions; old rows have none."""
-    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     for table in ("points", "point_revisions"):
-        op.add_column(table, sa.Column("batch", kind))
+        op.add_column(table, whole_number("batch", nullable=True))
