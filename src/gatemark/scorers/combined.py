@@ -142,42 +142,34 @@ SCORER = Scorer(
     needs_target=False,
     pins=_pins,
     known=(
+        KnownScore("the mean of two", 0.5, output="at noon", options={"scorers": _BOTH}),
         KnownScore(
-            title="the mean of two", output="at noon", options={"scorers": _BOTH}, expected=0.5
-        ),
-        KnownScore(
-            title="3 of 4 by weight",
+            "3 of 4 by weight",
+            0.75,
             output="at noon",
             options={"scorers": [{**_BOTH[0], "weight": 3}, _BOTH[1]]},
-            expected=0.75,
         ),
         KnownScore(
-            title="all must pass",
-            output="at noon",
-            options={"scorers": _BOTH, "combine": "all"},
-            expected=0.0,
+            "all must pass", 0.0, output="at noon", options={"scorers": _BOTH, "combine": "all"}
         ),
         KnownScore(
-            title="any may pass",
-            output="at noon",
-            options={"scorers": _BOTH, "combine": "any"},
-            expected=1.0,
+            "any may pass", 1.0, output="at noon", options={"scorers": _BOTH, "combine": "any"}
         ),
         KnownScore(
-            title="a part that cannot be scored leaves the whole open",
+            "a part that cannot be scored leaves the whole open",
+            None,
             output="at noon",
             options={"scorers": [*_BOTH, {"scorer": "exact"}]},
-            expected=None,
         ),
         KnownScore(
-            title="a graded part passes from at_least on",
-            output="red house door",
+            "a graded part passes from at_least on",
+            1.0,
             target="big red house roof",
+            output="red house door",
             options={
                 "scorers": [{"scorer": "token_f1", "at_least": 0.5}],
                 "combine": "all",
             },
-            expected=1.0,
         ),
     ),
 )

@@ -95,28 +95,17 @@ SCORER = Scorer(
     needs_target=False,
     known=(
         KnownScore(
-            title="accepted",
-            output='{"name": "Ann", "age": 4}',
-            options={"schema": _PERSON},
-            expected=1.0,
+            "accepted", 1.0, output='{"name": "Ann", "age": 4}', options={"schema": _PERSON}
         ),
         KnownScore(
-            title="a wrong type",
-            output='{"name": "Ann", "age": "4"}',
-            options={"schema": _PERSON},
-            expected=0.0,
+            "a wrong type", 0.0, output='{"name": "Ann", "age": "4"}', options={"schema": _PERSON}
         ),
-        KnownScore(title="a missing key", output="{}", options={"schema": _PERSON}, expected=0.0),
-        KnownScore(title="not JSON", output="Ann", options={"schema": _PERSON}, expected=0.0),
+        KnownScore("a missing key", 0.0, output="{}", options={"schema": _PERSON}),
+        KnownScore("not JSON", 0.0, output="Ann", options={"schema": _PERSON}),
+        KnownScore("the target as schema", 1.0, {"type": "array"}, "[]"),
         KnownScore(
-            title="the target as schema", target={"type": "array"}, output="[]", expected=1.0
+            "no address is followed", None, {"$ref": "https://example.com/schema.json"}, "{}"
         ),
-        KnownScore(
-            title="no address is followed",
-            target={"$ref": "https://example.com/schema.json"},
-            output="{}",
-            expected=None,
-        ),
-        KnownScore(title="no schema", output="{}", expected=None),
+        KnownScore("no schema", None, output="{}"),
     ),
 )

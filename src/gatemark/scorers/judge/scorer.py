@@ -11,7 +11,7 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import JudgeReply
-from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, with_options
 
 
 class JudgeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,11 +20,8 @@ class JudgeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replies: tuple[JudgeReply, ...]
 
 
-def _build(options: JudgeOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        return grade_replies(options, item, _recorded(item.sample.get("judge")).replies)
-
-    return score
+def _score(options: JudgeOptions, item: Scorable) -> Score:
+    return grade_replies(options, item, _recorded(item.sample.get("judge")).replies)
 
 
 def _recorded(value: object) -> JudgeRecord:
@@ -58,12 +55,7 @@ _ANSWER: Final = "42"
 
 def _known(title: str, expected: float | None, *grades: str, **options: object) -> KnownScore:
     return KnownScore(
-        title=title,
-        input=_QUESTION,
-        output=_ANSWER,
-        sample=_sample(*grades),
-        options=options,
-        expected=expected,
+        title, expected, input=_QUESTION, output=_ANSWER, sample=_sample(*grades), options=options
     )
 
 
@@ -71,7 +63,7 @@ SCORER = Scorer(
     name="judge",
     summary="The grade that a model judge gave by a rubric, read strictly from recorded replies.",
     options=JudgeOptions,
-    build=_build,
+    build=with_options(_score),
     needs_target=False,
     pins=_pins,
     known=(
@@ -89,12 +81,12 @@ SCORER = Scorer(
         _known("one each and one unread", None, "CORRECT", "INCORRECT", "?", votes=3),
         _known("too few votes", None, "CORRECT", votes=3),
         KnownScore(
-            title="replies about another answer",
+            "replies about another answer",
+            None,
             input=_QUESTION,
             output="43",
             sample=_sample("CORRECT"),
-            expected=None,
         ),
-        KnownScore(title="nothing recorded", input=_QUESTION, output=_ANSWER, expected=None),
+        KnownScore("nothing recorded", None, input=_QUESTION, output=_ANSWER),
     ),
 )
