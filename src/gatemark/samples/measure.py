@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
-from gatemark.statistics.multiset import (
-    Runs,
-    add_rows,
-    merge_runs,
-    row_type,
-    text_key,
-    union_rows,
-)
+from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, text_key, union_rows
 from gatemark.statistics.paired.comparison import (
     ALPHA,
     Comparison,

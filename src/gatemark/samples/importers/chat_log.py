@@ -16,10 +16,7 @@ import msgspec
 
 from gatemark.samples.foreign_json import decode, key_paths, lines
 from gatemark.samples.gathering import usable_id
-from gatemark.samples.importer import (
-    ForeignFile,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.spans import SpanKind, TraceScore, TraceSpan
 from gatemark.samples.trace_samples import trace_importer
 

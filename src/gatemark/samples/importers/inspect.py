@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter, defaultdict
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,9 +14,8 @@ from gatemark.samples.gathering import (
     Gathering,
     check_count,
     check_mean,
-    choose_arm,
     error_of,
-    only,
+    log_importer,
     score_number,
     short_text,
     text_tags,
@@ -28,9 +26,7 @@ from gatemark.samples.importer import (
     ForeignFile,
     ForeignSample,
     Imported,
-    Importer,
     LogExperiment,
-    ReadOptions,
     Refusal,
 )
 from gatemark.samples.inspect_log import (
@@ -43,14 +39,25 @@ from gatemark.samples.inspect_log import (
     load,
 )
 
-NAME: Final = "inspect"
 _MEMBERS: Final = ("_journal/", "samples/", "header.json", "summaries.json", "reductions.json")
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _MEANS: Final = frozenset({"accuracy", "mean"})
 
 
-def sniff(head: bytes, filename: str) -> bool:
+_Found = tuple[str, msgspec.Raw, InspectSample | Refusal]
+
+
+class _Run(NamedTuple):
+    log: Log
+    rows: list[_Found]
+
+    @property
+    def samples(self) -> list[InspectSample]:
+        return [row for _, _, row in self.rows if isinstance(row, InspectSample)]
+
+
+def _sniff(head: bytes, filename: str) -> bool:
     """Recognise an `.eval` archive, or a JSON object with a status and an eval spec."""
     if head.startswith(ZIP):
         first_member = head[30:60].decode("utf-8", "replace")
@@ -58,39 +65,33 @@ def sniff(head: bytes, filename: str) -> bool:
     return key_paths(head) >= {"status", "eval", "eval.task"}
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
+def _load(file: ForeignFile, gathering: Gathering) -> _Run:
+    log, rows = load(file, gathering.options)
+    return _Run(log, list(rows))
+
+
+def _arms(run: _Run) -> tuple[LogExperiment, ...]:
     """Return one arm per epoch; without a chosen arm, all epochs are read."""
-    _, rows_read = load(only(files, NAME), options)
-    counts: dict[int, int] = defaultdict(int)
-    for _, _, row in rows_read:
-        if isinstance(row, InspectSample):
-            counts[row.epoch] += 1
+    counts = Counter(sample.epoch for sample in run.samples)
     return tuple(LogExperiment(f"epoch-{epoch}", counts[epoch]) for epoch in sorted(counts))
 
 
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(run: _Run, gathering: Gathering) -> Imported:
     """Read every sample and epoch, with edited scores and errors."""
-    file = only(files, NAME)
-    log, rows_read = load(file, options)
-    gathering = Gathering(NAME, file.name, options)
+    log, options = run.log, gathering.options
     gathering.version = text_tags(log.eval.packages).get("inspect_ai")
-    taken = list(rows_read)
-    if not taken:
-        raise BadInputError(f"{file.name}: the log contains no samples")
-    scored = any(isinstance(row, InspectSample) and row.scores for _, _, row in taken)
+    if not run.rows:
+        raise BadInputError(f"{gathering.place}: the log contains no samples")
+    scored = any(sample.scores for sample in run.samples)
     if not scored:
         gathering.note("the log contains no scores")
-    arm = None
-    if options.arm is not None:
-        arm = choose_arm(arms(files, options), options.arm, file.name)
-    for place, raw, row in taken:
-        if isinstance(row, Refusal):
-            gathering.refuse(row)
-        elif arm is None or arm == f"epoch-{row.epoch}":
+    arm = None if options.arm is None else gathering.choose_arm(_arms(run))
+    for place, raw, row in gathering.readable(run.rows):
+        if arm is None or arm == f"epoch-{row.epoch}":
             _add(gathering, place, raw, row, scored=scored)
-    _note_partial(log, gathering, {row.id for _, _, row in taken if isinstance(row, InspectSample)})
+    _note_partial(log, gathering, {sample.id for sample in run.samples})
     if arm is None and options.id_path is None:
-        _add_missing(gathering, log, file)
+        _add_missing(gathering, log)
     if arm is None and log.results is not None:
         _check(gathering, log.results, list(gathering.samples))
     gathering.lineage |= {
@@ -237,7 +238,7 @@ def _completion(output: Output | None) -> object:
     return None if message is None else message.content
 
 
-def _add_missing(gathering: Gathering, log: Log, file: ForeignFile) -> None:
+def _add_missing(gathering: Gathering, log: Log) -> None:
     present = {(sample.id, sample.epoch) for sample in gathering.samples}
     epochs = range(1, max(1, min(log.eval.config.epochs or 1, 1000)) + 1)
     pinned = {str(item).strip() for item in log.eval.dataset.sample_ids or []}
@@ -245,7 +246,7 @@ def _add_missing(gathering: Gathering, log: Log, file: ForeignFile) -> None:
         for epoch in epochs:
             if (item, epoch) not in present:
                 gathering.add(
-                    f"{file.name}: eval.dataset.sample_ids",
+                    f"{gathering.place}: eval.dataset.sample_ids",
                     item=item,
                     epoch=epoch,
                     error=ForeignError("missing", "listed in the dataset, but not in the log"),
@@ -299,10 +300,11 @@ def _headline(log: Log, gathering: Gathering) -> str | None:
     return next((name for name in shown if name in names), gathering.only_score())
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="Inspect AI logs (.json, .eval)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "inspect",
+    "Inspect AI logs (.json, .eval)",
+    sniff=_sniff,
+    load=_load,
+    arms=_arms,
+    read=_read,
 )

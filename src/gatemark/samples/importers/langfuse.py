@@ -10,10 +10,7 @@ import msgspec
 
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, key_paths, lines, rows, without_bom
-from gatemark.samples.importer import (
-    ForeignFile,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.trace_samples import trace_importer
 
 _KINDS: Final[dict[str, spans.SpanKind]] = {

@@ -15,10 +15,7 @@ import msgspec
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, key_paths, lines
 from gatemark.samples.gathering import score_number, short_text
-from gatemark.samples.importer import (
-    ForeignFile,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.trace_samples import TraceItem, trace_importer
 
 _ERROR: Final = (2, "STATUS_CODE_ERROR")
