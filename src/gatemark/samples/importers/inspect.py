@@ -1,15 +1,20 @@
-"""Inspect AI logs: `.json`, and `.eval` archives with deflate or zstd members."""
+"""Inspect AI logs: `.json`, and `.eval` archives with deflate or zstd members.
+
+Both say version 2, so the bytes decide which one it is.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import NOT_FINITE, key_paths
+from gatemark.samples.archive import ZIP, Archive
+from gatemark.samples.foreign_json import NOT_FINITE, decode, key_paths, rows
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
@@ -27,16 +32,8 @@ from gatemark.samples.importer import (
     ForeignSample,
     Imported,
     LogExperiment,
+    ReadOptions,
     Refusal,
-)
-from gatemark.samples.inspect_log import (
-    ZIP,
-    InspectSample,
-    InspectScore,
-    Log,
-    Output,
-    Results,
-    load,
 )
 
 _MEMBERS: Final = ("_journal/", "samples/", "header.json", "summaries.json", "reductions.json")
@@ -45,16 +42,129 @@ _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _MEANS: Final = frozenset({"accuracy", "mean"})
 
 
-_Found = tuple[str, msgspec.Raw, InspectSample | Refusal]
+class _EditProvenance(msgspec.Struct):
+    author: str | None = None
+    reason: str | None = None
+    timestamp: str | None = None
+
+
+class _Edit(msgspec.Struct):
+    value: object = "UNCHANGED"
+    provenance: _EditProvenance | None = None
+
+
+class _Score(msgspec.Struct):
+    value: object = None  # after all edits
+    history: list[_Edit] = []
+
+
+class _Message(msgspec.Struct):
+    content: object = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message | None = None
+    stop_reason: str | None = None
+
+
+class _Output(msgspec.Struct):
+    completion: str | None = None  # not in old logs
+    choices: list[_Choice] = []
+
+
+class _Failure(msgspec.Struct):
+    message: str = ""
+
+
+class _LimitHit(msgspec.Struct):
+    type: str = ""
+
+
+class _Sample(msgspec.Struct):
+    id: str | int
+    epoch: int = 1
+    input: object = None
+    choices: list[object] | None = None
+    target: object = None
+    output: _Output | None = None
+    scores: dict[str, _Score] | None = None
+    error: _Failure | None = None
+    invalidation: _EditProvenance | None = None
+    limit: _LimitHit | None = None
+    metadata: dict[str, object] = {}
+    error_retries: list[msgspec.Raw] | None = None
+    total_time: float | None = None
+    model_usage: dict[str, dict[str, object]] = {}
+
+
+class _Config(msgspec.Struct):
+    epochs: int | None = None
+    limit: object = None
+    sample_id: object = None
+
+
+class _Dataset(msgspec.Struct):
+    name: str | None = None
+    samples: int | None = None
+    sample_ids: list[str | int] | None = None
+
+
+class _Spec(msgspec.Struct):
+    task: str = ""
+    model: str = ""
+    created: str = ""
+    config: _Config = msgspec.field(default_factory=_Config)
+    dataset: _Dataset = msgspec.field(default_factory=_Dataset)
+    packages: dict[str, object] = {}
+
+
+class _Metric(msgspec.Struct):
+    value: object = None
+
+
+class _Total(msgspec.Struct):
+    name: str = ""
+    scorer: str = ""
+    reducer: str | None = None
+    metrics: dict[str, _Metric] = {}
+
+
+class _Headline(msgspec.Struct):
+    score: str | None = None
+
+
+class _Results(msgspec.Struct):
+    total_samples: int | None = None
+    scores: list[_Total] = []
+    headline: _Headline | None = None
+
+
+class _Step(msgspec.Struct):
+    solver: str = ""
+
+
+class _Plan(msgspec.Struct):
+    steps: list[_Step] = []
+
+
+class _Log(msgspec.Struct):
+    eval: _Spec
+    status: str = "started"
+    results: _Results | None = None
+    samples: list[msgspec.Raw] | None = None
+    plan: _Plan = msgspec.field(default_factory=_Plan)
+
+
+_Found = tuple[str, msgspec.Raw, _Sample | Refusal]
 
 
 class _Run(NamedTuple):
-    log: Log
+    log: _Log
     rows: list[_Found]
 
     @property
-    def samples(self) -> list[InspectSample]:
-        return [row for _, _, row in self.rows if isinstance(row, InspectSample)]
+    def samples(self) -> list[_Sample]:
+        return [row for _, _, row in self.rows if isinstance(row, _Sample)]
 
 
 def _sniff(head: bytes, filename: str) -> bool:
@@ -63,6 +173,46 @@ def _sniff(head: bytes, filename: str) -> bool:
         first_member = head[30:60].decode("utf-8", "replace")
         return filename.endswith(".eval") or first_member.startswith(_MEMBERS)
     return key_paths(head) >= {"status", "eval", "eval.task"}
+
+
+def load(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
+    """Return the log and its samples, each decoded or refused with its place."""
+    if file.data.startswith(ZIP):
+        return _from_archive(file, options)
+    log = decode(file.data, _Log, file.name)
+    if log.samples is None:
+        raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
+    return log, rows(log.samples, _Sample, f"{file.name}: samples")
+
+
+def _from_archive(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
+    archive = Archive(file, options.limits)
+    spec = next((n for n in ("header.json", "_journal/start.json") if n in archive.names), None)
+    if spec is None:
+        raise BadInputError(
+            f"{file.name}: a ZIP archive, but not an Inspect log: "
+            "it has neither header.json nor _journal/start.json"
+        )
+    log = decode(archive.read(spec), _Log, f"{file.name}: {spec}")
+    names = [n for n in archive.names if n.startswith("samples/") and n.endswith(".json")]
+    if not names:
+        raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
+    return log, _archived(archive, names, file, keep=options.id_path is not None)
+
+
+def _archived(
+    archive: Archive, names: list[str], file: ForeignFile, *, keep: bool
+) -> Iterator[_Found]:
+    for name in names:
+        content = archive.read(name)
+        place = f"{file.name}: {name}"
+        try:
+            sample = decode(content, _Sample, place)
+        except BadInputError as error:
+            yield place, msgspec.Raw(), Refusal(place, str(error).removeprefix(f"{place}: "))
+        else:
+            # Decompressed bytes are large; keep them only if they contain the id.
+            yield place, msgspec.Raw(content if keep else b""), sample
 
 
 def _load(file: ForeignFile, gathering: Gathering) -> _Run:
@@ -104,7 +254,7 @@ def _read(run: _Run, gathering: Gathering) -> Imported:
     return gathering.finish(arm=arm, headline=_headline(log, gathering))
 
 
-def _note_partial(log: Log, gathering: Gathering, ids: set[str | int]) -> None:
+def _note_partial(log: _Log, gathering: Gathering, ids: set[str | int]) -> None:
     """Mark a run that did not finish, or that ran only part of its data set."""
     config, size = log.eval.config, log.eval.dataset.samples
     if log.status != "success":
@@ -129,9 +279,7 @@ def _reaches(limit: object, size: int) -> bool:
     return isinstance(limit, int) and not isinstance(limit, bool) and limit >= size
 
 
-def _add(
-    gathering: Gathering, place: str, raw: msgspec.Raw, row: InspectSample, *, scored: bool
-) -> None:
+def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: _Sample, *, scored: bool) -> None:
     scores: dict[str, float | None] = {}
     raw_scores: dict[str, object] = {}
     tags = text_tags(row.metadata)
@@ -187,9 +335,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _error(
-    row: InspectSample, scores: dict[str, float | None], *, scored: bool
-) -> ForeignError | None:
+def _error(row: _Sample, scores: dict[str, float | None], *, scored: bool) -> ForeignError | None:
     if row.error is not None:
         return error_of(row.error.message, "sample_error")
     if row.invalidation is not None:
@@ -200,7 +346,7 @@ def _error(
     return None
 
 
-def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str) -> dict[str, str]:
+def _edit_tags(gathering: Gathering, name: str, score: _Score, place: str) -> dict[str, str]:
     edits = [edit for edit in score.history if edit.provenance is not None]
     if not edits:
         return {}
@@ -229,7 +375,7 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else short_text(value)
 
 
-def _completion(output: Output | None) -> object:
+def _completion(output: _Output | None) -> object:
     if output is None:
         return None
     if output.completion is not None:
@@ -238,7 +384,7 @@ def _completion(output: Output | None) -> object:
     return None if message is None else message.content
 
 
-def _add_missing(gathering: Gathering, log: Log) -> None:
+def _add_missing(gathering: Gathering, log: _Log) -> None:
     present = {(sample.id, sample.epoch) for sample in gathering.samples}
     epochs = range(1, max(1, min(log.eval.config.epochs or 1, 1000)) + 1)
     pinned = {str(item).strip() for item in log.eval.dataset.sample_ids or []}
@@ -253,7 +399,7 @@ def _add_missing(gathering: Gathering, log: Log) -> None:
                 )
 
 
-def _check(gathering: Gathering, results: Results, samples: list[ForeignSample]) -> None:
+def _check(gathering: Gathering, results: _Results, samples: list[ForeignSample]) -> None:
     if results.total_samples is not None:
         gathering.check(check_count("total_samples", results.total_samples, len(samples)))
     names = {name for sample in samples for name in sample.scores}
@@ -292,7 +438,7 @@ def _reduced(samples: list[ForeignSample], name: str) -> list[float]:
     return [math.fsum(scores) / len(scores) for scores in epochs.values()]
 
 
-def _headline(log: Log, gathering: Gathering) -> str | None:
+def _headline(log: _Log, gathering: Gathering) -> str | None:
     if log.results is not None and log.results.headline is not None:
         return log.results.headline.score
     names = {name for sample in gathering.samples for name in sample.scores}

@@ -24,6 +24,7 @@ _KINDS: Final[dict[str, spans.SpanKind]] = {
     "EVALUATOR": "verifier",
 }
 _MICROS: Final = 1_000
+NAME: Final = "langfuse"
 
 
 class LangfuseObservation(msgspec.Struct):
@@ -110,7 +111,6 @@ def _moment(text: str) -> int | None:
     return micros * _MICROS
 
 
-NAME: Final = "langfuse"
 _MARKS: Final = {"trace_id", "parent_observation_id", "start_time"}
 
 
