@@ -23,12 +23,7 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError, UsageError
 from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.rows import Row, names_schema
-from gatemark.evidence.source import (
-    Limits,
-    inspect_source,
-    read_blocks,
-    split_sources,
-)
+from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
 from gatemark.packs.answers import (
     Answer,
     ItemKey,
@@ -48,10 +43,7 @@ from gatemark.packs.answers import (
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import (
-    BUILTIN,
-    OpenPack,
-)
+from gatemark.packs.pack_file import BUILTIN, OpenPack
 from gatemark.packs.policy import (
     CONTRADICTED,
     IN_PROCESS,

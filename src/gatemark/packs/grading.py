@@ -27,7 +27,6 @@ from gatemark.evidence.rows import Row, Snapshot, read_dataset
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.embeddings import (
     Embedded,
-    EmbeddingTarget,
     embedding_calls,
     embedding_options,
     embedding_spec,
@@ -214,8 +213,7 @@ class LiveGraders:
 
     async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
         spec = embedding_spec(embedding_options(suite))
-        assert spec.openai is not None  # noqa: S101
-        target = EmbeddingTarget(spec.openai, clock=time.monotonic, environ=os.environ)
+        target = build(spec, Path(), clock=time.monotonic, environ=os.environ)
         identity = target_identity(spec, target, Path())
         asked = _Judge(spec, target, identity, Spending())
         try:

@@ -41,14 +41,7 @@ from gatemark.packs.grading import (
     qualification_rule,
     with_qualification,
 )
-from gatemark.packs.pack import (
-    EXAM_SETTING,
-    FIRST_RULES,
-    RULES,
-    Pack,
-    RegressionMode,
-    SuiteSpec,
-)
+from gatemark.packs.pack import EXAM_SETTING, FIRST_RULES, RULES, Pack, RegressionMode, SuiteSpec
 from gatemark.packs.pack_file import OpenPack, suite_plugin
 from gatemark.packs.part_scores import part_numbers
 from gatemark.packs.policy import (

@@ -32,7 +32,7 @@ from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds that need a client library are imported when a pack names them.
-_NETWORK: Final = {"http": "open_http", "openai": "OpenAITarget"}
+_NETWORK: Final = ("http", "openai")
 _NETWORK_RETRIES: Final = 3
 _PROCESS_TIMEOUT_S: Final = 60.0
 _STOP_AFTER: Final = 10
@@ -374,8 +374,7 @@ def build(
         recording, digest = open_recording(folder / spec.recorded)
         return RecordedTarget(recording, digest=digest)
     # Imported here: an HTTP client takes longer to load than most other targets to answer.
-    module = importlib.import_module(f"gatemark.targets.{spec.kind}")
-    make: Callable[..., Target] = getattr(module, _NETWORK[spec.kind])
+    make: Callable[..., Target] = importlib.import_module("gatemark.targets.http").HttpTarget
     return make(
         with_prompt_files(getattr(spec, spec.kind), folder),
         clock=clock,
