@@ -489,15 +489,8 @@ def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[s
 
 def qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
     """Return the rule that makes a verdict inconclusive while a judge is not qualified."""
-    return Rule(
-        id=f"{suite.id}.judge",
-        metric=METRIC,
-        lane=suite.id,
-        op=">=",
-        bound=judge.licence_min,
-        min_n=judge.min_items,
-        severity="hold",
-    )
+    least = judge.licence_min
+    return suite.rule("judge", METRIC, ">=", least, severity="hold", min_n=judge.min_items)
 
 
 def with_qualification(

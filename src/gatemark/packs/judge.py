@@ -122,6 +122,20 @@ class PackDecision(msgspec.Struct, frozen=True):
     verdict: Verdict
     evidence: tuple[Evidence, ...]
 
+    def sealed_fields(self) -> dict[str, object]:
+        """Return the fields of a result that follow from the decision."""
+        return {
+            "policy": self.policy,
+            "policy_digest": self.policy.digest,
+            "evidence": self.evidence,
+            "measurements": self.measurements,
+            "findings": self.verdict.findings,
+            "verdict": self.verdict.outcome,
+            "blockers": self.verdict.blockers,
+            "caveats": self.verdict.caveats,
+            "figures": self.figures,
+        }
+
 
 class PackEvidence(msgspec.Struct, frozen=True):
     """Everything a pack is judged by: answers of both arms, outcomes of exams, qualified judges.

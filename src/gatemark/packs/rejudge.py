@@ -79,11 +79,11 @@ MOST_LISTED: Final = 20
 
 
 class JudgedAgain(msgspec.Struct, frozen=True):
-    """A pack judged again, and notes."""
+    """A result judged again: what differs apart from the decision, and what was not checked."""
 
     judged: PackDecision
-    differences: tuple[str, ...]
-    unjudged: tuple[str, ...]
+    differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
 
 def _rules_of(result: Result) -> int:
