@@ -8,7 +8,7 @@ inconclusive, like any other outage.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -22,7 +22,8 @@ from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, ba
 from gatemark.targets.runner import CallOutcome
 from gatemark.targets.spec import TargetSpec
 
-ItemKey = tuple[str, int]
+Header = TypeVar("Header")
+Line = TypeVar("Line")
 
 
 class KeptVector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -57,7 +58,7 @@ class Embedded(msgspec.Struct, frozen=True):
     def lines(self) -> bytes:
         """Return the vectors as stored: the model first, then a line per text."""
         told = [msgspec.to_builtins(self.vectors[key]) for key in sorted(self.vectors)]
-        return b"".join(canonical_bytes(line) + b"\n" for line in ({"model": self.model}, *told))
+        return written_lines({"model": self.model}, *told)
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,18 +67,29 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_embedded(data: bytes, place: str) -> Embedded:
     """Return vectors that were kept; anything else is an error with its line."""
-    vectors: dict[str, KeptVector] = {}
-    model = ""
-    for number, line in enumerate(data.splitlines(), start=1):
+    header, lines = read_lines(data, place, _Header, KeptVector)
+    return Embedded("" if header is None else header.model, {line.text: line for line in lines})
+
+
+def written_lines(*lines: dict[str, object]) -> bytes:
+    """Return what was asked of a model as stored: a header, then a line for each."""
+    return b"".join(canonical_bytes(line) + b"\n" for line in lines)
+
+
+def read_lines(
+    data: bytes, place: str, header: type[Header], line: type[Line]
+) -> tuple[Header | None, list[Line]]:
+    """Read such lines again; anything else is an error with its number."""
+    first, found = None, []
+    for number, text in enumerate(data.splitlines(), start=1):
         try:
             if number == 1:
-                model = msgspec.json.decode(line, type=_Header).model
-                continue
-            found = msgspec.json.decode(line, type=KeptVector)
+                first = msgspec.json.decode(text, type=header)
+            else:
+                found.append(msgspec.json.decode(text, type=line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
-        vectors[found.text] = found
-    return Embedded(model, vectors)
+    return first, found
 
 
 def vectors_name(suite: str, arm: str) -> str:

@@ -408,9 +408,11 @@ def _examined(
         report = msgspec.structs.replace(report, measurements=(*report.measurements, *parts))
     if objection is not None:
         report = held_report(report, objection)
-    report = _scored_elsewhere(report, evidence.candidate)
+    report = _with_caveat(report, scored_by(evidence.candidate))
     if suite.is_embedded:
-        report = _scored_by_model(report, suite)
+        model = embedding_options(suite).model
+        told = f"similarity by {model}, which was not compared with people's judgement"
+        report = _with_caveat(report, told)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
@@ -426,19 +428,10 @@ def _conditions(gathered: PackEvidence) -> dict[str, str]:
     return {**outage_condition(arms), **given}
 
 
-def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsReport:
-    """Return a report that names who scored, if it was not Gatemark."""
-    told = scored_by(answers)
+def _with_caveat(report: ArmsReport, told: str | None) -> ArmsReport:
+    """Return a report that says who or what scored, if it was not Gatemark."""
     if told is None:
         return report
-    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
-    return msgspec.structs.replace(report, score=score)
-
-
-def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
-    """Return a report that names the embedding model behind the scores."""
-    model = embedding_options(suite).model
-    told = f"similarity by {model}, which was not compared with people's judgement"
     score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
     return msgspec.structs.replace(report, score=score)
 

@@ -27,7 +27,6 @@ import msgspec
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import (
-    ITEMS_NEEDED,
     LINE_TOLERANCE,
     MAY_BE_CHANCE,
     MAY_BE_CHANCE_AMONG_CLAIMS,
@@ -53,7 +52,7 @@ from gatemark.packs.pack import (
     SuiteSpec,
 )
 from gatemark.packs.pack_file import OpenPack, suite_plugin
-from gatemark.packs.suites.arms import HARM_P, MEASURE_VERSION, PairedItems, drop_numbers
+from gatemark.packs.suites.arms import HARM_P, PairedItems, drop_numbers, no_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.significance import holm, look_levels
 from gatemark.targets.port import OUTAGES
@@ -492,12 +491,7 @@ def pooled_numbers(
             (n for n in reports[suite.id].measurements if n.name == "regression" and n.reason), None
         )
         if missing is not None:
-            reason = f"{suite.id}: {missing.reason}"
-            return [
-                unmeasured(HARM_P, reason, direction="neutral"),
-                unmeasured(POOLED, reason, direction="lower_is_better", version=MEASURE_VERSION),
-                unmeasured(POOLED + ITEMS_NEEDED, reason, direction="neutral", unit="count"),
-            ]
+            return no_drop(POOLED, None, f"{suite.id}: {missing.reason}")
     items = [
         PairedItems(
             lane=suite.id,
