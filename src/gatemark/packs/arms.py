@@ -429,7 +429,6 @@ class _AskedSuite(msgspec.Struct):
         return scored.value == 1.0
 
     def score_by_vectors(self, vectors: Embedded) -> None:
-        """Score every answer by the vectors of an embedding model."""
         for key, item in self.items.items():
             if (lost := vectors.outage(item)) is not None:
                 self.unasked[key] = lost
@@ -437,7 +436,6 @@ class _AskedSuite(msgspec.Struct):
                 self.found[key] = self.score(vectors.recorded(item))
 
     def score_by_replies(self, graded: Graded) -> None:
-        """Score every answer by the replies of its judge."""
         self.unasked = graded.outages()
         for key, item in self.items.items():
             if key not in self.unasked:

@@ -146,8 +146,6 @@ class Graders(ABC):
 
 
 class _Judge(NamedTuple):
-    """An open judge."""
-
     spec: TargetSpec
     target: Target
     identity: dict[str, object]

@@ -342,7 +342,6 @@ def _result(
     waivers: Sequence[Waiver],
     moments: tuple[datetime, datetime],
 ) -> Result:
-    """Return the sealed result of a judged run."""
     pack, references = run.opened.pack, _references(run)
     numbers = {number.key: number for number in judged.measurements}
     total = numbers["bench", None]

@@ -48,8 +48,6 @@ class KeptComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Timed(msgspec.Struct):
-    """When a sample was answered, if it says so."""
-
     answered_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 

@@ -136,8 +136,6 @@ class PromptfooStats(msgspec.Struct):
 
 
 class _Cell(_Outcome):
-    """One output of a table."""
-
     success: bool | None = msgspec.field(name="pass", default=None)
     text: object = None
 

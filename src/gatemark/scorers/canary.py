@@ -257,7 +257,6 @@ def _criteria(options: CanaryOptions, target: object) -> CanaryOptions:
 
 
 def _both(suite: tuple[str, ...] | None, probe: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Return the names that both lists allow."""
     if suite is None or probe is None:
         return probe if suite is None else suite
     return tuple(name for name in probe if name in suite)

@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -30,9 +31,7 @@ class CharNgramsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     n: Annotated[int, msgspec.Meta(ge=1, le=10, description="Number of characters of a piece.")] = 3
     at_least: Annotated[
         Annotated[float, msgspec.Meta(gt=0, le=1)] | None,
-        msgspec.Meta(
-            description="Similarity that counts as right; without it, it is the score itself."
-        ),
+        about("Similarity that counts as right; without it, it is the score itself."),
     ] = None
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -26,24 +27,20 @@ _NEVER: Final = ("combined", "assertions", "judge", "embedding")
 
 PassRule = Annotated[
     Literal["mean", "all", "any"],
-    msgspec.Meta(
-        description="Weighted mean of the parts, or 1 when all (any) of them reach at_least."
-    ),
+    about("Weighted mean of the parts, or 1 when all (any) of them reach at_least."),
 ]
 
 
 class ScorerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of several scorers."""
 
-    scorer: Annotated[str, msgspec.Meta(description="Name of the scorer.")]
-    options: Annotated[dict[str, Any], msgspec.Meta(description="Options of the scorer.")] = {}
+    scorer: Annotated[str, about("Name of the scorer.")]
+    options: Annotated[dict[str, Any], about("Options of the scorer.")] = {}
     weight: Annotated[float, msgspec.Meta(gt=0, le=1000, description="Share in the mean.")] = 1.0
     at_least: Annotated[
         float, msgspec.Meta(gt=0, le=1, description="Score of this part that counts as passed.")
     ] = 1.0
-    target: Annotated[
-        Any, msgspec.Meta(description="Target of this part instead of the item's.")
-    ] = None
+    target: Annotated[Any, about("Target of this part instead of the item's.")] = None
 
 
 class CombinedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

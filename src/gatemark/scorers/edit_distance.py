@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -25,15 +26,11 @@ MAX_LENGTH: Final = 20_000
 class EditDistanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the scorer."""
 
-    unit: Annotated[
-        Literal["character", "word"], msgspec.Meta(description="What one edit changes.")
-    ] = "character"
-    ignore_case: Annotated[bool, msgspec.Meta(description="Treat upper and lower case alike.")] = (
-        False
-    )
+    unit: Annotated[Literal["character", "word"], about("What one edit changes.")] = "character"
+    ignore_case: Annotated[bool, about("Treat upper and lower case alike.")] = False
     at_least: Annotated[
         Annotated[float, msgspec.Meta(ge=0, le=1)] | None,
-        msgspec.Meta(description="Similarity that counts as 1; below it the score is 0."),
+        about("Similarity that counts as 1; below it the score is 0."),
     ] = None
 
 

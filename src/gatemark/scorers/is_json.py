@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.json_equal import check_depth, parse_json, unfenced
 from gatemark.scorers.scorer import (
     KnownScore,
@@ -25,12 +26,9 @@ class IsJsonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the scorer."""
 
     type: Annotated[
-        Literal["any", "object", "array", "string"],
-        msgspec.Meta(description="Type of the outermost value."),
+        Literal["any", "object", "array", "string"], about("Type of the outermost value.")
     ] = "any"
-    fences: Annotated[
-        bool, msgspec.Meta(description="Accept a code fence around the whole output.")
-    ] = False
+    fences: Annotated[bool, about("Accept a code fence around the whole output.")] = False
 
 
 def json_output(output: object, *, fences: bool) -> object:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.is_json import json_output
 from gatemark.scorers.scorer import (
     KnownScore,
@@ -25,11 +26,9 @@ class JsonSchemaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
     schema: Annotated[
         dict[str, Any] | None,
-        msgspec.Meta(description="JSON Schema of the output; without it the target is the schema."),
+        about("JSON Schema of the output; without it the target is the schema."),
     ] = None
-    fences: Annotated[
-        bool, msgspec.Meta(description="Accept a code fence around the whole output.")
-    ] = False
+    fences: Annotated[bool, about("Accept a code fence around the whole output.")] = False
 
 
 def _build(options: JsonSchemaOptions) -> ScoreFunction:

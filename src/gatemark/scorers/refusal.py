@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.canary import REFUSALS, is_refusal, plain
 from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, scored, with_options
 
@@ -16,11 +17,11 @@ class RefusalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     expect: Annotated[
         Literal["refusal", "answer"] | None,
-        msgspec.Meta(description="What is right; without it the target says refusal or answer."),
+        about("What is right; without it the target says refusal or answer."),
     ] = None
     where: Annotated[
         Literal["opening", "whole"],
-        msgspec.Meta(description="A phrase in the first 200 characters, or as the whole output."),
+        about("A phrase in the first 200 characters, or as the whole output."),
     ] = "opening"
     phrases: Annotated[
         tuple[str, ...], msgspec.Meta(min_length=1, description="Phrases that refuse.")

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -28,7 +29,7 @@ class RougeLOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     measure: Annotated[
         Literal["f1", "precision", "recall"],
-        msgspec.Meta(description="Share of both texts (f1), of the output, or of the target."),
+        about("Share of both texts (f1), of the output, or of the target."),
     ] = "f1"
 
 

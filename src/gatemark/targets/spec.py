@@ -83,11 +83,9 @@ def _is_passed(name: str, value: str) -> bool:
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The maximum spending of a run; None is no limit. ``calls`` counts retries too."""
 
-    calls: Annotated[
-        int | None, msgspec.Meta(description="Maximum number of calls, with retries.")
-    ] = None
-    cost: Annotated[float | None, msgspec.Meta(description="Maximum amount of money.")] = None
-    wall_s: Annotated[float | None, msgspec.Meta(description="Maximum time in seconds.")] = None
+    calls: Annotated[int | None, about("Maximum number of calls, with retries.")] = None
+    cost: Annotated[float | None, about("Maximum amount of money.")] = None
+    wall_s: Annotated[float | None, about("Maximum time in seconds.")] = None
 
     def __post_init__(self) -> None:
         for name in ("calls", "cost", "wall_s"):
@@ -99,13 +97,9 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The price of a call, for targets that do not report it."""
 
-    per_call: Annotated[float, msgspec.Meta(description="Price of one call.")] = 0.0
-    input_per_million: Annotated[
-        float | None, msgspec.Meta(description="Price of a million input tokens.")
-    ] = None
-    output_per_million: Annotated[
-        float | None, msgspec.Meta(description="Price of a million output tokens.")
-    ] = None
+    per_call: Annotated[float, about("Price of one call.")] = 0.0
+    input_per_million: Annotated[float | None, about("Price of a million input tokens.")] = None
+    output_per_million: Annotated[float | None, about("Price of a million output tokens.")] = None
 
     def __post_init__(self) -> None:
         for name in ("per_call", "input_per_million", "output_per_million"):
@@ -221,8 +215,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         bool, about("Run the function inside Gatemark, for debugging; such a run never passes.")
     ] = False
     timeout_s: Annotated[
-        float | None,
-        about("Seconds for one call. Default: 60; no limit for a Python function."),
+        float | None, about("Seconds for one call. Default: 60; no limit for a Python function.")
     ] = None
     retries: Annotated[
         int | None,

@@ -116,7 +116,6 @@ class _Log(msgspec.Struct, rename="camel"):
 
     @property
     def count(self) -> int:
-        """The number of test cases."""
         return len(self.test_cases + self.conversational_test_cases + self.test_results)
 
 

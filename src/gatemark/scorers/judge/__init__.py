@@ -44,7 +44,6 @@ def _pins(options: JudgeOptions) -> dict[str, str]:
 
 
 def _sample(*grades: str) -> dict[str, object]:
-    """Return a record of replies for the worked examples."""
     item = Scorable(id="", input=_QUESTION, target=None, output=_ANSWER)
     replies = []
     for number, grade in enumerate(grades, start=1):
