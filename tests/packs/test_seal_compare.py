@@ -120,17 +120,18 @@ def test_a_comparison_is_derived_again_by_the_rules_that_it_names() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     # What an earlier build kept names no rules.
     old = {"score": "s", "cluster": None, "settings": {"alpha": 0.05, "margin": 0.05}}
-    first = seal_compare._judged(samples, msgspec.convert(old, KeptComparison), now)
+    one, first = seal_compare._judged(samples, msgspec.convert(old, KeptComparison), now)
     assert (first.verdict.outcome, "rules" in first.policy.settings) == ("fail", False)
     kept = msgspec.convert({**old, "rules": 2}, KeptComparison)
-    second = seal_compare._judged(samples, kept, now)
+    two, second = seal_compare._judged(samples, kept, now)
     assert (second.verdict.outcome, second.policy.settings["rules"]) == ("inconclusive", 2)
-    third = seal_compare._judged(samples, msgspec.convert({**old, "rules": 3}, KeptComparison), now)
-    methods = [one.report.non_inferiority.method for one in (first, second, third)]
+    kept = msgspec.convert({**old, "rules": 3}, KeptComparison)
+    three, third = seal_compare._judged(samples, kept, now)
+    methods = [report.non_inferiority.method for report in (one, two, three)]
     assert methods == ["melded exact", "melded exact", "score"]
-    assert all("largest_drop" not in one.policy.settings for one in (first, second, third))
+    assert all("largest_drop" not in each.policy.settings for each in (first, second, third))
     declared = {**old, "rules": 3, "settings": {**old["settings"], "largest_drop": 0.5}}
-    fourth = seal_compare._judged(samples, msgspec.convert(declared, KeptComparison), now)
+    _, fourth = seal_compare._judged(samples, msgspec.convert(declared, KeptComparison), now)
     assert fourth.policy.settings["largest_drop"] == 0.5
 
 

@@ -20,7 +20,7 @@ from gatemark.targets.aws_signature import (
     authorization,
     signing_key,
 )
-from gatemark.targets.http import open_http
+from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.spec import parse_spec
 
@@ -99,7 +99,7 @@ def _bedrock(url: str, **more: Any) -> HttpSpec:
 
 
 def _called(spec: HttpSpec, environ: dict[str, str]) -> Any:
-    target = open_http(spec, clock=lambda: 0.0, environ=environ, max_reply_bytes=100_000)
+    target = HttpTarget(spec, clock=lambda: 0.0, environ=environ, max_reply_bytes=100_000)
     return run(target, questions(1))[0]
 
 

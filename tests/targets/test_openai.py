@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import OpenAISpec
-from gatemark.targets.openai import OpenAITarget
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.spec import Prices, RunOptions
 
@@ -16,11 +16,9 @@ from .rigs import Answer, ask, questions, run, serving
 CALL = Call(id="q1", epoch=2, input="2+2?", variables={"tone": "dry"})
 
 
-def _target(url: str, **fields: Any) -> OpenAITarget:
+def _target(url: str, **fields: Any) -> HttpTarget:
     spec = msgspec.convert({"base_url": url, "model": "m", **fields}, OpenAISpec)
-    return OpenAITarget(
-        spec, clock=time.perf_counter, environ={"K": "sk-1"}, max_reply_bytes=100_000
-    )
+    return HttpTarget(spec, clock=time.perf_counter, environ={"K": "sk-1"}, max_reply_bytes=100_000)
 
 
 def _completion(message: dict[str, Any], **choice: Any) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.targets.http import open_http
+from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.prompt_files import with_prompt_files
@@ -32,7 +32,7 @@ def _target(preset: str, url: str, **fields: Any) -> Target:
         "api_key_env": "K",
         **fields,
     }
-    return open_http(
+    return HttpTarget(
         msgspec.convert(given, HttpSpec),
         clock=time.perf_counter,
         environ={"K": "sk-1"},

@@ -12,7 +12,6 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.http import HttpTarget
 from gatemark.targets.journal import RecordedTarget
-from gatemark.targets.openai import OpenAITarget
 from gatemark.targets.port import Call, Reply, Target
 from gatemark.targets.python_callable import PythonTarget
 from gatemark.targets.python_worker import PythonWorkerTarget
@@ -106,8 +105,10 @@ def test_each_kind_builds_its_target(tmp_path: Path) -> None:
     assert isinstance(_build(f"{{command: ['{sys.executable}']}}", tmp_path), CommandTarget)
     http = _build("{http: {url: 'http://127.0.0.1:1/', response: a}}", tmp_path)
     assert isinstance(http, HttpTarget)
+    assert http.identity()["kind"] == "http"
     openai = _build("{openai: {base_url: 'http://127.0.0.1:1', model: m}}", tmp_path)
-    assert isinstance(openai, OpenAITarget)
+    assert isinstance(openai, HttpTarget)
+    assert openai.identity()["kind"] == "openai"
 
 
 def test_a_recording_is_opened_in_the_folder_of_the_pack(tmp_path: Path) -> None:

@@ -23,12 +23,7 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError, UsageError
 from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.rows import Row, names_schema
-from gatemark.evidence.source import (
-    Limits,
-    inspect_source,
-    read_blocks,
-    split_sources,
-)
+from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
 from gatemark.packs.answers import (
     Answer,
     ItemKey,
@@ -48,10 +43,7 @@ from gatemark.packs.answers import (
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import (
-    BUILTIN,
-    OpenPack,
-)
+from gatemark.packs.pack_file import BUILTIN, OpenPack
 from gatemark.packs.policy import (
     CONTRADICTED,
     IN_PROCESS,
@@ -437,7 +429,6 @@ class _AskedSuite(msgspec.Struct):
         return scored.value == 1.0
 
     def score_by_vectors(self, vectors: Embedded) -> None:
-        """Score every answer by the vectors of an embedding model."""
         for key, item in self.items.items():
             if (lost := vectors.outage(item)) is not None:
                 self.unasked[key] = lost
@@ -445,7 +436,6 @@ class _AskedSuite(msgspec.Struct):
                 self.found[key] = self.score(vectors.recorded(item))
 
     def score_by_replies(self, graded: Graded) -> None:
-        """Score every answer by the replies of its judge."""
         self.unasked = graded.outages()
         for key, item in self.items.items():
             if key not in self.unasked:

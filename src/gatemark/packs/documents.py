@@ -92,7 +92,6 @@ def pack_schema(name: str, summary: str) -> dict[str, Any]:
 
 
 def _add_suite_options(document: dict[str, Any]) -> None:
-    """Type the options of each kind of suite."""
     known = list(suites())
     options, definitions = msgspec.json.schema_components(
         [suite.options for suite in known], ref_template=_REFERENCE

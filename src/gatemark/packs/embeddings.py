@@ -7,8 +7,8 @@ inconclusive, like any other outage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -18,11 +18,12 @@ from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.scorers.embedding import NAME, EmbeddingOptions, checked_vector, text_key
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.network_specs import OpenAISpec
-from gatemark.targets.port import OUTAGES, Call, CallError, CallPart, ErrorKind, Reply, bad_reply
+from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, bad_reply
 from gatemark.targets.runner import CallOutcome
-from gatemark.targets.spec import DEFAULT_MAX_REPLY_BYTES, TargetSpec
+from gatemark.targets.spec import TargetSpec
 
-ItemKey = tuple[str, int]
+Header = TypeVar("Header")
+Line = TypeVar("Line")
 
 
 class KeptVector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -57,7 +58,7 @@ class Embedded(msgspec.Struct, frozen=True):
     def lines(self) -> bytes:
         """Return the vectors as stored: the model first, then a line per text."""
         told = [msgspec.to_builtins(self.vectors[key]) for key in sorted(self.vectors)]
-        return b"".join(canonical_bytes(line) + b"\n" for line in ({"model": self.model}, *told))
+        return written_lines({"model": self.model}, *told)
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,18 +67,29 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_embedded(data: bytes, place: str) -> Embedded:
     """Return vectors that were kept; anything else is an error with its line."""
-    vectors: dict[str, KeptVector] = {}
-    model = ""
-    for number, line in enumerate(data.splitlines(), start=1):
+    header, lines = read_lines(data, place, _Header, KeptVector)
+    return Embedded("" if header is None else header.model, {line.text: line for line in lines})
+
+
+def written_lines(*lines: dict[str, object]) -> bytes:
+    """Return what was asked of a model as stored: a header, then a line for each."""
+    return b"".join(canonical_bytes(line) + b"\n" for line in lines)
+
+
+def read_lines(
+    data: bytes, place: str, header: type[Header], line: type[Line]
+) -> tuple[Header | None, list[Line]]:
+    """Read such lines again; anything else is an error with its number."""
+    first, found = None, []
+    for number, text in enumerate(data.splitlines(), start=1):
         try:
             if number == 1:
-                model = msgspec.json.decode(line, type=_Header).model
-                continue
-            found = msgspec.json.decode(line, type=KeptVector)
+                first = msgspec.json.decode(text, type=header)
+            else:
+                found.append(msgspec.json.decode(text, type=line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
-        vectors[found.text] = found
-    return Embedded(model, vectors)
+    return first, found
 
 
 def vectors_name(suite: str, arm: str) -> str:
@@ -101,9 +113,30 @@ def texts_of(item: Scorable) -> tuple[str, ...]:
         return ()  # the scorer says why
 
 
+class EmbeddingSpec(OpenAISpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An OpenAI-compatible endpoint that returns the vector of one text."""
+
+    kind: ClassVar[str] = "embedding"
+
+    def address(self) -> str:
+        return self.base_url.rstrip("/") + "/embeddings"
+
+    def request(self, _filled: object, call: Call) -> object:
+        return {"model": self.model, "input": call.input}
+
+    def read(self, document: object, latency_ms: float, place: str) -> Reply:
+        told = document if isinstance(document, dict) else {}
+        data = told.get("data")
+        first = data[0] if isinstance(data, list) and data else None
+        packed = checked_vector(first.get("embedding") if isinstance(first, dict) else None)
+        if packed is None:
+            raise bad_reply(f"{place}: data.0.embedding must be a list of numbers, not all 0")
+        return Reply(packed, latency_ms, model=told.get("model"), usage=told.get("usage"))
+
+
 def embedding_spec(options: EmbeddingOptions) -> TargetSpec:
     """Return the endpoint as a target, with the limits of one."""
-    endpoint = OpenAISpec(
+    endpoint = EmbeddingSpec(
         base_url=options.base_url,
         model=options.model,
         api_key_env=options.api_key_env,
@@ -115,47 +148,6 @@ def embedding_spec(options: EmbeddingOptions) -> TargetSpec:
         rate_per_s=options.rate_per_s,
         version=options.version,
     )
-
-
-class EmbeddingTarget:
-    """Asks an OpenAI-compatible endpoint for the vector of one text."""
-
-    reads: frozenset[CallPart] = frozenset({"input"})
-
-    def __init__(
-        self, spec: OpenAISpec, *, clock: Callable[[], float], environ: Mapping[str, str]
-    ) -> None:
-        # The client library is loaded when a pack needs it.
-        from gatemark.targets.transport import Transport  # noqa: PLC0415
-
-        self._spec = spec
-        self._clock = clock
-        self._transport = Transport(
-            spec.base_url.rstrip("/") + "/embeddings",
-            spec,
-            environ,
-            max_reply_bytes=DEFAULT_MAX_REPLY_BYTES,
-        )
-
-    async def call(self, call: Call) -> Reply:
-        started = self._clock()
-        document = await self._transport.send({"model": self._spec.model, "input": call.input})
-        latency_ms = (self._clock() - started) * 1000.0
-        data = document.get("data") if isinstance(document, dict) else None
-        first = data[0] if isinstance(data, list) and data else None
-        vector = first.get("embedding") if isinstance(first, dict) else None
-        packed = checked_vector(vector)
-        if packed is None:
-            raise bad_reply(
-                f"{self._transport.place}: data.0.embedding must be a list of numbers, not all 0"
-            )
-        return Reply(packed, latency_ms, model=document.get("model"), usage=document.get("usage"))
-
-    async def close(self) -> None:
-        await self._transport.close()
-
-    def identity(self) -> dict[str, Any]:
-        return {"kind": "embedding", **self._spec.pins()}
 
 
 def embedding_calls(items: Iterable[Scorable]) -> list[Call]:

@@ -11,14 +11,15 @@ import asyncio
 import os
 import random
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
-from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
+from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
@@ -27,13 +28,14 @@ from gatemark.evidence.rows import Row, Snapshot, read_dataset
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.embeddings import (
     Embedded,
-    EmbeddingTarget,
     embedding_calls,
     embedding_options,
     embedding_spec,
     kept_vector,
     read_embedded,
+    read_lines,
     vectors_name,
+    written_lines,
 )
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport
@@ -78,7 +80,7 @@ class Graded(msgspec.Struct, frozen=True):
             {"id": name, "epoch": epoch, "replies": msgspec.to_builtins(self.replies[name, epoch])}
             for name, epoch in sorted(self.replies)
         ]
-        return b"".join(canonical_bytes(line) + b"\n" for line in ({"judge": self.judge}, *told))
+        return written_lines({"judge": self.judge}, *told)
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,18 +95,9 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_graded(data: bytes, place: str) -> Graded:
     """Read stored replies; any other line raises an error with its number."""
-    replies: Replies = {}
-    judge = ""
-    for number, line in enumerate(data.splitlines(), start=1):
-        try:
-            if number == 1:
-                judge = msgspec.json.decode(line, type=_Header).judge
-                continue
-            found = msgspec.json.decode(line, type=_Line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInputError(f"{place}:{number}: {error}") from error
-        replies[found.id, found.epoch] = found.replies
-    return Graded(judge, replies)
+    header, lines = read_lines(data, place, _Header, _Line)
+    judge = "" if header is None else header.judge
+    return Graded(judge, {(line.id, line.epoch): line.replies for line in lines})
 
 
 def replies_name(suite: str, place: str) -> str:
@@ -120,41 +113,46 @@ def judge_options(suite: SuiteSpec) -> JudgeOptions:
     return cast("JudgeOptions", options)
 
 
-class Graders(Protocol):
-    """Returns the judge's replies about the items of a suite."""
+class Graders(ABC):
+    """Returns the judge's replies about the items of a suite; nothing is asked by default."""
 
+    @abstractmethod
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         """Return the judge's replies about the items of an arm, or about labelled items."""
 
+    @abstractmethod
     async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
         """Return the vectors of the items' texts, for a suite that scores with embeddings."""
 
-    def spent(self, *places: str) -> tuple[int, float | None]:
+    def spent(self, *_places: str) -> tuple[int, float | None]:
         """Calls made and money spent, on these places or on all; None for an unknown cost."""
+        return 0, 0.0
 
     def reuse(self) -> tuple[Reuse, bool]:
         """What may be reused from journals, and whether a key authenticates it."""
+        return "nothing", False
 
-    def reused_counts(self, *places: str) -> dict[str, int]:
+    def reused_counts(self, *_places: str) -> dict[str, int]:
         """Return how many replies of judges and embedding models came from an earlier run."""
+        return {}
 
     def changed_files(self) -> dict[str, tuple[str, ...]]:
         """Return the files of each judge that changed since it was opened."""
+        return {}
 
+    @abstractmethod
     async def close(self) -> None:
         """Close what was opened."""
 
 
 class _Judge(NamedTuple):
-    """An open judge."""
-
     spec: TargetSpec
     target: Target
     identity: dict[str, object]
     spent: Spending
 
 
-class LiveGraders:
+class LiveGraders(Graders):
     """Judges that are called.
 
     They are opened before the arms, because code of an arm could change them.
@@ -214,8 +212,7 @@ class LiveGraders:
 
     async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
         spec = embedding_spec(embedding_options(suite))
-        assert spec.openai is not None  # noqa: S101
-        target = EmbeddingTarget(spec.openai, clock=time.monotonic, environ=os.environ)
+        target = build(spec, Path(), clock=time.monotonic, environ=os.environ)
         identity = target_identity(spec, target, Path())
         asked = _Judge(spec, target, identity, Spending())
         try:
@@ -343,7 +340,7 @@ def nonce_for(options: JudgeOptions, item: Scorable, key: ItemKey, vote: int) ->
     return digest(material).rpartition(":")[2][:32]
 
 
-class RecordedGraders:
+class RecordedGraders(Graders):
     """The replies of judges that are stored with a result."""
 
     def __init__(self, result: Result, blobs: BlobStore) -> None:
@@ -365,18 +362,6 @@ class RecordedGraders:
         kept = read_embedded(self._blobs.get(self._digests[name]), name)
         asked = {call.id for call in embedding_calls(items.values())}
         return Embedded(kept.model, {key: kept.vectors[key] for key in asked & set(kept.vectors)})
-
-    def spent(self, *_places: str) -> tuple[int, float | None]:
-        return 0, 0.0
-
-    def reuse(self) -> tuple[Reuse, bool]:
-        return "nothing", False
-
-    def reused_counts(self, *_places: str) -> dict[str, int]:
-        return {}
-
-    def changed_files(self) -> dict[str, tuple[str, ...]]:
-        return {}
 
     async def close(self) -> None:
         """Do nothing: no connection is open."""
@@ -491,15 +476,8 @@ def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[s
 
 def qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
     """Return the rule that makes a verdict inconclusive while a judge is not qualified."""
-    return Rule(
-        id=f"{suite.id}.judge",
-        metric=METRIC,
-        lane=suite.id,
-        op=">=",
-        bound=judge.licence_min,
-        min_n=judge.min_items,
-        severity="hold",
-    )
+    least = judge.licence_min
+    return suite.rule("judge", METRIC, ">=", least, severity="hold", min_n=judge.min_items)
 
 
 def with_qualification(

@@ -41,14 +41,7 @@ from gatemark.packs.grading import (
     qualification_rule,
     with_qualification,
 )
-from gatemark.packs.pack import (
-    EXAM_SETTING,
-    FIRST_RULES,
-    RULES,
-    Pack,
-    RegressionMode,
-    SuiteSpec,
-)
+from gatemark.packs.pack import EXAM_SETTING, FIRST_RULES, RULES, Pack, RegressionMode, SuiteSpec
 from gatemark.packs.pack_file import OpenPack, suite_plugin
 from gatemark.packs.part_scores import part_numbers
 from gatemark.packs.policy import (
@@ -128,6 +121,20 @@ class PackDecision(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
     verdict: Verdict
     evidence: tuple[Evidence, ...]
+
+    def sealed_fields(self) -> dict[str, object]:
+        """Return the fields of a result that follow from the decision."""
+        return {
+            "policy": self.policy,
+            "policy_digest": self.policy.digest,
+            "evidence": self.evidence,
+            "measurements": self.measurements,
+            "findings": self.verdict.findings,
+            "verdict": self.verdict.outcome,
+            "blockers": self.verdict.blockers,
+            "caveats": self.verdict.caveats,
+            "figures": self.figures,
+        }
 
 
 class PackEvidence(msgspec.Struct, frozen=True):
@@ -401,9 +408,11 @@ def _examined(
         report = msgspec.structs.replace(report, measurements=(*report.measurements, *parts))
     if objection is not None:
         report = held_report(report, objection)
-    report = _scored_elsewhere(report, evidence.candidate)
+    report = _with_caveat(report, scored_by(evidence.candidate))
     if suite.is_embedded:
-        report = _scored_by_model(report, suite)
+        model = embedding_options(suite).model
+        told = f"similarity by {model}, which was not compared with people's judgement"
+        report = _with_caveat(report, told)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
@@ -419,19 +428,10 @@ def _conditions(gathered: PackEvidence) -> dict[str, str]:
     return {**outage_condition(arms), **given}
 
 
-def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsReport:
-    """Return a report that names who scored, if it was not Gatemark."""
-    told = scored_by(answers)
+def _with_caveat(report: ArmsReport, told: str | None) -> ArmsReport:
+    """Return a report that says who or what scored, if it was not Gatemark."""
     if told is None:
         return report
-    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
-    return msgspec.structs.replace(report, score=score)
-
-
-def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
-    """Return a report that names the embedding model behind the scores."""
-    model = embedding_options(suite).model
-    told = f"similarity by {model}, which was not compared with people's judgement"
     score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
     return msgspec.structs.replace(report, score=score)
 

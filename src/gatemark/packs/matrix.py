@@ -76,8 +76,6 @@ class MatrixRun(msgspec.Struct, frozen=True):
 
 
 class _Answered(msgspec.Struct, frozen=True):
-    """The answers of all candidates and the baseline."""
-
     arms: Mapping[str, ArmAnswers]
     qualifications: dict[str, SuiteQualification]
     exams: dict[str, SuiteOutcome]

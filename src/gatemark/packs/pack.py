@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.policy import Rule
+from gatemark.core.policy import Against, Operator, Rule, Severity
 from gatemark.core.result import AssetKind
 from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
@@ -224,6 +224,21 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
             raise InvalidValueError(f"suite {self.id}: fails_at exceeds reruns")
         if self.reruns > 1 and self.epochs > 1:
             raise InvalidValueError(f"suite {self.id}: give epochs or reruns, not both")
+
+    def rule(
+        self,
+        name: str,
+        metric: str,
+        op: Operator,
+        bound: float,
+        *,
+        severity: Severity = "block",
+        against: Against = "value",
+        min_n: int = 1,
+    ) -> Rule:
+        """Return a rule on a measurement of this suite."""
+        name = f"{self.id}.{name}"
+        return Rule(name, metric, op, bound, self.id, against, min_n, severity=severity)
 
     @property
     def judge(self) -> str | None:

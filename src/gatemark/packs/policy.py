@@ -27,7 +27,6 @@ import msgspec
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import (
-    ITEMS_NEEDED,
     LINE_TOLERANCE,
     MAY_BE_CHANCE,
     MAY_BE_CHANCE_AMONG_CLAIMS,
@@ -53,7 +52,7 @@ from gatemark.packs.pack import (
     SuiteSpec,
 )
 from gatemark.packs.pack_file import OpenPack, suite_plugin
-from gatemark.packs.suites.arms import HARM_P, MEASURE_VERSION, PairedItems, drop_numbers
+from gatemark.packs.suites.arms import HARM_P, PairedItems, drop_numbers, no_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.significance import holm, look_levels
 from gatemark.targets.port import OUTAGES
@@ -256,9 +255,9 @@ def pack_policy(
         rules.append(Rule(id=WHOLE_RUN, metric=WHOLE_RUN, op=">=", bound=1.0, severity="hold"))
     for suite in pack.suites:
         if suite.evidence is None:
-            rules.append(_errors_rule(suite, "errors", "error_rate"))
-            if suite.id in compared:
-                rules.append(_errors_rule(suite, "baseline_errors", "baseline_error_rate"))
+            for arm in ("", "baseline_") if suite.id in compared else ("",):
+                names = f"{arm}errors", f"{arm}error_rate"
+                rules.append(suite.rule(*names, "<=", suite.errors_max, severity="hold"))
         if suite.min is not None:
             rules.append(_floor_rule(pack, suite, rules_version))
         rules.extend(_slice_rules(suite, is_compared=suite.id in compared))
@@ -300,49 +299,20 @@ def pack_policy(
     )
 
 
-def _errors_rule(suite: SuiteSpec, name: str, metric: str) -> Rule:
-    return Rule(
-        id=f"{suite.id}.{name}",
-        metric=metric,
-        lane=suite.id,
-        op="<=",
-        bound=suite.errors_max,
-        severity="hold",
-    )
-
-
 def _floor_rule(pack: Pack, suite: SuiteSpec, rules_version: int) -> Rule:
     """Return the floor rule: blocking for a required suite, else a warning by default."""
     blocks = suite.id in pack.required_suites or suite.severity == "block"
-    return Rule(
-        id=f"{suite.id}.floor",
-        metric="score",
-        lane=suite.id,
-        op=">=",
-        bound=suite.min or 0.0,
-        severity="block" if blocks or rules_version == FIRST_RULES else "warn",
-    )
+    severity: Severity = "block" if blocks or rules_version == FIRST_RULES else "warn"
+    return suite.rule("floor", "score", ">=", suite.min or 0.0, severity=severity)
 
 
 def _slice_rules(suite: SuiteSpec, *, is_compared: bool) -> Iterator[Rule]:
     """Yield one rule over all slices of a suite; its reason names the worst slice."""
     if suite.slice_min is not None:
-        yield Rule(
-            id=f"{suite.id}.slice_floor",
-            metric=WORST_SLICE_SCORE,
-            lane=suite.id,
-            op=">=",
-            bound=suite.slice_min,
-        )
+        yield suite.rule("slice_floor", WORST_SLICE_SCORE, ">=", suite.slice_min)
     if suite.slice_regression_max is not None and is_compared:
-        yield Rule(
-            id=f"{suite.id}.slice_regression",
-            metric=WORST_SLICE_DROP,
-            lane=suite.id,
-            op="<=",
-            bound=suite.slice_regression_max,
-            against="interval",
-        )
+        bound = suite.slice_regression_max
+        yield suite.rule("slice_regression", WORST_SLICE_DROP, "<=", bound, against="interval")
 
 
 def _regression_rule(
@@ -354,14 +324,9 @@ def _regression_rule(
 ) -> Rule:
     """Return the rule on the drop or on its whole interval; the first rules differ."""
     by_noise: Against = "non_inferiority" if rules_version == FIRST_RULES else "interval"
-    return Rule(
-        id=f"{suite.id}.regression",
-        metric="regression",
-        lane=suite.id,
-        op="<=",
-        bound=bound_of(pack, suite, pooled),
-        against="value" if mode == "point" else by_noise,
-    )
+    against = "value" if mode == "point" else by_noise
+    bound = bound_of(pack, suite, pooled)
+    return suite.rule("regression", "regression", "<=", bound, against=against)
 
 
 def refuse_waived_limit(waivers: Sequence[Waiver]) -> None:
@@ -526,12 +491,7 @@ def pooled_numbers(
             (n for n in reports[suite.id].measurements if n.name == "regression" and n.reason), None
         )
         if missing is not None:
-            reason = f"{suite.id}: {missing.reason}"
-            return [
-                unmeasured(HARM_P, reason, direction="neutral"),
-                unmeasured(POOLED, reason, direction="lower_is_better", version=MEASURE_VERSION),
-                unmeasured(POOLED + ITEMS_NEEDED, reason, direction="neutral", unit="count"),
-            ]
+            return no_drop(POOLED, None, f"{suite.id}: {missing.reason}")
     items = [
         PairedItems(
             lane=suite.id,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -76,14 +76,15 @@ from gatemark.targets.journal import UNSCORED
 from gatemark.workspace import Workspace
 
 MOST_LISTED: Final = 20
+T = TypeVar("T")
 
 
 class JudgedAgain(msgspec.Struct, frozen=True):
-    """A pack judged again, and notes."""
+    """A result judged again: what differs apart from the decision, and what was not checked."""
 
     judged: PackDecision
-    differences: tuple[str, ...]
-    unjudged: tuple[str, ...]
+    differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
 
 def _rules_of(result: Result) -> int:
@@ -146,8 +147,8 @@ def _arm(
         rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
         recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
         told[suite.id] = _answers(samples, name, rows, recorded)
-        graded = _kept_replies(suite, arm, data)
-        vectors = _kept_vectors(suite, arm, data)
+        graded = _kept(replies_name(suite.id, arm), data, read_graded)
+        vectors = _kept(vectors_name(suite.id, arm), data, read_embedded)
         found, open_items = _scored_again(suite, told[suite.id], rows, graded or vectors, recorded)
         differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
         unjudged.extend(f"{name}: {why}" for why in open_items)
@@ -172,14 +173,8 @@ def _rows_asked(
     return {row.id: row for row in snapshot.rows}
 
 
-def _kept_replies(suite: SuiteSpec, place: str, data: Mapping[str, bytes]) -> Graded | None:
-    name = replies_name(suite.id, place)
-    return read_graded(data[name], name) if name in data else None
-
-
-def _kept_vectors(suite: SuiteSpec, arm: str, data: Mapping[str, bytes]) -> Embedded | None:
-    name = vectors_name(suite.id, arm)
-    return read_embedded(data[name], name) if name in data else None
+def _kept(name: str, data: Mapping[str, bytes], read: Callable[[bytes, str], T]) -> T | None:
+    return read(data[name], name) if name in data else None
 
 
 def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
@@ -226,7 +221,10 @@ def _qualifications(
 
 
 def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
-    kept = {suite.id: _kept_replies(suite, CANDIDATE, data) for suite in opened.pack.suites}
+    kept = {
+        suite.id: _kept(replies_name(suite.id, CANDIDATE), data, read_graded)
+        for suite in opened.pack.suites
+    }
     return {name: graded for name, graded in kept.items() if graded is not None}
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
-from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Verdict, Waiver, decide
 from gatemark.core.result import Result, read_result
 from gatemark.evidence.engines.local import LocalEngine
@@ -43,7 +43,8 @@ from gatemark.evidence.source import (
     whole_file,
 )
 from gatemark.ledger.port import GONE, BlobStore, Store
-from gatemark.packs.rejudge import rejudge_pack, suites_again
+from gatemark.packs.judge import PackDecision
+from gatemark.packs.rejudge import JudgedAgain, rejudge_pack, suites_again
 from gatemark.packs.seal import PACK_BLOB
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
 
@@ -56,15 +57,6 @@ OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
 class Rescored(msgspec.Struct, frozen=True):
     """The outcome of deriving a result again: differences, and what could not be checked."""
 
-    differences: tuple[str, ...] = ()
-    unjudged: tuple[str, ...] = ()
-
-
-class _Anew(msgspec.Struct, frozen=True):
-    evidence: tuple[Evidence, ...]
-    measurements: tuple[Measurement, ...]
-    verdict: Verdict
-    policy_digest: str
     differences: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
 
@@ -100,11 +92,11 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
         kept = {blob.name: blob.digest for blob in result.blobs}
         inputs = _inputs(blobs, result, kept)
         if inputs is not None:
-            anew = _exam(blobs, result, inputs)
+            anew = _judged(result, inputs.kind, _examined(blobs, result, inputs))
         elif PACK_BLOB in kept:
-            anew = _pack(blobs, result)
+            anew = rejudge_pack(blobs, result)
         elif COMPARE_BLOB in kept:
-            anew = _comparison(blobs, result)
+            anew = JudgedAgain(compare_again(blobs, result))
         else:
             return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
     except (IncomparableError, NewerFormatError) as error:
@@ -114,14 +106,14 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
     except GatemarkError as error:
         why = f"its evidence cannot be judged: {error}"
         return _of_another_build(result, why) or Rescored(differences=(why,))
-    if anew.policy_digest != result.policy_digest:
+    if anew.judged.policy.digest != result.policy_digest:
         # Rules follow from options; a build with other rules cannot judge by these.
         why = "its policy is not the one that its pack makes"
         changed = _of_another_build(result, why)
         if changed is not None:
             return changed
-    differences = [*anew.differences, *_differences(result, anew)]
-    return Rescored(tuple(differences), (*anew.unjudged, *_other_measures(result, anew)))
+    differences = [*anew.differences, *_differences(result, anew.judged)]
+    return Rescored(tuple(differences), (*anew.unjudged, *_other_measures(result, anew.judged)))
 
 
 def _is_of_another_build(result: Result) -> bool:
@@ -136,7 +128,7 @@ def _of_another_build(result: Result, why: str) -> Rescored | None:
     return Rescored(unjudged=(f"cannot be derived again: {why}; Gatemark {made_by} sealed it",))
 
 
-def _other_measures(result: Result, anew: _Anew) -> Iterator[str]:
+def _other_measures(result: Result, anew: PackDecision) -> Iterator[str]:
     """Yield numbers that this build measures by another version of the measure, or no longer."""
     after = {number.key: number for number in anew.measurements}
     for old in result.measurements:
@@ -151,29 +143,6 @@ def _inputs(blobs: BlobStore, result: Result, kept: Mapping[str, str]) -> ExamIn
     if SITTING in kept:
         return read_sitting(blobs.get(kept[SITTING]))
     return _older_inputs(result)
-
-
-def _pack(blobs: BlobStore, result: Result) -> _Anew:
-    again = rejudge_pack(blobs, result)
-    judged = again.judged
-    return _Anew(
-        evidence=judged.evidence,
-        measurements=judged.measurements,
-        verdict=judged.verdict,
-        policy_digest=judged.policy.digest,
-        differences=again.differences,
-        unjudged=again.unjudged,
-    )
-
-
-def _comparison(blobs: BlobStore, result: Result) -> _Anew:
-    judged = compare_again(blobs, result)
-    return _Anew(
-        evidence=judged.evidence,
-        measurements=judged.measurements,
-        verdict=judged.verdict,
-        policy_digest=judged.policy.digest,
-    )
 
 
 class DerivedExam(msgspec.Struct, frozen=True):
@@ -210,11 +179,6 @@ def _derived(
     policy, numbers = outcome.exam.policy(), outcome.report.measurements
     verdict = decide(policy, (outcome.evidence,), numbers, waivers, now=result.finished_at)
     return DerivedExam(options, outcome, verdict)
-
-
-def _exam(blobs: BlobStore, result: Result, inputs: ExamInputs) -> _Anew:
-    """Run an exam from the inputs that are stored with its result."""
-    return _judged(result, inputs.kind, _examined(blobs, result, inputs))
 
 
 def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutcome:
@@ -264,7 +228,7 @@ def _older_roles(suite: ExamSuite, count: int) -> tuple[str, ...]:
     return (*names, *(f"file {n}" for n in range(len(names) + 1, count + 1)))[:count]
 
 
-def _judged(result: Result, kind: str, examined: ExamOutcome) -> _Anew:
+def _judged(result: Result, kind: str, examined: ExamOutcome) -> JudgedAgain:
     (account,) = result.evidence
     # Only file names may differ: users chose them then, and Gatemark does now.
     evidence = msgspec.structs.replace(
@@ -277,11 +241,8 @@ def _judged(result: Result, kind: str, examined: ExamOutcome) -> _Anew:
     policy, numbers = examined.exam.policy(), examined.report.measurements
     verdict = decide(policy, (evidence,), numbers, result.waivers, now=result.finished_at)
     pack = digest({"kind": kind, "policy": policy})
-    return _Anew(
-        evidence=(evidence,),
-        measurements=numbers,
-        verdict=verdict,
-        policy_digest=policy.digest,
+    return JudgedAgain(
+        PackDecision(policy, numbers, (), verdict, (evidence,)),
         differences=() if pack == result.pack.digest else ("its pack is not the exam it names",),
     )
 
@@ -335,8 +296,8 @@ def _spooled(blobs: BlobStore, name: str, target: Path) -> str:
     return str(target)
 
 
-def _differences(result: Result, anew: _Anew) -> Iterator[str]:
-    if anew.policy_digest != result.policy_digest:
+def _differences(result: Result, anew: PackDecision) -> Iterator[str]:
+    if anew.policy.digest != result.policy_digest:
         yield "its policy is not the one that its pack makes"
     if anew.evidence != result.evidence:
         yield "its account of the evidence is not what the evidence gives"

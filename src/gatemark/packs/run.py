@@ -54,12 +54,7 @@ from gatemark.packs.pack_file import (
     open_pack,
     scoring_of,
 )
-from gatemark.packs.policy import (
-    ASKED,
-    PackLook,
-    conditions_of,
-    limit_of,
-)
+from gatemark.packs.policy import ASKED, PackLook, conditions_of, limit_of
 from gatemark.packs.seal import (
     BASELINE_CHOSEN,
     JUDGED_AGAIN,

@@ -218,31 +218,8 @@ def seal_run(
     caveats = (*judged.verdict.caveats, *_first_page(run))
     verdict = msgspec.structs.replace(judged.verdict, caveats=caveats)
     judged = msgspec.structs.replace(judged, verdict=verdict)
-    arm_answers = run.arm_answers
-    references = _references(run)
-    result = result_of(
-        run.opened,
-        judged,
-        workspace,
-        candidate=references[CANDIDATE],
-        baseline=references.get(BASELINE),
-        blobs=blobs,
-        runtime={
-            **run.opened.commit,
-            **_models(arm_answers),
-            **_packages(run),
-            **_reused(run),
-            **_scoring(run),
-            **_identities(run),
-            **({} if run.answer_time is None else run.answer_time.runtime()),
-            **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
-            **({JUDGED_AGAIN: run.judged_again} if run.judged_again is not None else {}),
-            **({CELL: run.cell} if run.cell is not None else {}),
-        },
-        waivers=waivers,
-        started_at=started_at,
-        finished_at=finished_at,
-        cost=_cost(run),
+    result = _result(
+        run, judged, workspace, blobs=blobs, waivers=waivers, moments=(started_at, finished_at)
     )
     workspace.refuse_erased(result)
     for data in (*written.values(), *definition.values()):
@@ -356,23 +333,16 @@ def title_of(pack: Pack) -> str:
     return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
 
 
-def result_of(
-    opened: OpenPack,
+def _result(
+    run: PackRun,
     judged: PackDecision,
     workspace: Workspace,
     *,
-    candidate: AssetRef,
-    baseline: AssetRef | None,
     blobs: Sequence[Blob],
-    runtime: Mapping[str, str],
     waivers: Sequence[Waiver],
-    started_at: datetime,
-    finished_at: datetime,
-    cost: Cost,
+    moments: tuple[datetime, datetime],
 ) -> Result:
-    """Return the sealed result of a judged pack."""
-    pack = opened.pack
-    verdict = judged.verdict
+    pack, references = run.opened.pack, _references(run)
     numbers = {number.key: number for number in judged.measurements}
     total = numbers["bench", None]
     pooled = numbers.get((POOLED, None))
@@ -380,33 +350,40 @@ def result_of(
     worst = max((n.value for n in drops if n.value is not None), default=None)
     unknown = next((n.reason for n in drops if n.value is None), None)
     return seal(
+        **judged.sealed_fields(),
         title=title_of(pack),
         pack=PackRef(pack.name, pack.version, digest(pack)),
-        policy=judged.policy,
-        policy_digest=judged.policy.digest,
-        candidate=candidate,
-        baseline=baseline,
-        snapshots=opened.references,
-        runtime={**runtime_versions(), **runtime},
-        evidence=judged.evidence,
-        measurements=judged.measurements,
-        findings=verdict.findings,
+        candidate=references[CANDIDATE],
+        baseline=references.get(BASELINE),
+        snapshots=run.opened.references,
+        runtime={**runtime_versions(), **_runtime(run)},
         bench=Bench(total.value, total.reason),
         regression=Bench(
             None if unknown or not drops else worst,
             unknown or (None if drops else "the pack says that there is no baseline"),
         ),
-        verdict=verdict.outcome,
-        blockers=verdict.blockers,
-        caveats=verdict.caveats,
-        figures=judged.figures,
         blobs=tuple(blobs),
         waivers=tuple(waivers),
-        started_at=started_at,
-        finished_at=finished_at,
+        started_at=moments[0],
+        finished_at=moments[1],
         actor=workspace.actor,
-        cost=cost,
+        cost=_cost(run),
     )
+
+
+def _runtime(run: PackRun) -> dict[str, str]:
+    """Return what the result says about the run besides the versions of packages."""
+    told = {BASELINE_CHOSEN: run.baseline_how, JUDGED_AGAIN: run.judged_again, CELL: run.cell}
+    return {
+        **run.opened.commit,
+        **_models(run.arm_answers),
+        **_packages(run),
+        **_reused(run),
+        **_scoring(run),
+        **_identities(run),
+        **({} if run.answer_time is None else run.answer_time.runtime()),
+        **{name: text for name, text in told.items() if text is not None},
+    }
 
 
 def pack_of(workspace: Workspace, result: Result) -> Pack:

@@ -17,13 +17,14 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Verdict, decide
+from gatemark.core.policy import Policy, Rule, decide
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import scores_of
 from gatemark.packs.arms import recorded_rows
+from gatemark.packs.judge import PackDecision
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import FIRST_RULES, RULES, CompareSettings
 from gatemark.samples.importer import ReadOptions
@@ -47,19 +48,7 @@ class KeptComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Timed(msgspec.Struct):
-    """When a sample was answered, if it says so."""
-
     answered_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-
-
-class JudgedComparison(msgspec.Struct, frozen=True):
-    """A comparison, and what its result says."""
-
-    report: ComparisonReport
-    policy: Policy
-    evidence: tuple[Evidence, ...]
-    measurements: tuple[Measurement, ...]
-    verdict: Verdict
 
 
 def seal_comparison(
@@ -82,22 +71,46 @@ def seal_comparison(
     score = compare_files(request, ReadingChoices()).score
     kept = KeptComparison(score, request.cluster, request.settings, request.settings.rules)
     finished_at = workspace.clock()
-    judged = _judged(sides, kept, finished_at)
+    report, judged = _judged(sides, kept, finished_at)
     definition = canonical_bytes(kept)
-    result = _result(judged, sides, definition, workspace, (started_at, finished_at))
+    scoring = [f"{one.checks['arm']}: {one.checks['scoring']}" for one in judged.evidence]
+    references = [
+        AssetRef(f"{NAME}/{side}", digest({"recorded": digest_bytes(sides[side])}))
+        for side in _SIDES
+    ]
+    result = seal(
+        **{**judged.sealed_fields(), "caveats": (*judged.verdict.caveats, *scoring)},
+        title=f"comparison by {report.score}",
+        pack=_pack(definition),
+        candidate=references[1],
+        baseline=references[0],
+        snapshots=(),
+        runtime={**runtime_versions(), **_answered(sides["candidate"])},
+        bench=judged.verdict.bench,
+        regression=judged.verdict.regression,
+        blobs=(
+            *(Blob(f"{s}.jsonl", digest_bytes(sides[s]), "application/jsonl") for s in _SIDES),
+            Blob(COMPARE_BLOB, digest_bytes(definition), "application/json"),
+        ),
+        waivers=(),
+        started_at=started_at,
+        finished_at=finished_at,
+        actor=workspace.actor,
+        cost=Cost(calls=0),
+    )
     workspace.refuse_erased(result)
     for data in (*sides.values(), definition):
         workspace.blobs.put(data)
     workspace.results.append(result)
     return result, msgspec.structs.replace(
-        judged.report,
-        base=msgspec.structs.replace(judged.report.base, file=request.base),
-        cand=msgspec.structs.replace(judged.report.cand, file=request.cand),
+        report,
+        base=msgspec.structs.replace(report.base, file=request.base),
+        cand=msgspec.structs.replace(report.cand, file=request.cand),
         result_id=result.id,
     )
 
 
-def compare_again(blobs: BlobStore, result: Result) -> JudgedComparison:
+def compare_again(blobs: BlobStore, result: Result) -> PackDecision:
     """Derive a sealed comparison again from its samples."""
     names = {blob.name: blob.digest for blob in result.blobs}
     definition = blobs.get(names[COMPARE_BLOB])
@@ -110,10 +123,12 @@ def compare_again(blobs: BlobStore, result: Result) -> JudgedComparison:
         raise IntegrityError(f"{COMPARE_BLOB}: cannot be read: {error}") from error
     if not FIRST_RULES <= kept.rules <= RULES:
         raise NewerFormatError(f"it was judged by rules {kept.rules}, this build knows {RULES}")
-    return _judged(sides, kept, result.finished_at)
+    return _judged(sides, kept, result.finished_at)[1]
 
 
-def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> JudgedComparison:
+def _judged(
+    sides: Mapping[str, bytes], kept: KeptComparison, now: datetime
+) -> tuple[ComparisonReport, PackDecision]:
     # The version beside the settings decides, because older settings do not name it.
     chosen = msgspec.structs.replace(kept.settings, rules=kept.rules)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
@@ -141,9 +156,8 @@ def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> 
     )
     evidence = tuple(_account(side, sides[side]) for side in _SIDES)
     numbers = _numbers(report)
-    return JudgedComparison(
-        report, policy, evidence, numbers, decide(policy, evidence, numbers, (), now=now)
-    )
+    verdict = decide(policy, evidence, numbers, (), now=now)
+    return report, PackDecision(policy, numbers, (), verdict, evidence)
 
 
 def _numbers(report: ComparisonReport) -> tuple[Measurement, ...]:
@@ -194,46 +208,3 @@ def _answered(data: bytes) -> dict[str, str]:
 
 def _pack(definition: bytes) -> PackRef:
     return PackRef(NAME, 1, digest({"compare": digest_bytes(definition)}))
-
-
-def _result(
-    judged: JudgedComparison,
-    sides: Mapping[str, bytes],
-    definition: bytes,
-    workspace: Workspace,
-    moments: tuple[datetime, datetime],
-) -> Result:
-    verdict = judged.verdict
-    scoring = tuple(f"{one.checks['arm']}: {one.checks['scoring']}" for one in judged.evidence)
-    references = [
-        AssetRef(f"{NAME}/{side}", digest({"recorded": digest_bytes(sides[side])}))
-        for side in _SIDES
-    ]
-    return seal(
-        title=f"comparison by {judged.report.score}",
-        pack=_pack(definition),
-        policy=judged.policy,
-        policy_digest=judged.policy.digest,
-        candidate=references[1],
-        baseline=references[0],
-        snapshots=(),
-        runtime={**runtime_versions(), **_answered(sides["candidate"])},
-        evidence=judged.evidence,
-        measurements=judged.measurements,
-        findings=verdict.findings,
-        bench=verdict.bench,
-        regression=verdict.regression,
-        verdict=verdict.outcome,
-        blockers=verdict.blockers,
-        caveats=(*verdict.caveats, *scoring),
-        figures=(),
-        blobs=(
-            *(Blob(f"{s}.jsonl", digest_bytes(sides[s]), "application/jsonl") for s in _SIDES),
-            Blob(COMPARE_BLOB, digest_bytes(definition), "application/json"),
-        ),
-        waivers=(),
-        started_at=moments[0],
-        finished_at=moments[1],
-        actor=workspace.actor,
-        cost=Cost(calls=0),
-    )

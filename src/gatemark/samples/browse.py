@@ -83,7 +83,6 @@ class _Gathering:
         self.sums: dict[str, tuple[int, float]] = {}
 
     def add(self, samples: Iterable[Sample | ForeignSample]) -> None:
-        """Count samples, and keep them while there is room."""
         for sample in samples:
             self.count += 1
             self.errors += sample.error is not None
@@ -94,7 +93,6 @@ class _Gathering:
                 self.kept.append(_log_sample(sample))
 
     def columns(self) -> tuple[ScoreColumn, ...]:
-        """Return every score that some sample has."""
         return tuple(
             ScoreColumn(name, count, total / count if count else None, self.count - count)
             for name, (count, total) in sorted(self.sums.items())

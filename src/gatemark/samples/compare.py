@@ -89,16 +89,13 @@ def compare_files(
             "--cluster takes the name of a tag, or 'cluster' for the field of that name"
         )
     settings = request.settings
-    if settings.margin is not None and not pairing.is_bounded:
-        raise UsageError(
-            f"--margin needs scores inside [0, 1]; {score} ranges from "
-            f"{pairing.lowest:g} to {pairing.highest:g}"
-        )
-    if settings.largest_drop is not None and not pairing.is_bounded:
-        raise UsageError(
-            f"--largest-drop needs scores inside [0, 1]; {score} ranges from "
-            f"{pairing.lowest:g} to {pairing.highest:g}"
-        )
+    bounds = {"--margin": settings.margin, "--largest-drop": settings.largest_drop}
+    for flag, bound in bounds.items():
+        if bound is not None and not pairing.is_bounded:
+            raise UsageError(
+                f"{flag} needs scores inside [0, 1]; {score} ranges from "
+                f"{pairing.lowest:g} to {pairing.highest:g}"
+            )
     judged = judge_comparison(
         measures(), pairing, base, cand, settings, clustered=request.cluster is not None
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.text import did_you_mean
 from gatemark.samples.foreign_json import NOT_FINITE, decode, value_at
 from gatemark.samples.importer import (
@@ -19,11 +20,16 @@ from gatemark.samples.importer import (
     ForeignFile,
     ForeignSample,
     Imported,
+    Importer,
     LogExperiment,
     ReadOptions,
     Refusal,
 )
 from gatemark.samples.records import SampleOrigin
+
+Log = TypeVar("Log")
+Raw = TypeVar("Raw")
+Row = TypeVar("Row")
 
 MESSAGE_LENGTH: Final = 2000
 ID_LENGTH: Final = 512
@@ -87,11 +93,12 @@ def text_tags(values: Mapping[str, object] | None) -> dict[str, str]:
     return tags
 
 
-def only(files: Sequence[ForeignFile], tool: str) -> ForeignFile:
-    """Return the only file of a format with one file per log."""
-    if len(files) != 1:
-        raise BadInputError(f"{tool} logs are read one file at a time, got {len(files)}")
-    return files[0]
+def digest_or_none(value: object) -> str | None:
+    """Return the digest of a value that identifies an item, or None if it has none."""
+    try:
+        return None if value is None else digest(value)
+    except InvalidValueError:
+        return None
 
 
 def choose_arm(arms: Sequence[LogExperiment], wanted: str | None, place: str) -> str:
@@ -170,8 +177,8 @@ class Gathering:
 
     def __init__(self, tool: str, place: str, options: ReadOptions) -> None:
         self._tool = tool
-        self._place = place
-        self._options = options
+        self.place = place
+        self.options = options
         self._samples: dict[tuple[str, int], ForeignSample] = {}
         self._refused: list[Refusal] = []
         self._twice: list[str] = []
@@ -199,9 +206,38 @@ class Gathering:
         """Count a row that cannot be read."""
         self._refused.append(refusal)
 
+    def readable(
+        self, found: Iterable[tuple[str, Raw, Row | Refusal]]
+    ) -> Iterator[tuple[str, Raw, Row]]:
+        """Yield the rows that could be read, each with its place and its form in the log."""
+        for place, raw, row in found:
+            if isinstance(row, Refusal):
+                self.refuse(row)
+            else:
+                yield place, raw, row
+
+    def typed(
+        self, found: Iterable[tuple[str, dict[str, object] | Refusal]], kind: type[Row]
+    ) -> Iterator[tuple[str, dict[str, object], Row]]:
+        """Yield the rows that have the fields of a type, each as it was and as that type."""
+        for place, whole in found:
+            if isinstance(whole, Refusal):
+                self.refuse(whole)
+                continue
+            try:
+                row = msgspec.convert(whole, kind)
+            except msgspec.ValidationError as error:
+                self.refuse(Refusal(place, str(error)))
+            else:
+                yield place, whole, row
+
+    def choose_arm(self, arms: Sequence[LogExperiment]) -> str:
+        """Return the arm to read: the one that the caller chose, or the only one."""
+        return choose_arm(arms, self.options.arm, self.place)
+
     def chosen_id(self, place: str, row: object, fallback: object) -> object:
         """Return the id at the path that the caller named, or the tool's own."""
-        path = self._options.id_path
+        path = self.options.id_path
         if path is None:
             return fallback
         if isinstance(row, msgspec.Raw):
@@ -326,13 +362,13 @@ class Gathering:
         if self._twice:
             shown = "; ".join(self._twice[:_LISTED])
             raise BadInputError(
-                f"{self._place}: {len(self._twice)} rows repeat an id: {shown}; "
+                f"{self.place}: {len(self._twice)} rows repeat an id: {shown}; "
                 "name another id field with --id"
             )
         if not self._samples:
             reasons = tuple(f"{row.place}: {row.reason}" for row in self._refused[:_LISTED])
             raise BadInputError(
-                (f"{self._place}: no {self.tool_name} sample could be read", *reasons),
+                (f"{self.place}: no {self.tool_name} sample could be read", *reasons),
                 unlisted_count=max(0, len(self._refused) - _LISTED),
             )
         if self._widened:
@@ -354,7 +390,7 @@ class Gathering:
                 version=(self.version or "").strip() or None,
                 partial=tuple(self._partial),
                 contradictions=tuple(self._contradictions[:_LISTED]),
-                by_position=self.by_position and self._options.id_path is None,
+                by_position=self.by_position and self.options.id_path is None,
             ),
         )
 
@@ -364,8 +400,8 @@ class Gathering:
         return names.pop() if len(names) == 1 else None
 
     def _portable(self, value: object, depth: int = 0) -> object:
-        if depth > self._options.limits.value_depth:
-            raise BadInputError(f"nested deeper than {self._options.limits.value_depth} levels")
+        if depth > self.options.limits.value_depth:
+            raise BadInputError(f"nested deeper than {self.options.limits.value_depth} levels")
         if isinstance(value, dict):
             return {str(key): self._portable(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list):
@@ -376,3 +412,31 @@ class Gathering:
             self._widened += 1
             return str(value)
         return value
+
+
+def log_importer(
+    name: str,
+    summary: str,
+    *,
+    sniff: Callable[[bytes, str], bool],
+    load: Callable[[ForeignFile, Gathering], Log],
+    arms: Callable[[Log], tuple[LogExperiment, ...]],
+    read: Callable[[Log, Gathering], Imported],
+    in_folder: Callable[[Sequence[str]], Sequence[str]] | None = None,
+) -> Importer:
+    """Return the importer of a format with one file per log."""
+
+    def opened(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Log, Gathering]:
+        if len(files) != 1:
+            raise BadInputError(f"{name} logs are read one file at a time, got {len(files)}")
+        gathering = Gathering(name, files[0].name, options)
+        return load(files[0], gathering), gathering
+
+    return Importer(
+        name=name,
+        summary=summary,
+        sniff=sniff,
+        arms=lambda files, options: arms(opened(files, options)[0]),
+        read=lambda files, options: read(*opened(files, options)),
+        in_folder=in_folder,
+    )

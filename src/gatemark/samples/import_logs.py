@@ -24,7 +24,6 @@ from gatemark.samples.importer import (
     as_record,
     import_files,
     importer_called,
-    importers,
     list_arms,
     log_files,
 )
@@ -143,11 +142,6 @@ def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperime
     paths = [str(file) for path in paths for file in log_files(Path(path), tool)]
     _check_inputs(paths, tool, ReadingChoices())
     return list_arms([Path(path) for path in paths], tool=tool)
-
-
-def importer_names() -> tuple[str, ...]:
-    """Return the names of all formats."""
-    return importers().names()
 
 
 def _check_inputs(paths: Sequence[str], tool: str, choices: ReadingChoices) -> None:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.registry import Registry
 from gatemark.samples.records import SampleOrigin
+
+T = TypeVar("T")
 
 SAMPLE_SCHEMA: Final = "gatemark.sample/1"
 HEAD_BYTES: Final = 1 << 18
@@ -291,29 +293,27 @@ def import_files(
 ) -> tuple[Imported, ...]:
     """Read logs of one tool: one result per log, or one for all if they belong together."""
     options = options or ReadOptions()
-    files = [open_foreign(log_file(path), options.limits) for path in paths]
-    importer = _one_importer(files, tool, options)
-    groups = [files] if importer.joint else [[file] for file in files]
-    read = []
-    for group in groups:
-        with _naming_tool(importer, group):
-            read.append(importer.read(group, options))
-    return tuple(read)
+    return tuple(_each_log(paths, tool, options, lambda one, files: one.read(files, options)))
 
 
-def list_arms(
-    paths: Sequence[Path], *, tool: str = "auto", options: ReadOptions | None = None
-) -> tuple[LogExperiment, ...]:
+def list_arms(paths: Sequence[Path], *, tool: str = "auto") -> tuple[LogExperiment, ...]:
     """Return the experiments in the files."""
-    options = options or ReadOptions()
+    options = ReadOptions()
+    found = _each_log(paths, tool, options, lambda one, files: one.arms(files, options))
+    return tuple(arm for arms in found for arm in arms)
+
+
+def _each_log(
+    paths: Sequence[Path],
+    tool: str,
+    options: ReadOptions,
+    read: Callable[[Importer, Sequence[ForeignFile]], T],
+) -> Iterator[T]:
     files = [open_foreign(log_file(path), options.limits) for path in paths]
     importer = _one_importer(files, tool, options)
-    groups = [files] if importer.joint else [[file] for file in files]
-    found: list[LogExperiment] = []
-    for group in groups:
+    for group in [files] if importer.joint else [[file] for file in files]:
         with _naming_tool(importer, group):
-            found += importer.arms(group, options)
-    return tuple(found)
+            yield read(importer, group)
 
 
 @contextmanager

@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
-from gatemark.statistics.multiset import (
-    Runs,
-    add_rows,
-    merge_runs,
-    row_type,
-    text_key,
-    union_rows,
-)
+from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, text_key, union_rows
 from gatemark.statistics.paired.comparison import (
     ALPHA,
     Comparison,
@@ -153,10 +146,7 @@ def finish(state: PairedState) -> tuple[Measurement, ...]:
     excluded = _excluded(state)
     if found is None:
         reason = "no item is scored on both sides"
-        nothing = (
-            unmeasured(name, reason, direction=_direction(name), excluded=excluded)
-            for name in _GIVES[:-2]
-        )
+        nothing = (_number(name, None, reason, 0, excluded) for name in _GIVES[:-2])
         return (*nothing, *_error_counts(state))
     n = _scored(state)
     no_spread = "nothing shows any spread to judge the delta by"
@@ -195,27 +185,18 @@ def _scored(state: PairedState) -> int:
 
 def _cells(state: PairedState, n: int, excluded: dict[str, int]) -> tuple[Measurement, ...]:
     reason = f"{state.graded} of {n} items have graded scores"
-    counts = (state.both_right, state.both_wrong, state.gained, state.lost)
+    counts = {name: None if state.graded else getattr(state, name) for name in _COUNTS}
     return tuple(
-        measured(name, count, n=n, direction=_direction(name), unit="count", excluded=excluded)
-        if not state.graded
-        else unmeasured(
-            name, reason, n=n, direction=_direction(name), unit="count", excluded=excluded
-        )
-        for name, count in zip(_COUNTS, counts, strict=True)
+        _number(name, count, reason, n, excluded, unit="count") for name, count in counts.items()
     )
 
 
 def _error_counts(state: PairedState) -> tuple[Measurement, ...]:
     received = _scored(state) + state.base_errors + state.cand_errors - state.both_errors
+    counts = {"base_errors": state.base_errors, "cand_errors": state.cand_errors}
     return tuple(
-        measured(name, count, n=received, direction="lower_is_better", unit="count")
-        if received
-        else unmeasured(name, "no items", direction="lower_is_better", unit="count")
-        for name, count in (
-            ("base_errors", state.base_errors),
-            ("cand_errors", state.cand_errors),
-        )
+        _number(name, count if received else None, "no items", received, {}, unit="count")
+        for name, count in counts.items()
     )
 
 
@@ -229,11 +210,18 @@ def _excluded(state: PairedState) -> dict[str, int]:
 
 
 def _number(
-    name: str, value: float | None, reason: str, n: int, excluded: dict[str, int]
+    name: str,
+    value: float | None,
+    reason: str,
+    n: int,
+    excluded: dict[str, int],
+    *,
+    unit: str = "ratio",
 ) -> Measurement:
+    direction = _direction(name)
     if value is None:
-        return unmeasured(name, reason, n=n, direction=_direction(name), excluded=excluded)
-    return measured(name, value, n=n, direction=_direction(name), excluded=excluded)
+        return unmeasured(name, reason, n=n, direction=direction, unit=unit, excluded=excluded)
+    return measured(name, value, n=n, direction=direction, unit=unit, excluded=excluded)
 
 
 def _direction(name: str) -> Direction:

@@ -77,25 +77,30 @@ class PromptfooGrading(_Camel):
     named_score_weights: dict[str, float | None] | None = None
 
 
-class PromptfooRow(_Camel):
-    """One test in one column."""
+class _Outcome(_Camel):
+    """What every form says about one test in one column."""
 
-    test_idx: int
-    prompt_idx: int
     success: bool | None = None
     score: object = None
     named_scores: dict[str, object] | None = None
     grading_result: PromptfooGrading | None = None
     failure_reason: int | None = None
     error: object = None
+    latency_ms: float | None = None
+    cost: object = None
+    token_usage: dict[str, object] | None = None
+
+
+class PromptfooRow(_Outcome, kw_only=True):
+    """One test in one column."""
+
+    test_idx: int
+    prompt_idx: int
     provider: PromptfooProvider | str = ""
     prompt: PromptfooPrompt | None = None
     vars: object = None
     test_case: PromptfooTest = msgspec.field(default_factory=PromptfooTest)
     response: PromptfooResponse | None = None
-    latency_ms: float | None = None
-    cost: object = None
-    token_usage: dict[str, object] | None = None
 
     @property
     def ran(self) -> bool:
@@ -130,19 +135,9 @@ class PromptfooStats(msgspec.Struct):
     errors: int | None = None
 
 
-class _Cell(_Camel):
-    """One output of a table."""
-
+class _Cell(_Outcome):
     success: bool | None = msgspec.field(name="pass", default=None)
-    score: object = None
     text: object = None
-    named_scores: dict[str, object] | None = None
-    grading_result: PromptfooGrading | None = None
-    failure_reason: int | None = None
-    error: object = None
-    latency_ms: float | None = None
-    cost: object = None
-    token_usage: dict[str, object] | None = None
 
 
 class _TableRow(_Camel):
@@ -327,23 +322,17 @@ def _row_of(
         cell = _written_cell(cell)
     # Before failure reasons were stored, an output without a grading was the error's text.
     ungraded = cell.success is False and cell.grading_result is None
+    outcome = {name: getattr(cell, name) for name in _Outcome.__struct_fields__}
+    outcome["error"] = cell.error or (cell.text if ungraded else None)
     return PromptfooRow(
         test_idx=at[0],
         prompt_idx=at[1],
-        success=cell.success,
-        score=cell.score,
-        named_scores=cell.named_scores,
-        grading_result=cell.grading_result,
-        failure_reason=cell.failure_reason,
-        error=cell.error or (cell.text if ungraded else None),
         provider=head.provider or "",
         prompt=PromptfooPrompt(raw=head.raw, label=head.label or head.display),
         vars=given or test.vars,
         test_case=test,
         response=PromptfooResponse(output=cell.text),
-        latency_ms=cell.latency_ms,
-        cost=cell.cost,
-        token_usage=cell.token_usage,
+        **outcome,
     )
 
 

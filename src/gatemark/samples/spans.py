@@ -135,14 +135,14 @@ class TraceSpan(msgspec.Struct, frozen=True):
     name: str
     start_ns: int
     end_ns: int
-    kind: SpanKind | None
-    input: object
-    output: object
-    error: str | None
-    model: str | None
-    prompt: tuple[str, str] | None
-    retrieval: str | None
-    tool: str | None
+    kind: SpanKind | None = None
+    input: object = None
+    output: object = None
+    error: str | None = None
+    model: str | None = None
+    prompt: tuple[str, str] | None = None
+    retrieval: str | None = None
+    tool: str | None = None
     evaluations: tuple[TraceScore, ...] = ()
     tags: dict[str, str] = {}
     target: object = None

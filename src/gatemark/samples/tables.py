@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -30,8 +30,7 @@ def read_table(file: ForeignFile) -> ForeignTable:
     """Read the table of a file; the first character and the name decide the format."""
     start = without_bom(file.data).lstrip()[:1]
     if start == b"[":
-        records = decode(file.data, list[object], file.name)
-        return _of_rows([_record(f"{file.name}: [{n}]", one) for n, one in enumerate(records)])
+        return _of_rows(records_of(file))
     if start == b"{":
         return _by_columns(file) or _of_rows(list(lines(file, dict[str, object])))
     return _delimited(file)
@@ -100,13 +99,17 @@ def _by_columns(file: ForeignFile) -> ForeignTable | None:
     uneven = [name for name, cells in columns.items() if list(cells) != keys]
     if uneven:
         raise BadInputError(f"{file.name}: column {uneven[0]!r} does not have the same rows")
-    return ForeignTable(
-        tuple(columns),
-        [
-            (f"{file.name}: row {key}", {name: cells[key] for name, cells in columns.items()})
-            for key in keys
-        ],
-    )
+    return ForeignTable(tuple(columns), rows_of_columns(columns, keys, file))
+
+
+def rows_of_columns(
+    columns: Mapping[str, Mapping[str, object]], keys: Sequence[str], file: ForeignFile
+) -> list[TableRow]:
+    """Return the rows of a data frame that was written by columns."""
+    return [
+        (f"{file.name}: row {key}", {name: cells[key] for name, cells in columns.items()})
+        for key in keys
+    ]
 
 
 def _of_rows(rows: list[TableRow]) -> ForeignTable:
@@ -117,7 +120,14 @@ def _of_rows(rows: list[TableRow]) -> ForeignTable:
     return ForeignTable(tuple(names), rows)
 
 
-def _record(place: str, record: object) -> TableRow:
-    if isinstance(record, dict):
-        return place, record
-    return place, Refusal(place, f"a row must be an object, got {type(record).__name__}")
+def records_of(file: ForeignFile) -> list[TableRow]:
+    """Return the rows of a file that is one list of objects."""
+    rows: list[TableRow] = []
+    for number, record in enumerate(decode(file.data, list[object], file.name)):
+        place = f"{file.name}: [{number}]"
+        if isinstance(record, dict):
+            rows.append((place, record))
+        else:
+            reason = f"a row must be an object, got {type(record).__name__}"
+            rows.append((place, Refusal(place, reason)))
+    return rows

@@ -9,7 +9,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
 from gatemark.scorers.combined import MAX_PARTS, PassRule, ScorerPart, ready_part, score_parts
-from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer, scorers
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, scorers, with_options
 
 ALLOWED: Final = (
     *("canary", "choice", "contains", "edit_distance", "exact", "is_json", "json_equal"),
@@ -27,26 +27,22 @@ class AssertionsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     ] = "assert"
 
 
-def _build(options: AssertionsOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        given = item.sample.get(options.key)
-        if not isinstance(given, list) or not 1 <= len(given) <= MAX_PARTS:
+def _score(options: AssertionsOptions, item: Scorable) -> Score:
+    given = item.sample.get(options.key)
+    if not isinstance(given, list) or not 1 <= len(given) <= MAX_PARTS:
+        raise BadInputError(
+            f"the item needs a list of 1 to {MAX_PARTS} assertions under {options.key!r}"
+        )
+    try:
+        parts = msgspec.convert(given, tuple[ScorerPart, ...])
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{options.key}: {error}") from error
+    for part in parts:
+        if part.scorer not in ALLOWED:
             raise BadInputError(
-                f"the item needs a list of 1 to {MAX_PARTS} assertions under {options.key!r}"
+                f"{options.key}: {part.scorer!r} cannot be asserted (allowed: {', '.join(ALLOWED)})"
             )
-        try:
-            parts = msgspec.convert(given, tuple[ScorerPart, ...])
-        except msgspec.ValidationError as error:
-            raise BadInputError(f"{options.key}: {error}") from error
-        for part in parts:
-            if part.scorer not in ALLOWED:
-                raise BadInputError(
-                    f"{options.key}: {part.scorer!r} cannot be asserted "
-                    f"(allowed: {', '.join(ALLOWED)})"
-                )
-        return score_parts([ready_part(part) for part in parts], item, options.combine)
-
-    return score
+    return score_parts([ready_part(part) for part in parts], item, options.combine)
 
 
 def _pins(_options: AssertionsOptions) -> dict[str, str]:
@@ -64,38 +60,29 @@ SCORER = Scorer(
     name="assertions",
     summary="The assertions that each item carries: their weighted mean, or whether all pass.",
     options=AssertionsOptions,
-    build=_build,
+    build=with_options(_score),
     needs_target=False,
     pins=_pins,
     known=(
-        KnownScore(title="both hold", output="at noon", sample=_ITEM, expected=1.0),
-        KnownScore(title="3 of 4 by weight", output="Noon", sample=_ITEM, expected=0.75),
+        KnownScore("both hold", 1.0, output="at noon", sample=_ITEM),
+        KnownScore("3 of 4 by weight", 0.75, output="Noon", sample=_ITEM),
+        KnownScore("all or nothing", 0.0, output="Noon", sample=_ITEM, options={"combine": "all"}),
         KnownScore(
-            title="all or nothing",
-            output="Noon",
-            sample=_ITEM,
-            options={"combine": "all"},
-            expected=0.0,
-        ),
-        KnownScore(
-            title="a target of its own",
-            output="4",
+            "a target of its own",
+            1.0,
             target="5",
+            output="4",
             sample={"assert": [{"scorer": "exact", "target": "4"}]},
-            expected=1.0,
         ),
         KnownScore(
-            title="an unknown option",
+            "an unknown option",
+            None,
             output="4",
             sample={"assert": [{"scorer": "exact", "options": {"stripp": True}}]},
-            expected=None,
         ),
         KnownScore(
-            title="code is not asserted",
-            output="4",
-            sample={"assert": [{"scorer": "python"}]},
-            expected=None,
+            "code is not asserted", None, output="4", sample={"assert": [{"scorer": "python"}]}
         ),
-        KnownScore(title="no assertions", output="4", expected=None),
+        KnownScore("no assertions", None, output="4"),
     ),
 )

@@ -13,14 +13,15 @@ from typing import Annotated
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
+    best_target,
     scored,
-    truncate,
+    with_options,
 )
 
 
@@ -30,9 +31,7 @@ class CharNgramsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     n: Annotated[int, msgspec.Meta(ge=1, le=10, description="Number of characters of a piece.")] = 3
     at_least: Annotated[
         Annotated[float, msgspec.Meta(gt=0, le=1)] | None,
-        msgspec.Meta(
-            description="Similarity that counts as right; without it, it is the score itself."
-        ),
+        about("Similarity that counts as right; without it, it is the score itself."),
     ] = None
 
 
@@ -50,41 +49,32 @@ def _cosine(first: Counter[str], second: Counter[str]) -> float:
     return dot / math.sqrt(squares[0] * squares[1])
 
 
-def _build(options: CharNgramsOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        output = pieces(item.output_text(), options.n)
-        best, closest = -1.0, ""
-        for target in item.target_texts():
-            expected = pieces(target, options.n)
-            if not expected:
-                raise BadInputError("target must not be blank")
-            found = min(1.0, _cosine(output, expected)) if output else 0.0
-            if found > best:
-                best, closest = found, target
-        value = best if options.at_least is None else float(best >= options.at_least)
-        return scored(value, similarity=f"{best:.6f}", closest_target=truncate(closest))
+def _score(options: CharNgramsOptions, item: Scorable) -> Score:
+    output = pieces(item.output_text(), options.n)
 
-    return score
+    def similarity(target: str) -> float:
+        expected = pieces(target, options.n)
+        if not expected:
+            raise BadInputError("target must not be blank")
+        return min(1.0, _cosine(output, expected)) if output else 0.0
+
+    best, closest = best_target(item, similarity)
+    value = best if options.at_least is None else float(best >= options.at_least)
+    return scored(value, similarity=f"{best:.6f}", closest_target=closest)
 
 
 SCORER = Scorer(
     name="char_ngrams",
     summary="Similarity of spelling: cosine of the counts of character n-grams; best target.",
     options=CharNgramsOptions,
-    build=_build,
+    build=with_options(_score),
     known=(
-        KnownScore(title="the same text", target="At  Noon", output="at noon", expected=1.0),
-        KnownScore(title="abc and bcd: 1 of 2 pieces", target="abcd", output="bcde", expected=0.5),
-        KnownScore(title="nothing in common", target="abc", output="xyz", expected=0.0),
-        KnownScore(
-            title="at least half",
-            target="abcd",
-            output="bcde",
-            options={"at_least": 0.5},
-            expected=1.0,
-        ),
-        KnownScore(title="an empty output", target="abc", output="", expected=0.0),
-        KnownScore(title="a blank target", target=" ", output="abc", expected=None),
-        KnownScore(title="no target", output="abc", expected=None),
+        KnownScore("the same text", 1.0, "At  Noon", "at noon"),
+        KnownScore("abc and bcd: 1 of 2 pieces", 0.5, "abcd", "bcde"),
+        KnownScore("nothing in common", 0.0, "abc", "xyz"),
+        KnownScore("at least half", 1.0, "abcd", "bcde", options={"at_least": 0.5}),
+        KnownScore("an empty output", 0.0, "abc", ""),
+        KnownScore("a blank target", None, " ", "abc"),
+        KnownScore("no target", None, output="abc"),
     ),
 )

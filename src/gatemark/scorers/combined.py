@@ -9,6 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -26,24 +27,20 @@ _NEVER: Final = ("combined", "assertions", "judge", "embedding")
 
 PassRule = Annotated[
     Literal["mean", "all", "any"],
-    msgspec.Meta(
-        description="Weighted mean of the parts, or 1 when all (any) of them reach at_least."
-    ),
+    about("Weighted mean of the parts, or 1 when all (any) of them reach at_least."),
 ]
 
 
 class ScorerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of several scorers."""
 
-    scorer: Annotated[str, msgspec.Meta(description="Name of the scorer.")]
-    options: Annotated[dict[str, Any], msgspec.Meta(description="Options of the scorer.")] = {}
+    scorer: Annotated[str, about("Name of the scorer.")]
+    options: Annotated[dict[str, Any], about("Options of the scorer.")] = {}
     weight: Annotated[float, msgspec.Meta(gt=0, le=1000, description="Share in the mean.")] = 1.0
     at_least: Annotated[
         float, msgspec.Meta(gt=0, le=1, description="Score of this part that counts as passed.")
     ] = 1.0
-    target: Annotated[
-        Any, msgspec.Meta(description="Target of this part instead of the item's.")
-    ] = None
+    target: Annotated[Any, about("Target of this part instead of the item's.")] = None
 
 
 class CombinedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,42 +139,34 @@ SCORER = Scorer(
     needs_target=False,
     pins=_pins,
     known=(
+        KnownScore("the mean of two", 0.5, output="at noon", options={"scorers": _BOTH}),
         KnownScore(
-            title="the mean of two", output="at noon", options={"scorers": _BOTH}, expected=0.5
-        ),
-        KnownScore(
-            title="3 of 4 by weight",
+            "3 of 4 by weight",
+            0.75,
             output="at noon",
             options={"scorers": [{**_BOTH[0], "weight": 3}, _BOTH[1]]},
-            expected=0.75,
         ),
         KnownScore(
-            title="all must pass",
-            output="at noon",
-            options={"scorers": _BOTH, "combine": "all"},
-            expected=0.0,
+            "all must pass", 0.0, output="at noon", options={"scorers": _BOTH, "combine": "all"}
         ),
         KnownScore(
-            title="any may pass",
-            output="at noon",
-            options={"scorers": _BOTH, "combine": "any"},
-            expected=1.0,
+            "any may pass", 1.0, output="at noon", options={"scorers": _BOTH, "combine": "any"}
         ),
         KnownScore(
-            title="a part that cannot be scored leaves the whole open",
+            "a part that cannot be scored leaves the whole open",
+            None,
             output="at noon",
             options={"scorers": [*_BOTH, {"scorer": "exact"}]},
-            expected=None,
         ),
         KnownScore(
-            title="a graded part passes from at_least on",
-            output="red house door",
+            "a graded part passes from at_least on",
+            1.0,
             target="big red house roof",
+            output="red house door",
             options={
                 "scorers": [{"scorer": "token_f1", "at_least": 0.5}],
                 "combine": "all",
             },
-            expected=1.0,
         ),
     ),
 )

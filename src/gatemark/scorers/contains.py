@@ -12,10 +12,10 @@ from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
     scored,
     truncate,
+    with_options,
 )
 
 
@@ -31,18 +31,13 @@ class ContainsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError("phrases must not be empty: every output contains nothing")
 
 
-def _build(options: ContainsOptions) -> ScoreFunction:
-    def folded(text: str) -> str:
-        return text.casefold() if options.ignore_case else text
-
-    def score(item: Scorable) -> Score:
-        phrases = options.phrases or _from_target(item)
-        output = folded(item.output_text())
-        missing = [phrase for phrase in phrases if folded(phrase) not in output]
-        found = len(missing) < len(phrases) if options.mode == "any" else not missing
-        return scored(found, missing=truncate(", ".join(missing))) if missing else scored(found)
-
-    return score
+def _score(options: ContainsOptions, item: Scorable) -> Score:
+    fold = str.casefold if options.ignore_case else str
+    phrases = options.phrases or _from_target(item)
+    output = fold(item.output_text())
+    missing = [phrase for phrase in phrases if fold(phrase) not in output]
+    found = len(missing) < len(phrases) if options.mode == "any" else not missing
+    return scored(found, missing=truncate(", ".join(missing))) if missing else scored(found)
 
 
 def _from_target(item: Scorable) -> tuple[str, ...]:
@@ -58,33 +53,21 @@ SCORER = Scorer(
     name="contains",
     summary="1 when any (or all) of the phrases occur in the output, else 0.",
     options=ContainsOptions,
-    build=_build,
+    build=with_options(_score),
     needs_target=False,
     known=(
-        KnownScore(title="in a sentence", target="Paris", output="It is Paris.", expected=1.0),
-        KnownScore(title="any case", target="Paris", output="it is PARIS", expected=1.0),
+        KnownScore("in a sentence", 1.0, "Paris", "It is Paris."),
+        KnownScore("any case", 1.0, "Paris", "it is PARIS"),
+        KnownScore("case on request", 0.0, "Paris", "it is PARIS", options={"ignore_case": False}),
+        KnownScore("any of two", 1.0, ["red", "blue"], "a blue one"),
+        KnownScore("all of two", 0.0, ["red", "blue"], "a blue one", options={"mode": "all"}),
         KnownScore(
-            title="case on request",
-            target="Paris",
-            output="it is PARIS",
-            options={"ignore_case": False},
-            expected=0.0,
-        ),
-        KnownScore(title="any of two", target=["red", "blue"], output="a blue one", expected=1.0),
-        KnownScore(
-            title="all of two",
-            target=["red", "blue"],
-            output="a blue one",
-            options={"mode": "all"},
-            expected=0.0,
-        ),
-        KnownScore(
-            title="phrases of the suite",
+            "phrases of the suite",
+            1.0,
             output="Please see a doctor.",
             options={"phrases": ["see a doctor"]},
-            expected=1.0,
         ),
-        KnownScore(title="an empty phrase is no criterion", target="", output="x", expected=None),
-        KnownScore(title="no phrases at all", output="x", expected=None),
+        KnownScore("an empty phrase is no criterion", None, "", "x"),
+        KnownScore("no phrases at all", None, output="x"),
     ),
 )

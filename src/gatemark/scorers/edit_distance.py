@@ -8,14 +8,15 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
+    best_target,
     scored,
-    truncate,
+    with_options,
 )
 
 MAX_LENGTH: Final = 20_000
@@ -25,15 +26,11 @@ MAX_LENGTH: Final = 20_000
 class EditDistanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the scorer."""
 
-    unit: Annotated[
-        Literal["character", "word"], msgspec.Meta(description="What one edit changes.")
-    ] = "character"
-    ignore_case: Annotated[bool, msgspec.Meta(description="Treat upper and lower case alike.")] = (
-        False
-    )
+    unit: Annotated[Literal["character", "word"], about("What one edit changes.")] = "character"
+    ignore_case: Annotated[bool, about("Treat upper and lower case alike.")] = False
     at_least: Annotated[
         Annotated[float, msgspec.Meta(ge=0, le=1)] | None,
-        msgspec.Meta(description="Similarity that counts as 1; below it the score is 0."),
+        about("Similarity that counts as 1; below it the score is 0."),
     ] = None
 
 
@@ -62,63 +59,43 @@ def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
     return distance
 
 
-def _build(options: EditDistanceOptions) -> ScoreFunction:
-    def units(text: str) -> Sequence[str]:
-        folded = text.casefold() if options.ignore_case else text
-        found = folded.split() if options.unit == "word" else folded
-        if len(found) > MAX_LENGTH:
-            raise BadInputError(
-                f"edit_distance takes at most {MAX_LENGTH} {options.unit}s, got {len(found)}"
-            )
-        return found
+def _units(text: str, options: EditDistanceOptions) -> Sequence[str]:
+    folded = text.casefold() if options.ignore_case else text
+    found = folded.split() if options.unit == "word" else folded
+    if len(found) > MAX_LENGTH:
+        raise BadInputError(
+            f"edit_distance takes at most {MAX_LENGTH} {options.unit}s, got {len(found)}"
+        )
+    return found
 
-    def score(item: Scorable) -> Score:
-        output = units(item.output_text())
-        best, closest = -1.0, ""
-        for target in item.target_texts():
-            expected = units(target)
-            longer = max(len(output), len(expected))
-            value = 1.0 if not longer else 1 - edit_distance(output, expected) / longer
-            if value > best:
-                best, closest = value, target
-        value = best if options.at_least is None else float(best >= options.at_least)
-        return scored(value, similarity=f"{best:.6g}", closest_target=truncate(closest))
 
-    return score
+def _score(options: EditDistanceOptions, item: Scorable) -> Score:
+    output = _units(item.output_text(), options)
+
+    def similarity(target: str) -> float:
+        expected = _units(target, options)
+        longer = max(len(output), len(expected))
+        return 1.0 if not longer else 1 - edit_distance(output, expected) / longer
+
+    best, closest = best_target(item, similarity)
+    value = best if options.at_least is None else float(best >= options.at_least)
+    return scored(value, similarity=f"{best:.6g}", closest_target=closest)
 
 
 SCORER = Scorer(
     name="edit_distance",
     summary="1 minus the Levenshtein distance over the longer length; best of several targets.",
     options=EditDistanceOptions,
-    build=_build,
+    build=with_options(_score),
     known=(
-        KnownScore(title="3 edits of 7", target="sitting", output="kitten", expected=4 / 7),
-        KnownScore(title="equal", target="same", output="same", expected=1.0),
-        KnownScore(title="nothing in common", target="abc", output="xyz", expected=0.0),
-        KnownScore(
-            title="1 word of 3",
-            target="the red door",
-            output="the blue door",
-            options={"unit": "word"},
-            expected=2 / 3,
-        ),
-        KnownScore(
-            title="case on request",
-            target="PARIS",
-            output="paris",
-            options={"ignore_case": True},
-            expected=1.0,
-        ),
-        KnownScore(
-            title="close enough",
-            target="colour",
-            output="color",
-            options={"at_least": 0.8},
-            expected=1.0,
-        ),
-        KnownScore(title="best of two", target=["abc", "abcd"], output="abcd", expected=1.0),
-        KnownScore(title="both empty", target="", output="", expected=1.0),
-        KnownScore(title="no target", output="x", expected=None),
+        KnownScore("3 edits of 7", 4 / 7, "sitting", "kitten"),
+        KnownScore("equal", 1.0, "same", "same"),
+        KnownScore("nothing in common", 0.0, "abc", "xyz"),
+        KnownScore("1 word of 3", 2 / 3, "the red door", "the blue door", options={"unit": "word"}),
+        KnownScore("case on request", 1.0, "PARIS", "paris", options={"ignore_case": True}),
+        KnownScore("close enough", 1.0, "colour", "color", options={"at_least": 0.8}),
+        KnownScore("best of two", 1.0, ["abc", "abcd"], "abcd"),
+        KnownScore("both empty", 1.0, "", ""),
+        KnownScore("no target", None, output="x"),
     ),
 )

@@ -22,11 +22,12 @@ from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
+    best_target,
     scored,
     truncate,
     unscored,
+    with_options,
 )
 
 NAME: Final = "embedding"
@@ -95,23 +96,18 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     return dot / (norms[0] * norms[1])
 
 
-def _build(options: EmbeddingOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        recorded = item.sample.get(NAME)
-        if not isinstance(recorded, Mapping):
-            return unscored("the sample has no recorded vectors")
-        output = _vector(recorded, item.output_text(), "output")
-        best, closest = -1.0, ""
-        for target in item.target_texts():
-            found = cosine(output, _vector(recorded, target, "target"))
-            if found > best:
-                best, closest = found, target
-        # Opposite meanings score no better than unrelated ones.
-        similarity = min(1.0, max(0.0, best))
-        value = similarity if options.at_least is None else float(similarity >= options.at_least)
-        return scored(value, similarity=f"{best:.6f}", closest_target=truncate(closest))
-
-    return score
+def _score(options: EmbeddingOptions, item: Scorable) -> Score:
+    recorded = item.sample.get(NAME)
+    if not isinstance(recorded, Mapping):
+        return unscored("the sample has no recorded vectors")
+    output = _vector(recorded, item.output_text(), "output")
+    best, closest = best_target(
+        item, lambda target: cosine(output, _vector(recorded, target, "target"))
+    )
+    # Opposite meanings score no better than unrelated ones.
+    similarity = min(1.0, max(0.0, best))
+    value = similarity if options.at_least is None else float(similarity >= options.at_least)
+    return scored(value, similarity=f"{best:.6f}", closest_target=closest)
 
 
 def _vector(recorded: Mapping[str, object], text: str, subject: str) -> tuple[float, ...]:
@@ -134,51 +130,49 @@ SCORER = Scorer(
     name=NAME,
     summary="Similarity of meaning: cosine of the vectors of an embedding model; best target.",
     options=EmbeddingOptions,
-    build=_build,
+    build=with_options(_score),
     known=(
         KnownScore(
-            title="an angle of 60 degrees",
+            "an angle of 60 degrees",
+            0.5,
             target="boat",
             output="ship",
             sample=_sample(boat=[2, 0], ship=[0.5, 0.75**0.5]),
             options=_OPTIONS,
-            expected=0.5,
             tolerance=1e-7,
         ),
         KnownScore(
-            title="at least 0.4 counts as right",
+            "at least 0.4 counts as right",
+            1.0,
             target="boat",
             output="ship",
             sample=_sample(boat=[2, 0], ship=[0.5, 0.75**0.5]),
             options={**_OPTIONS, "at_least": 0.4},
-            expected=1.0,
         ),
         KnownScore(
-            title="the closest of two targets",
+            "the closest of two targets",
+            1.0,
             target=["tree", "boat"],
             output="ship",
             sample=_sample(boat=[0, 3], ship=[0, 1], tree=[1, 0]),
             options=_OPTIONS,
-            expected=1.0,
         ),
         KnownScore(
-            title="opposite directions",
+            "opposite directions",
+            0.0,
             target="boat",
             output="ship",
             sample=_sample(boat=[1, 0], ship=[-1, 0]),
             options=_OPTIONS,
-            expected=0.0,
         ),
         KnownScore(
-            title="vectors of two models",
+            "vectors of two models",
+            None,
             target="boat",
             output="ship",
             sample=_sample(boat=[1, 0, 0], ship=[1, 0]),
             options=_OPTIONS,
-            expected=None,
         ),
-        KnownScore(
-            title="nothing recorded", target="boat", output="ship", options=_OPTIONS, expected=None
-        ),
+        KnownScore("nothing recorded", None, "boat", "ship", options=_OPTIONS),
     ),
 )

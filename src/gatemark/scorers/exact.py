@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from gatemark.evidence.settings_file import about
-from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, scored, with_options
 
 
 class ExactOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -16,43 +16,34 @@ class ExactOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strip: Annotated[bool, about("Whether blanks at both ends are ignored.")] = True
 
 
-def _build(options: ExactOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        output, targets = item.output_text(), item.target_texts()
-        if options.strip:
-            output, targets = output.strip(), tuple(target.strip() for target in targets)
-        return scored(output in targets)
-
-    return score
+def _score(options: ExactOptions, item: Scorable) -> Score:
+    output, targets = item.output_text(), item.target_texts()
+    if options.strip:
+        output, targets = output.strip(), tuple(target.strip() for target in targets)
+    return scored(output in targets)
 
 
 SCORER = Scorer(
     name="exact",
     summary="1 when the output equals the target (or any of a list of targets), else 0.",
     options=ExactOptions,
-    build=_build,
+    build=with_options(_score),
     known=(
-        KnownScore(title="equal text", target="Paris", output="Paris", expected=1.0),
-        KnownScore(title="case counts", target="Paris", output="paris", expected=0.0),
-        KnownScore(title="outer space does not", target="Paris", output=" Paris\n", expected=1.0),
+        KnownScore("equal text", 1.0, "Paris", "Paris"),
+        KnownScore("case counts", 0.0, "Paris", "paris"),
+        KnownScore("outer space does not", 1.0, "Paris", " Paris\n"),
+        KnownScore("unless asked to", 0.0, "Paris", " Paris", options={"strip": False}),
+        KnownScore("any of two", 1.0, ["4", "four"], "four"),
+        KnownScore("a number by its JSON form", 1.0, 4, "4"),
+        KnownScore("no accepted answer at all", None, [], "x"),
+        KnownScore("no target", None, output="x"),
+        KnownScore("no output", None, "x"),
         KnownScore(
-            title="unless asked to",
-            target="Paris",
-            output=" Paris",
-            options={"strip": False},
-            expected=0.0,
-        ),
-        KnownScore(title="any of two", target=["4", "four"], output="four", expected=1.0),
-        KnownScore(title="a number by its JSON form", target=4, output="4", expected=1.0),
-        KnownScore(title="no accepted answer at all", target=[], output="x", expected=None),
-        KnownScore(title="no target", output="x", expected=None),
-        KnownScore(title="no output", target="x", expected=None),
-        KnownScore(
-            title="an errored sample is not a wrong one",
+            "an errored sample is not a wrong one",
+            None,
             target="x",
             output="y",
             sample={"error": {"kind": "timeout", "message": "30 s"}},
-            expected=None,
         ),
     ),
 )

@@ -6,16 +6,17 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.json_equal import check_depth, parse_json, unfenced
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
     scored,
     text_of,
     truncate,
+    with_options,
 )
 
 _TYPES: Final = {"object": dict, "array": list, "string": str}
@@ -25,12 +26,9 @@ class IsJsonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the scorer."""
 
     type: Annotated[
-        Literal["any", "object", "array", "string"],
-        msgspec.Meta(description="Type of the outermost value."),
+        Literal["any", "object", "array", "string"], about("Type of the outermost value.")
     ] = "any"
-    fences: Annotated[
-        bool, msgspec.Meta(description="Accept a code fence around the whole output.")
-    ] = False
+    fences: Annotated[bool, about("Accept a code fence around the whole output.")] = False
 
 
 def json_output(output: object, *, fences: bool) -> object:
@@ -42,42 +40,37 @@ def json_output(output: object, *, fences: bool) -> object:
     return parse_json(unfenced(text) if fences else text)
 
 
-def _build(options: IsJsonOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        try:
-            value = json_output(item.output, fences=options.fences)
-        except ValueError as error:
-            return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
-        if options.type != "any" and not isinstance(value, _TYPES[options.type]):
-            return scored(0.0, why=f"the output is not an {options.type}")
-        return scored(1.0)
-
-    return score
+def _score(options: IsJsonOptions, item: Scorable) -> Score:
+    try:
+        value = json_output(item.output, fences=options.fences)
+    except ValueError as error:
+        return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
+    if options.type != "any" and not isinstance(value, _TYPES[options.type]):
+        return scored(0.0, why=f"the output is not an {options.type}")
+    return scored(1.0)
 
 
 SCORER = Scorer(
     name="is_json",
     summary="1 when the output is JSON (of the expected type), else 0; repeated keys are refused.",
     options=IsJsonOptions,
-    build=_build,
+    build=with_options(_score),
     needs_target=False,
     known=(
-        KnownScore(title="an object", output='{"a": 1}', expected=1.0),
-        KnownScore(title="a number is JSON too", output="4", expected=1.0),
-        KnownScore(title="prose is not", output="a: 1", expected=0.0),
-        KnownScore(title="a repeated key", output='{"a": 1, "a": 2}', expected=0.0),
-        KnownScore(title="NaN is not JSON", output="NaN", expected=0.0),
+        KnownScore("an object", 1.0, output='{"a": 1}'),
+        KnownScore("a number is JSON too", 1.0, output="4"),
+        KnownScore("prose is not", 0.0, output="a: 1"),
+        KnownScore("a repeated key", 0.0, output='{"a": 1, "a": 2}'),
+        KnownScore("NaN is not JSON", 0.0, output="NaN"),
+        KnownScore("an array is no object", 0.0, output="[1]", options={"type": "object"}),
+        KnownScore("a fence is text", 0.0, output="```json\n{}\n```"),
         KnownScore(
-            title="an array is no object", output="[1]", options={"type": "object"}, expected=0.0
-        ),
-        KnownScore(title="a fence is text", output="```json\n{}\n```", expected=0.0),
-        KnownScore(
-            title="a fence on request",
+            "a fence on request",
+            1.0,
             output="```json\n{}\n```",
             options={"fences": True, "type": "object"},
-            expected=1.0,
         ),
-        KnownScore(title="a value that was parsed before", output={"a": 1}, expected=1.0),
-        KnownScore(title="no output", expected=None),
+        KnownScore("a value that was parsed before", 1.0, output={"a": 1}),
+        KnownScore("no output", None),
     ),
 )

@@ -20,11 +20,11 @@ from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
     scored,
     text_of,
     truncate,
+    with_options,
 )
 
 MAX_DEPTH: Final = 64
@@ -243,74 +243,61 @@ def _summary(value: object) -> str:
     return truncate(value)
 
 
-def _build(options: JsonEqualOptions) -> ScoreFunction:
-    def value_of(value: object, subject: str) -> object:
-        if not isinstance(value, str):
-            check_depth(value)
-            return value
-        text = text_of(value, subject)
-        return parse_json(unfenced(text) if options.fences else text)
+def _value(value: object, subject: str, options: JsonEqualOptions) -> object:
+    if not isinstance(value, str):
+        check_depth(value)
+        return value
+    text = text_of(value, subject)
+    return parse_json(unfenced(text) if options.fences else text)
 
-    def score(item: Scorable) -> Score:
-        try:
-            target = value_of(item.target, "target")
-        except ValueError as error:
-            raise BadInputError(f"target must be JSON: {error}") from error
-        try:
-            output = value_of(item.output, "output")
-        except ValueError as error:
-            return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
-        difference = _Comparison(options).difference(target, output)
-        if difference is None:
-            return scored(1.0)
-        path, expected, found = difference
-        return scored(0.0, path=truncate(pointer(path)), expected=expected, found=found)
 
-    return score
+def _score(options: JsonEqualOptions, item: Scorable) -> Score:
+    try:
+        target = _value(item.target, "target", options)
+    except ValueError as error:
+        raise BadInputError(f"target must be JSON: {error}") from error
+    try:
+        output = _value(item.output, "output", options)
+    except ValueError as error:
+        return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
+    difference = _Comparison(options).difference(target, output)
+    if difference is None:
+        return scored(1.0)
+    path, expected, found = difference
+    return scored(0.0, path=truncate(pointer(path)), expected=expected, found=found)
 
 
 SCORER = Scorer(
     name="json_equal",
     summary="1 when output and target are the same JSON value; reports the first difference.",
     options=JsonEqualOptions,
-    build=_build,
+    build=with_options(_score),
     known=(
+        KnownScore("keys in any order", 1.0, {"a": 1, "b": [1, 2]}, '{"b": [1, 2], "a": 1.0}'),
+        KnownScore("fenced", 1.0, {"a": 1}, '```json\n{"a": 1}\n```'),
+        KnownScore("lists keep order", 0.0, [1, 2], [2, 1]),
         KnownScore(
-            title="keys in any order",
-            target={"a": 1, "b": [1, 2]},
-            output='{"b": [1, 2], "a": 1.0}',
-            expected=1.0,
-        ),
-        KnownScore(title="fenced", target={"a": 1}, output='```json\n{"a": 1}\n```', expected=1.0),
-        KnownScore(title="lists keep order", target=[1, 2], output=[2, 1], expected=0.0),
-        KnownScore(
-            title="unless told not to",
+            "unless told not to",
+            1.0,
             target=[1, {"x": [2, 3]}],
             output=[{"x": [3, 2]}, 1],
             options={"unordered_lists": True},
-            expected=1.0,
         ),
         KnownScore(
-            title="an ignored place may differ or be absent",
+            "an ignored place may differ or be absent",
+            1.0,
             target={"id": 7, "rows": [{"at": 1, "v": 2}]},
             output={"rows": [{"at": 9, "v": 2}]},
             options={"ignore": ["/id", "/rows/*/at"]},
-            expected=1.0,
         ),
         KnownScore(
-            title="near numbers",
-            target={"p": 0.3333},
-            output={"p": 1 / 3},
-            options={"abs_tolerance": 1e-3},
-            expected=1.0,
+            "near numbers", 1.0, {"p": 0.3333}, {"p": 1 / 3}, options={"abs_tolerance": 1e-3}
         ),
-        KnownScore(title="true is not 1", target={"a": 1}, output={"a": True}, expected=0.0),
-        KnownScore(title="an extra key", target={}, output={"a": 1}, expected=0.0),
-        KnownScore(title="not JSON is wrong", target={}, output="sorry", expected=0.0),
-        KnownScore(title="NaN is not JSON", target=1, output="NaN", expected=0.0),
-        KnownScore(
-            title="a null answer is the text null", target="null", output="null", expected=1
-        ),
-        KnownScore(title="a broken target", target="{", output={}, expected=None),
+        KnownScore("true is not 1", 0.0, {"a": 1}, {"a": True}),
+        KnownScore("an extra key", 0.0, {}, {"a": 1}),
+        KnownScore("not JSON is wrong", 0.0, {}, "sorry"),
+        KnownScore("NaN is not JSON", 0.0, 1, "NaN"),
+        KnownScore("a null answer is the text null", 1, "null", "null"),
+        KnownScore("a broken target", None, "{", {}),
     ),
 )

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.is_json import json_output
 from gatemark.scorers.scorer import (
     KnownScore,
@@ -25,11 +26,9 @@ class JsonSchemaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
     schema: Annotated[
         dict[str, Any] | None,
-        msgspec.Meta(description="JSON Schema of the output; without it the target is the schema."),
+        about("JSON Schema of the output; without it the target is the schema."),
     ] = None
-    fences: Annotated[
-        bool, msgspec.Meta(description="Accept a code fence around the whole output.")
-    ] = False
+    fences: Annotated[bool, about("Accept a code fence around the whole output.")] = False
 
 
 def _build(options: JsonSchemaOptions) -> ScoreFunction:
@@ -95,28 +94,17 @@ SCORER = Scorer(
     needs_target=False,
     known=(
         KnownScore(
-            title="accepted",
-            output='{"name": "Ann", "age": 4}',
-            options={"schema": _PERSON},
-            expected=1.0,
+            "accepted", 1.0, output='{"name": "Ann", "age": 4}', options={"schema": _PERSON}
         ),
         KnownScore(
-            title="a wrong type",
-            output='{"name": "Ann", "age": "4"}',
-            options={"schema": _PERSON},
-            expected=0.0,
+            "a wrong type", 0.0, output='{"name": "Ann", "age": "4"}', options={"schema": _PERSON}
         ),
-        KnownScore(title="a missing key", output="{}", options={"schema": _PERSON}, expected=0.0),
-        KnownScore(title="not JSON", output="Ann", options={"schema": _PERSON}, expected=0.0),
+        KnownScore("a missing key", 0.0, output="{}", options={"schema": _PERSON}),
+        KnownScore("not JSON", 0.0, output="Ann", options={"schema": _PERSON}),
+        KnownScore("the target as schema", 1.0, {"type": "array"}, "[]"),
         KnownScore(
-            title="the target as schema", target={"type": "array"}, output="[]", expected=1.0
+            "no address is followed", None, {"$ref": "https://example.com/schema.json"}, "{}"
         ),
-        KnownScore(
-            title="no address is followed",
-            target={"$ref": "https://example.com/schema.json"},
-            output="{}",
-            expected=None,
-        ),
-        KnownScore(title="no schema", output="{}", expected=None),
+        KnownScore("no schema", None, output="{}"),
     ),
 )

@@ -14,11 +14,11 @@ from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
     scored,
     text_of,
     truncate,
+    with_options,
 )
 
 _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
@@ -59,13 +59,10 @@ def _is_punctuation(character: str) -> bool:
     return character in _ASCII_PUNCTUATION or unicodedata.category(character).startswith("P")
 
 
-def _build(options: NormalisedOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        output = plain_form(item.output_text(), options)
-        targets = [plain_form(target, options) for target in item.target_texts()]
-        return scored(output in targets, output=truncate(output))
-
-    return score
+def _score(options: NormalisedOptions, item: Scorable) -> Score:
+    output = plain_form(item.output_text(), options)
+    targets = [plain_form(target, options) for target in item.target_texts()]
+    return scored(output in targets, output=truncate(output))
 
 
 SCORER = Scorer(
@@ -75,27 +72,15 @@ SCORER = Scorer(
         "extra whitespace and (on request) English articles."
     ),
     options=NormalisedOptions,
-    build=_build,
+    build=with_options(_score),
     known=(
-        KnownScore(title="case and full stop", target="paris", output="Paris.", expected=1.0),
-        KnownScore(title="German sharp s", target="STRASSE", output="straße", expected=1.0),
-        KnownScore(title="full-width digits", target="42", output="４２", expected=1.0),
-        KnownScore(title="inner whitespace", target="New York", output="new\n  york", expected=1.0),
-        KnownScore(title="articles stay", target="cat", output="the cat", expected=0.0),
-        KnownScore(
-            title="articles go",
-            target="cat",
-            output="The cat",
-            options={"articles": True},
-            expected=1.0,
-        ),
-        KnownScore(
-            title="case kept on request",
-            target="paris",
-            output="Paris",
-            options={"case": False},
-            expected=0.0,
-        ),
-        KnownScore(title="no target", output="x", expected=None),
+        KnownScore("case and full stop", 1.0, "paris", "Paris."),
+        KnownScore("German sharp s", 1.0, "STRASSE", "straße"),
+        KnownScore("full-width digits", 1.0, "42", "４２"),
+        KnownScore("inner whitespace", 1.0, "New York", "new\n  york"),
+        KnownScore("articles stay", 0.0, "cat", "the cat"),
+        KnownScore("articles go", 1.0, "cat", "The cat", options={"articles": True}),
+        KnownScore("case kept on request", 0.0, "paris", "Paris", options={"case": False}),
+        KnownScore("no target", None, output="x"),
     ),
 )

@@ -153,5 +153,5 @@ SCORER = Scorer(
     needs_target=False,
     pins=_pins,
     places=("folder",),
-    known=(KnownScore(title="no function named", target="x", output="x", expected=None),),
+    known=(KnownScore("no function named", None, "x", "x"),),
 )

@@ -13,11 +13,11 @@ from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
     scored,
     truncate,
     unscored,
+    with_options,
 )
 
 NAME: Final = "recorded"
@@ -32,21 +32,18 @@ class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-def _build(options: RecordedOptions) -> ScoreFunction:
-    def score(item: Scorable) -> Score:
-        scores = _scores(item.sample.get(NAME))
-        name = options.score or _only(scores)
-        if name not in scores:
-            listed = ", ".join(sorted(scores)) or "none"
-            return unscored(f"the log has no score {truncate(name)} here (scores: {listed})")
-        value = scores[name]
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            return unscored(f"the log has no number for {truncate(name)}")
-        if not 0 <= value <= 1:
-            return unscored(f"{truncate(name)} must be in [0, 1], the log says {value}")
-        return scored(float(value), score=name)
-
-    return score
+def _score(options: RecordedOptions, item: Scorable) -> Score:
+    scores = _scores(item.sample.get(NAME))
+    name = options.score or _only(scores)
+    if name not in scores:
+        listed = ", ".join(sorted(scores)) or "none"
+        return unscored(f"the log has no score {truncate(name)} here (scores: {listed})")
+    value = scores[name]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return unscored(f"the log has no number for {truncate(name)}")
+    if not 0 <= value <= 1:
+        return unscored(f"{truncate(name)} must be in [0, 1], the log says {value}")
+    return scored(float(value), score=name)
 
 
 def _scores(kept: object) -> Mapping[str, object]:
@@ -74,38 +71,34 @@ SCORER = Scorer(
     name=NAME,
     summary="The score that another tool recorded with the answer; the result says which tool.",
     options=RecordedOptions,
-    build=_build,
+    build=with_options(_score),
     needs_target=False,
     needs_output=False,
     known=(
-        KnownScore(title="one score", sample={NAME: {"scores": {"exact": 1}}}, expected=1.0),
+        KnownScore("one score", 1.0, sample={NAME: {"scores": {"exact": 1}}}),
         KnownScore(
-            title="the named one of two",
+            "the named one of two",
+            0.25,
             sample={NAME: {"scores": {"exact": 1, "style": 0.25}}},
             options={"score": "style"},
-            expected=0.25,
         ),
         KnownScore(
-            title="two scores and no name",
-            sample={NAME: {"scores": {"exact": 1, "style": 0.25}}},
-            expected=None,
+            "two scores and no name", None, sample={NAME: {"scores": {"exact": 1, "style": 0.25}}}
         ),
         KnownScore(
-            title="no such score",
+            "no such score",
+            None,
             sample={NAME: {"scores": {"exact": 1}}},
             options={"score": "style"},
-            expected=None,
         ),
-        KnownScore(title="no number", sample={NAME: {"scores": {"exact": None}}}, expected=None),
+        KnownScore("no number", None, sample={NAME: {"scores": {"exact": None}}}),
+        KnownScore("true is no number", None, sample={NAME: {"scores": {"a": True}}}),
+        KnownScore("outside [0, 1]", None, sample={NAME: {"scores": {"stars": 4}}}),
+        KnownScore("nothing recorded", None, "x", "x"),
         KnownScore(
-            title="true is no number", sample={NAME: {"scores": {"a": True}}}, expected=None
-        ),
-        KnownScore(title="outside [0, 1]", sample={NAME: {"scores": {"stars": 4}}}, expected=None),
-        KnownScore(title="nothing recorded", output="x", target="x", expected=None),
-        KnownScore(
-            title="an errored sample is not a wrong one",
+            "an errored sample is not a wrong one",
+            None,
             sample={NAME: {"scores": {"a": 1}}, "error": {"kind": "timeout", "message": "30 s"}},
-            expected=None,
         ),
     ),
 )

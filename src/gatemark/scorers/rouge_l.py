@@ -9,14 +9,15 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
+    best_target,
     scored,
-    truncate,
+    with_options,
 )
 
 MAX_WORDS: Final = 20_000
@@ -28,7 +29,7 @@ class RougeLOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     measure: Annotated[
         Literal["f1", "precision", "recall"],
-        msgspec.Meta(description="Share of both texts (f1), of the output, or of the target."),
+        about("Share of both texts (f1), of the output, or of the target."),
     ] = "f1"
 
 
@@ -54,8 +55,13 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _build(options: RougeLOptions) -> ScoreFunction:
-    def value_of(output: Sequence[str], target: Sequence[str]) -> float:
+def _score(options: RougeLOptions, item: Scorable) -> Score:
+    output = _words(item.output_text())
+
+    def similarity(text: str) -> float:
+        target = _words(text)
+        if not target:
+            raise BadInputError("target must hold at least one word")
         shared = common_length(output, target)
         match options.measure:
             case "precision":
@@ -65,55 +71,34 @@ def _build(options: RougeLOptions) -> ScoreFunction:
             case "f1":
                 return 2 * shared / (len(output) + len(target))
 
-    def score(item: Scorable) -> Score:
-        output = _words(item.output_text())
-        best, closest = -1.0, ""
-        for target in item.target_texts():
-            expected = _words(target)
-            if not expected:
-                raise BadInputError("target must hold at least one word")
-            value = value_of(output, expected)
-            if value > best:
-                best, closest = value, target
-        return scored(best, closest_target=truncate(closest))
-
-    return score
+    best, closest = best_target(item, similarity)
+    return scored(best, closest_target=closest)
 
 
 SCORER = Scorer(
     name="rouge_l",
     summary="ROUGE-L: the longest common subsequence of words, without stemming; best target.",
     options=RougeLOptions,
-    build=_build,
+    build=with_options(_score),
     known=(
         KnownScore(
-            title="3 of 4 and 4 words: 2*3/8",
-            target="police killed the gunman",
-            output="police kill the gunman",
-            expected=0.75,
+            "3 of 4 and 4 words: 2*3/8", 0.75, "police killed the gunman", "police kill the gunman"
         ),
         KnownScore(
-            title="order counts: 2*2/8",
-            target="police killed the gunman",
-            output="the gunman kill police",
-            expected=0.5,
+            "order counts: 2*2/8", 0.5, "police killed the gunman", "the gunman kill police"
         ),
         KnownScore(
-            title="recall: 2 of 4",
-            target="one two three four",
-            output="one two",
-            options={"measure": "recall"},
-            expected=0.5,
+            "recall: 2 of 4", 0.5, "one two three four", "one two", options={"measure": "recall"}
         ),
         KnownScore(
-            title="precision: 2 of 2",
+            "precision: 2 of 2",
+            1.0,
             target="one two three four",
             output="One, two!",
             options={"measure": "precision"},
-            expected=1.0,
         ),
-        KnownScore(title="an empty output", target="one", output="", expected=0.0),
-        KnownScore(title="a target without words", target="...", output="one", expected=None),
-        KnownScore(title="no target", output="one", expected=None),
+        KnownScore("an empty output", 0.0, "one", ""),
+        KnownScore("a target without words", None, "...", "one"),
+        KnownScore("no target", None, output="one"),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, Final
+from functools import cache, partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -68,6 +68,22 @@ class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 ScoreFunction = Callable[[Scorable], Score]
+Options = TypeVar("Options")
+
+
+def with_options(score: Callable[[Options, Scorable], Score]) -> Callable[[Options], ScoreFunction]:
+    """Return the ``build`` of a scorer that prepares nothing: its function gets the options."""
+    return lambda options: partial(score, options)
+
+
+def best_target(item: Scorable, similarity: Callable[[str], float]) -> tuple[float, str]:
+    """Return the highest similarity to an accepted answer, and that answer for a detail."""
+    best, closest = -1.0, ""
+    for target in item.target_texts():
+        found = similarity(target)
+        if found > best:
+            best, closest = found, target
+    return best, truncate(closest)
 
 
 def scored(value: float, **detail: str) -> Score:
@@ -81,7 +97,10 @@ def unscored(reason: str, **detail: str) -> Score:
 
 
 class KnownScore(msgspec.Struct, frozen=True):
-    """A worked example of a scorer; with ``expected`` None it must give a reason."""
+    """A worked example of a scorer: title, expected score, target, output.
+
+    With ``expected`` None it must give a reason.
+    """
 
     title: str
     expected: float | None
@@ -94,13 +113,7 @@ class KnownScore(msgspec.Struct, frozen=True):
 
     def scorable(self) -> Scorable:
         """Return the item of the example."""
-        return Scorable(
-            id=self.title,
-            input=self.input,
-            target=self.target,
-            output=self.output,
-            sample=self.sample,
-        )
+        return Scorable(self.title, self.input, self.target, self.output, self.sample)
 
 
 def _no_pins(_: object) -> dict[str, str]:

@@ -14,11 +14,11 @@ from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
-    ScoreFunction,
     Scorer,
     scored,
     text_of,
     truncate,
+    with_options,
 )
 
 
@@ -40,26 +40,23 @@ def f1(overlap_count: int, found_count: int, expected_count: int) -> float:
     return 2 * overlap_count / (found_count + expected_count)
 
 
-def _build(options: SetF1Options) -> ScoreFunction:
-    def items_of(value: object, subject: str) -> frozenset[str]:
-        items: Iterable[object] = (
-            value if isinstance(value, (list, tuple)) else _split(value, subject, options.separator)
-        )
-        texts = (text_of(item, subject).strip() for item in items)
-        return frozenset(text.casefold() if options.ignore_case else text for text in texts if text)
+def _items(value: object, subject: str, options: SetF1Options) -> frozenset[str]:
+    items: Iterable[object] = (
+        value if isinstance(value, (list, tuple)) else _split(value, subject, options.separator)
+    )
+    texts = (text_of(item, subject).strip() for item in items)
+    return frozenset(text.casefold() if options.ignore_case else text for text in texts if text)
 
-    def score(item: Scorable) -> Score:
-        expected = items_of(item.target, "target")
-        found = items_of(item.output, "output")
-        overlap = expected & found
-        detail = {
-            name: truncate(", ".join(sorted(rest)))
-            for name, rest in (("missing", expected - found), ("extra", found - expected))
-            if rest
-        }
-        return scored(f1(len(overlap), len(found), len(expected)), **detail)
 
-    return score
+def _score(options: SetF1Options, item: Scorable) -> Score:
+    expected = _items(item.target, "target", options)
+    found = _items(item.output, "output", options)
+    detail = {
+        name: truncate(", ".join(sorted(rest)))
+        for name, rest in (("missing", expected - found), ("extra", found - expected))
+        if rest
+    }
+    return scored(f1(len(expected & found), len(found), len(expected)), **detail)
 
 
 def _split(value: object, subject: str, separator: str) -> list[object]:
@@ -79,25 +76,15 @@ SCORER = Scorer(
     name="set_f1",
     summary="F1 of the output's items against the target's: lists, JSON lists or separated text.",
     options=SetF1Options,
-    build=_build,
+    build=with_options(_score),
     known=(
-        KnownScore(title="same set", target=["a", "b"], output="b, a", expected=1.0),
-        KnownScore(
-            title="2 of 3 found, 1 extra: P = R = 2/3",
-            target=["a", "b", "c"],
-            output=["a", "b", "x"],
-            expected=2 / 3,
-        ),
-        KnownScore(
-            title="1 of 4 found and nothing else: P 1, R 1/4",
-            target=["a", "b", "c", "d"],
-            output='["a"]',
-            expected=0.4,
-        ),
-        KnownScore(title="repeats count once", target=["a"], output="a, A, a", expected=1.0),
-        KnownScore(title="nothing asked, nothing found", target=[], output="", expected=1.0),
-        KnownScore(title="nothing asked, one found", target=[], output="a", expected=0.0),
-        KnownScore(title="disjoint", target=["a"], output=["b"], expected=0.0),
-        KnownScore(title="no target", output="a", expected=None),
+        KnownScore("same set", 1.0, ["a", "b"], "b, a"),
+        KnownScore("2 of 3 found, 1 extra: P = R = 2/3", 2 / 3, ["a", "b", "c"], ["a", "b", "x"]),
+        KnownScore("1 of 4 found and nothing else: P 1, R 1/4", 0.4, ["a", "b", "c", "d"], '["a"]'),
+        KnownScore("repeats count once", 1.0, ["a"], "a, A, a"),
+        KnownScore("nothing asked, nothing found", 1.0, [], ""),
+        KnownScore("nothing asked, one found", 0.0, [], "a"),
+        KnownScore("disjoint", 0.0, ["a"], ["b"]),
+        KnownScore("no target", None, output="a"),
     ),
 )

@@ -16,8 +16,8 @@ from gatemark.scorers.scorer import (
     Score,
     ScoreFunction,
     Scorer,
+    best_target,
     scored,
-    truncate,
 )
 from gatemark.scorers.set_f1 import f1
 
@@ -37,13 +37,13 @@ def _build(options: TokenF1Options) -> ScoreFunction:
 
     def score(item: Scorable) -> Score:
         found = words(item.output_text())
-        best, closest = -1.0, ""
-        for target in item.target_texts():
+
+        def similarity(target: str) -> float:
             expected = words(target)
-            value = f1((found & expected).total(), found.total(), expected.total())
-            if value > best:
-                best, closest = value, target
-        return scored(best, closest_target=truncate(closest))
+            return f1((found & expected).total(), found.total(), expected.total())
+
+        best, closest = best_target(item, similarity)
+        return scored(best, closest_target=closest)
 
     return score
 
@@ -54,23 +54,13 @@ SCORER = Scorer(
     options=TokenF1Options,
     build=_build,
     known=(
-        KnownScore(title="same words", target="the cat sat", output="Cat sat.", expected=1.0),
-        KnownScore(
-            title="2 shared of 3 and 4: 2*2/7",
-            target="big red house roof",
-            output="red house door",
-            expected=4 / 7,
-        ),
-        KnownScore(
-            title="a word counts as often as both have it: 2*2/(3+2)",
-            target="no no",
-            output="no no no",
-            expected=0.8,
-        ),
-        KnownScore(title="best of two", target=["x y", "red door"], output="red", expected=2 / 3),
-        KnownScore(title="nothing shared", target="red", output="blue", expected=0.0),
-        KnownScore(title="empty output", target="red", output="", expected=0.0),
-        KnownScore(title="both empty once articles go", target="the", output="a", expected=1.0),
-        KnownScore(title="no target", output="red", expected=None),
+        KnownScore("same words", 1.0, "the cat sat", "Cat sat."),
+        KnownScore("2 shared of 3 and 4: 2*2/7", 4 / 7, "big red house roof", "red house door"),
+        KnownScore("a word counts as often as both have it: 2*2/(3+2)", 0.8, "no no", "no no no"),
+        KnownScore("best of two", 2 / 3, ["x y", "red door"], "red"),
+        KnownScore("nothing shared", 0.0, "red", "blue"),
+        KnownScore("empty output", 0.0, "red", ""),
+        KnownScore("both empty once articles go", 1.0, "the", "a"),
+        KnownScore("no target", None, output="red"),
     ),
 )

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from gatemark.core.canonical import digest_bytes
 from gatemark.targets.python_worker import MARK, end_marked, new_mark
 
 DEFAULT_LIMIT: Final = 2**16
@@ -52,6 +53,16 @@ class Child:
             raise
         finally:
             end_marked(self._mark)
+
+
+def named_files(words: Sequence[str], folder: Path) -> dict[str, str]:
+    """Return digests of the files in a folder that a command line names, as they are now."""
+    paths = {word: (folder / word).resolve() for word in words}
+    return {
+        word: digest_bytes(path.read_bytes())
+        for word, path in paths.items()
+        if path.is_relative_to(folder) and path.is_file()
+    }
 
 
 async def start_child(

@@ -28,9 +28,8 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
-from gatemark.targets.child import Child, start_child
+from gatemark.targets.child import Child, named_files, start_child
 from gatemark.targets.port import (
     UNAVAILABLE_EXIT,
     Call,
@@ -106,12 +105,7 @@ class CommandTarget:
 
     def current_files(self) -> dict[str, str]:
         """Return digests of the files that the command line names, as they are now."""
-        files: dict[str, str] = {}
-        for word in self._argv:
-            path = (self._folder / word).resolve()
-            if path.is_relative_to(self._folder) and path.is_file():
-                files[word] = digest_bytes(path.read_bytes())
-        return files
+        return named_files(self._argv, self._folder)
 
     def identity(self) -> dict[str, Any]:
         return {

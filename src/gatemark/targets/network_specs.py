@@ -12,13 +12,16 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.settings_file import about
 from gatemark.targets.aws_signature import AwsSignature
-from gatemark.targets.paths import parse_path
+from gatemark.targets.paths import follow, parse_path
+from gatemark.targets.port import Call, Reply, bad_reply
 from gatemark.targets.request_shapes import (
+    COMPLETIONS,
     SHAPES,
     ChatOptions,
     Preset,
     RequestShape,
     check_parameters,
+    conversation_from,
 )
 from gatemark.targets.template import Template
 
@@ -71,6 +74,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         dict[str, Any], about("Further keys of the request, sent as they are.")
     ] = msgspec.field(default_factory=dict)
 
+    kind: ClassVar[str] = "http"
     later_fields: ClassVar[frozenset[str]] = _FILES
     """Fields added after the first release; they are part of the identity only if set."""
 
@@ -114,6 +118,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def sent_headers(self) -> dict[str, str]:
         """Return the headers of every request, without the key."""
         return dict(self.headers)
+
+    def _chat(
+        self, shape: RequestShape, model: str, filled: object, call: Call
+    ) -> dict[str, object]:
+        """Return the request that sends a filled-in conversation."""
+        messages = conversation_from(filled, f"{self.kind}.messages of id {call.id!r}")
+        options = ChatOptions(model, self.temperature, self.max_tokens, self.parameters)
+        return shape.body(messages, options)
 
     def conversation(self, name: str) -> Template:
         """Return the messages, ready to be filled in."""
@@ -220,9 +232,27 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The format of requests and replies, if a preset names one."""
         return None if self.preset is None else SHAPES[self.preset]
 
-    def options(self) -> ChatOptions:
-        """Return the options of a preset's request besides its messages."""
-        return ChatOptions(self.model or "", self.temperature, self.max_tokens, self.parameters)
+    def address(self) -> str:
+        """Return the address of every request."""
+        return self.url if self.shape is None else self.shape.address(self.url, self.model or "")
+
+    def request(self, filled: object, call: Call) -> object:
+        """Return the body of a request, from the filled-in template."""
+        if self.shape is None:
+            return filled
+        return self._chat(self.shape, self.model or "", filled, call)
+
+    def read(self, document: object, latency_ms: float, place: str) -> Reply:
+        """Return the reply in a decoded document."""
+        if self.shape is not None:
+            return self.shape.reply(document, latency_ms, place)
+        fields: dict[str, Any] = {}
+        for name, path in self.paths().items():
+            found, value = follow(document, path)
+            if not found:
+                raise bad_reply(f"{place}: reply has no {'.'.join(path)} ({name})")
+            fields[name] = value
+        return Reply(latency_ms=latency_ms, **fields)
 
     def key_place(self) -> tuple[str, str]:
         shape = self.shape
@@ -261,6 +291,7 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class OpenAISpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An OpenAI-compatible service: ``prompt`` and ``system``, or ``messages``, to one model."""
 
+    kind: ClassVar[str] = "openai"
     base_url: Annotated[str, about("Address before `/chat/completions`, mostly ending in `/v1`.")]
     model: Annotated[str, about("Name of the model.")]
     seed: Annotated[
@@ -278,6 +309,23 @@ class OpenAISpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True
     def template(self) -> Template:
         """Return the conversation as a template."""
         return self.conversation("openai.messages")
+
+    def address(self) -> str:
+        """Return the address of every request."""
+        return self.base_url.rstrip("/") + "/chat/completions"
+
+    def request(self, filled: object, call: Call) -> object:
+        """Return the body of a request, from the filled-in conversation.
+
+        A seed is sent as ``seed + epoch``: reruns of a sample are different draws, and the same
+        draws whenever the run is repeated.
+        """
+        body = self._chat(COMPLETIONS, self.model, filled, call)
+        return body if self.seed is None else {**body, "seed": self.seed + call.epoch}
+
+    def read(self, document: object, latency_ms: float, place: str) -> Reply:
+        """Return the reply in a decoded document."""
+        return COMPLETIONS.reply(document, latency_ms, place)
 
 
 def refuse_file_addresses(value: object, name: str, *, hint: str) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.targets.port import TargetError, bad_reply, told_model, told_usage
+from gatemark.targets.port import Reply, TargetError, bad_reply, told_model, told_usage
 from gatemark.targets.template import as_text
 
 Preset = Literal["anthropic", "bedrock", "gemini", "ollama", "openai", "vllm"]
@@ -61,6 +61,13 @@ class RequestShape(msgspec.Struct, frozen=True):
             return url
         return given._replace(path=path).geturl()
 
+    def reply(self, document: object, latency_ms: float, place: str) -> Reply:
+        """Return the reply in a decoded document."""
+        if not isinstance(document, dict):
+            raise bad_reply(f"{place}: reply is not an object")
+        said = self.read(document, place)
+        return Reply(said.text, latency_ms, model=said.model, usage=said.usage)
+
 
 def conversation_from(value: object, place: str) -> list[Message]:
     """Return filled-in messages, or raise when they are not a conversation."""
@@ -81,8 +88,7 @@ def _chat_completions(messages: list[Message], options: ChatOptions) -> dict[str
     return _with(options.parameters, body | _given(options, "temperature", "max_tokens"))
 
 
-def read_completion(document: dict[str, object], place: str) -> Reading:
-    """Read a chat completion of OpenAI's form."""
+def _read_completion(document: dict[str, object], place: str) -> Reading:
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -260,15 +266,15 @@ def check_parameters(shape: RequestShape, parameters: Mapping[str, object], name
         raise InvalidValueError(f"{name} must not hold {key!r}: it has a key of its own")
 
 
-_COMPLETIONS: Final = RequestShape(
+COMPLETIONS: Final = RequestShape(
     path="/v1/chat/completions",
     body=_chat_completions,
-    read=read_completion,
+    read=_read_completion,
     owned=frozenset({"model", "messages", "stream", "n", "temperature", "max_tokens"}),
 )
 SHAPES: Final[Mapping[Preset, RequestShape]] = {
-    "openai": _COMPLETIONS,
-    "vllm": _COMPLETIONS,
+    "openai": COMPLETIONS,
+    "vllm": COMPLETIONS,
     "anthropic": RequestShape(
         path="/v1/messages",
         body=_anthropic,

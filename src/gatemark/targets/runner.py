@@ -11,6 +11,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -103,75 +104,64 @@ async def run_calls(
     they were given; omit it for a target that repeats recorded ones.
     """
     run = _Run(
-        target,
-        calls,
-        options,
-        journal,
+        target=target,
+        calls=calls,
+        options=options,
+        journal=journal,
         clock=clock,
         sleep=sleep,
         rng=rng,
         on_progress=on_progress,
-        spent=spent,
+        spent=spent or Spending(),
         passes=passes,
         now=now,
     )
     return await run.finish(stop)
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        target: Target,
-        calls: Sequence[Call],
-        options: RunOptions,
-        journal: Journal | None,
-        *,
-        clock: Clock,
-        sleep: Sleep,
-        rng: Random,
-        on_progress: Callable[[RunProgress], None] | None,
-        spent: Spending | None,
-        passes: Callable[[CallOutcome], bool] | None,
-        now: Callable[[], datetime] | None,
-    ) -> None:
-        _refuse_doubles(calls)
-        self._target = target
+    target: Target
+    calls: Sequence[Call]
+    options: RunOptions
+    journal: Journal | None
+    clock: Clock
+    sleep: Sleep
+    rng: Random
+    on_progress: Callable[[RunProgress], None] | None
+    spent: Spending
+    passes: Callable[[CallOutcome], bool] | None
+    now: Callable[[], datetime] | None
+
+    def __post_init__(self) -> None:
+        _refuse_doubles(self.calls)
+        options, clock = self.options, self.clock
         self._guard = ForeignCode("target")
-        self._calls = calls
-        self._options = options
-        self._journal = journal
-        self._clock = clock
-        self._sleep = sleep
-        self._rng = rng
-        self._on_progress = on_progress
-        self._passes = passes
-        self._now = now
-        self._progress = RunProgress(total=len(calls), passed=None if passes is None else 0)
-        self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=sleep)
-        self._pins = digest(target.identity()) if journal is not None else ""
+        self._progress = RunProgress(len(self.calls), passed=None if self.passes is None else 0)
+        self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=self.sleep)
+        self._pins = digest(self.target.identity()) if self.journal is not None else ""
         self._outcomes: dict[tuple[str, int], CallOutcome] = {}
         self._halted: CallError | None = None
-        self._spent = spent or Spending()
         self._started_at = self._yielded_at = clock()
         self._workers: list[asyncio.Task[None]] = []
         self._outages_in_a_row = 0
         self._first_is_over = asyncio.Event()
 
     async def finish(self, stop: asyncio.Event | None) -> tuple[CallOutcome, ...]:
-        if not self._calls:
+        if not self.calls:
             return ()
         loop = asyncio.get_running_loop()
-        waiting = iter(self._calls)
-        slots = self._options.concurrency * self._options.ahead
-        if not self._options.is_remote:
+        waiting = iter(self.calls)
+        slots = self.options.concurrency * self.options.ahead
+        if not self.options.is_remote:
             self._first_is_over.set()
-        for slot in range(min(slots, len(self._calls))):
+        for slot in range(min(slots, len(self.calls))):
             self._workers.append(loop.create_task(self._work(waiting, leads=slot == 0)))
         watcher = None if stop is None else loop.create_task(self._watch(stop))
-        wall_s = self._options.budget.wall_s
+        wall_s = self.options.budget.wall_s
         alarm = None
         if wall_s is not None:
-            left_s = max(0.0, wall_s - self._spent.wall_s)
+            left_s = max(0.0, wall_s - self.spent.wall_s)
             alarm = loop.call_later(left_s, self._halt_on_wall)
         try:
             done, _ = await asyncio.wait(self._workers, return_when=asyncio.FIRST_EXCEPTION)
@@ -179,12 +169,12 @@ class _Run:
             if alarm is not None:
                 alarm.cancel()
             await self._wind_up(watcher)
-            self._spent.wall_s += self._clock() - self._started_at
+            self.spent.wall_s += self.clock() - self._started_at
         for worker in done:
             if not worker.cancelled() and (error := worker.exception()) is not None:
                 raise error
         left = self._halted or CallError("cancelled", "the run ended before this call was made")
-        for call in self._calls:
+        for call in self.calls:
             if call.key not in self._outcomes:
                 self._settle(call, left, attempts=0)
         made = self._progress
@@ -199,8 +189,8 @@ class _Run:
         try:
             await asyncio.gather(*tasks, return_exceptions=True)
         finally:
-            if self._journal is not None:
-                self._journal.sync()
+            if self.journal is not None:
+                self.journal.sync()
 
     async def _work(self, waiting: Iterator[Call], *, leads: bool) -> None:
         """Make calls until none is left. Only the leader makes the first call to a service.
@@ -216,31 +206,26 @@ class _Run:
             if not self._reuse(call, key):
                 await self._ask(call, key)
                 self._first_is_over.set()
-            if (now := self._clock()) - self._yielded_at >= _YIELD_EVERY_S:
+            if (now := self.clock()) - self._yielded_at >= _YIELD_EVERY_S:
                 self._yielded_at = now
                 await asyncio.sleep(0)
         self._first_is_over.set()
 
     def _reuse(self, call: Call, key: str) -> bool:
-        if self._journal is None or self._options.reuse == "nothing":
+        if self.journal is None or self.options.reuse == "nothing":
             return False
-        entry = self._journal.find(key, call.id, self._options.reuse)
-        if entry is None or (entry.error is not None and self._options.retry_errors):
+        entry = self.journal.find(key, call.id, self.options.reuse)
+        if entry is None or (entry.error is not None and self.options.retry_errors):
             return False
         attempts = 0
-        if self._options.reuse == "resume":
+        if self.options.reuse == "resume":
             attempts = entry.attempts
-            self._spent.calls += attempts
+            self.spent.calls += attempts
             if entry.reply is not None:
-                self._spent.cost += entry.reply.cost or 0.0
-        is_earlier = self._journal.is_earlier(key, call.id)
-        self._settle(
-            call,
-            entry.reply or entry.error,
-            attempts=attempts,
-            cached=True,
-            is_earlier=is_earlier,
-        )
+                self.spent.cost += entry.reply.cost or 0.0
+        is_earlier = self.journal.is_earlier(key, call.id)
+        result = entry.reply or entry.error
+        self._settle(call, result, attempts=attempts, cached=True, is_earlier=is_earlier)
         return True
 
     async def _ask(self, call: Call, key: str) -> None:
@@ -255,7 +240,7 @@ class _Run:
                     self._settle(call, _with_last(self._halted, last), attempts=attempts)
                     return
                 attempts += 1
-                self._spent.calls += 1
+                self.spent.calls += 1
                 try:
                     reply = await self._attempt(call)
                 except TargetError as error:
@@ -272,7 +257,7 @@ class _Run:
                     self._tell(retry=1)
                     waits = {"wait_s": round(wait_s, 3)}
                     logger.info("call retried", extra=_names(call, error, attempts) | waits)
-                    await self._sleep(wait_s)
+                    await self.sleep(wait_s)
                 else:
                     self._outages_in_a_row = 0
                     self._charge(call, reply)
@@ -285,52 +270,52 @@ class _Run:
 
     async def _attempt(self, call: Call) -> Reply:
         task = asyncio.current_task()
-        timeout = asyncio.timeout(self._options.timeout_s)
+        timeout = asyncio.timeout(self.options.timeout_s)
         try:
             with self._guard:
-                if self._options.timeout_s is None:
-                    reply = await self._target.call(call)
+                if self.options.timeout_s is None:
+                    reply = await self.target.call(call)
                 else:
                     async with timeout:
-                        reply = await self._target.call(call)
+                        reply = await self.target.call(call)
         except asyncio.CancelledError:
             if task is not None and task.cancelling():
                 raise
             raise TargetError("cancelled", "the target cancelled its own call") from None
         except TargetError as error:
-            if self._options.timeout_s is not None and timeout.expired():
-                kind: ErrorKind = "no_reply" if self._options.is_remote else "timeout"
+            if self.options.timeout_s is not None and timeout.expired():
+                kind: ErrorKind = "no_reply" if self.options.is_remote else "timeout"
                 raise TargetError(
                     kind,
-                    f"no reply within {self._options.timeout_s:g} s{self._options.timeout_hint}",
+                    f"no reply within {self.options.timeout_s:g} s{self.options.timeout_hint}",
                     retryable=True,
                 ) from error
             raise
-        reply = checked(reply, max_bytes=self._options.max_reply_bytes)
-        if self._now is not None:
-            reply = msgspec.structs.replace(reply, answered_at=self._now())
-        prices = self._options.prices
+        reply = checked(reply, max_bytes=self.options.max_reply_bytes)
+        if self.now is not None:
+            reply = msgspec.structs.replace(reply, answered_at=self.now())
+        prices = self.options.prices
         if reply.cost is None and prices is not None:
             return msgspec.structs.replace(reply, cost=prices.cost_of(reply))
         return reply
 
     def _patience(self, error: TargetError, attempts: int) -> float | None:
         """Return how long to wait before a retry, or None to give up."""
-        retries = self._options.retries
+        retries = self.options.retries
         if self._outages_in_a_row and error.kind in ("unreachable", "no_reply"):
             retries = 0  # the call before this one has waited for it already
         if not error.retryable or attempts > retries:
             return None
         asked_s = error.retry_after_s or 0.0
-        if asked_s > self._options.retry_after_max_s:
+        if asked_s > self.options.retry_after_max_s:
             return None
         if asked_s:
             self._rate.hold(asked_s)
         jitter_s = backoff_s(
             attempts,
-            base_s=self._options.backoff_base_s,
-            max_s=self._options.backoff_max_s,
-            rng=self._rng,
+            base_s=self.options.backoff_base_s,
+            max_s=self.options.backoff_max_s,
+            rng=self.rng,
         )
         return asked_s + jitter_s
 
@@ -344,26 +329,26 @@ class _Run:
         is_first = not self._first_is_over.is_set()
         if is_first and error.kind != "unavailable":
             self._halt(error.kind, f"stopped at the first call: {error}")
-        elif self._outages_in_a_row >= (self._options.stop_after or math.inf):
+        elif self._outages_in_a_row >= (self.options.stop_after or math.inf):
             count = self._outages_in_a_row
             self._halt(error.kind, f"stopped after {count} calls in a row: {error}")
 
     def _check_budget(self) -> None:
-        budget = self._options.budget
-        if budget.calls is not None and self._spent.calls >= budget.calls:
+        budget = self.options.budget
+        if budget.calls is not None and self.spent.calls >= budget.calls:
             self._halt("budget", f"the budget of {budget.calls} calls is spent")
-        elif budget.cost is not None and self._spent.cost >= budget.cost:
+        elif budget.cost is not None and self.spent.cost >= budget.cost:
             self._halt("budget", f"the cost budget of {budget.cost:g} is spent")
         elif budget.wall_s is not None and self._wall_s() >= budget.wall_s:
             self._halt_on_wall(cut=False)
 
     def _wall_s(self) -> float:
-        return self._spent.wall_s + self._clock() - self._started_at
+        return self.spent.wall_s + self.clock() - self._started_at
 
     def _charge(self, call: Call, reply: Reply) -> None:
         if reply.cost is not None:
-            self._spent.cost += reply.cost
-        elif self._options.budget.cost is not None:
+            self.spent.cost += reply.cost
+        elif self.options.budget.cost is not None:
             self._halt(
                 "budget",
                 f"a cost budget needs costs, and the reply to id {call.id!r} has none",
@@ -373,14 +358,14 @@ class _Run:
         """Start no more calls; with ``cut``, also end those in flight."""
         if self._halted is None:
             self._halted = CallError(kind, message)
-            counts = {"calls": self._spent.calls, "done": self._progress.done}
+            counts = {"calls": self.spent.calls, "done": self._progress.done}
             logger.info("calls halted", extra={"kind": kind, **counts})
         if cut:
             for worker in self._workers:
                 worker.cancel()
 
     def _halt_on_wall(self, *, cut: bool = True) -> None:
-        wall_s = self._options.budget.wall_s
+        wall_s = self.options.budget.wall_s
         self._halt("budget", f"the time budget of {wall_s:g} s is spent", cut=cut)
 
     async def _watch(self, stop: asyncio.Event) -> None:
@@ -388,12 +373,12 @@ class _Run:
         self._halt("cancelled", "the run was stopped before this call finished", cut=True)
 
     def _key(self, call: Call) -> str:
-        return "" if self._journal is None else call_key(self._pins, call, self._target.reads)
+        return "" if self.journal is None else call_key(self._pins, call, self.target.reads)
 
     def _record(self, call: Call, key: str, result: Reply | CallError, attempts: int) -> None:
         """Write to the journal first: an outcome that was shown must not be lost."""
-        if self._journal is not None:
-            self._journal.append(
+        if self.journal is not None:
+            self.journal.append(
                 JournalEntry(
                     v=VERSION,
                     key=key,
@@ -419,7 +404,7 @@ class _Run:
         error = result if isinstance(result, CallError) else None
         outcome = CallOutcome(call.id, call.epoch, reply, error, attempts, cached, is_earlier)
         self._outcomes[call.key] = outcome
-        passed = reply is not None and self._passes is not None and self._passes(outcome)
+        passed = reply is not None and self.passes is not None and self.passes(outcome)
         self._tell(
             ok=int(reply is not None),
             error=int(error is not None),
@@ -440,8 +425,8 @@ class _Run:
             cached=before.cached + cached,
             passed=None if before.passed is None else before.passed + passed,
         )
-        if self._on_progress is not None:
-            self._on_progress(self._progress)
+        if self.on_progress is not None:
+            self.on_progress(self._progress)
 
 
 def _refuse_doubles(calls: Sequence[Call]) -> None:

@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
-from gatemark.targets.child import start_child
+from gatemark.targets.child import named_files, start_child
 from gatemark.targets.port import (
     UNAVAILABLE_EXIT,
     Call,
@@ -95,11 +94,7 @@ class ScriptTarget:
         """Do nothing: no process outlives a call."""
 
     def identity(self) -> dict[str, Any]:
-        files: dict[str, str] = {}
-        for word in self._argv:
-            path = (self._folder / word).resolve()
-            if path.is_relative_to(self._folder) and path.is_file():
-                files[word] = digest_bytes(path.read_bytes())
+        files = named_files(self._argv, self._folder)
         return {"kind": "script", "argv": list(self._argv), "files": files}
 
     async def _exchange(self, process: asyncio.subprocess.Process, request: bytes) -> bytes:

@@ -32,7 +32,7 @@ from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds that need a client library are imported when a pack names them.
-_NETWORK: Final = {"http": "open_http", "openai": "OpenAITarget"}
+_NETWORK: Final = ("http", "openai")
 _NETWORK_RETRIES: Final = 3
 _PROCESS_TIMEOUT_S: Final = 60.0
 _STOP_AFTER: Final = 10
@@ -83,11 +83,9 @@ def _is_passed(name: str, value: str) -> bool:
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The maximum spending of a run; None is no limit. ``calls`` counts retries too."""
 
-    calls: Annotated[
-        int | None, msgspec.Meta(description="Maximum number of calls, with retries.")
-    ] = None
-    cost: Annotated[float | None, msgspec.Meta(description="Maximum amount of money.")] = None
-    wall_s: Annotated[float | None, msgspec.Meta(description="Maximum time in seconds.")] = None
+    calls: Annotated[int | None, about("Maximum number of calls, with retries.")] = None
+    cost: Annotated[float | None, about("Maximum amount of money.")] = None
+    wall_s: Annotated[float | None, about("Maximum time in seconds.")] = None
 
     def __post_init__(self) -> None:
         for name in ("calls", "cost", "wall_s"):
@@ -99,13 +97,9 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The price of a call, for targets that do not report it."""
 
-    per_call: Annotated[float, msgspec.Meta(description="Price of one call.")] = 0.0
-    input_per_million: Annotated[
-        float | None, msgspec.Meta(description="Price of a million input tokens.")
-    ] = None
-    output_per_million: Annotated[
-        float | None, msgspec.Meta(description="Price of a million output tokens.")
-    ] = None
+    per_call: Annotated[float, about("Price of one call.")] = 0.0
+    input_per_million: Annotated[float | None, about("Price of a million input tokens.")] = None
+    output_per_million: Annotated[float | None, about("Price of a million output tokens.")] = None
 
     def __post_init__(self) -> None:
         for name in ("per_call", "input_per_million", "output_per_million"):
@@ -221,8 +215,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         bool, about("Run the function inside Gatemark, for debugging; such a run never passes.")
     ] = False
     timeout_s: Annotated[
-        float | None,
-        about("Seconds for one call. Default: 60; no limit for a Python function."),
+        float | None, about("Seconds for one call. Default: 60; no limit for a Python function.")
     ] = None
     retries: Annotated[
         int | None,
@@ -374,8 +367,7 @@ def build(
         recording, digest = open_recording(folder / spec.recorded)
         return RecordedTarget(recording, digest=digest)
     # Imported here: an HTTP client takes longer to load than most other targets to answer.
-    module = importlib.import_module(f"gatemark.targets.{spec.kind}")
-    make: Callable[..., Target] = getattr(module, _NETWORK[spec.kind])
+    make: Callable[..., Target] = importlib.import_module("gatemark.targets.http").HttpTarget
     return make(
         with_prompt_files(getattr(spec, spec.kind), folder),
         clock=clock,

@@ -8,8 +8,8 @@ import pytest
 from tests.samples.importers.peer_shapes import zipped
 
 from gatemark.core.errors import BadInputError
+from gatemark.samples.archive import Archive
 from gatemark.samples.importer import ForeignFile, ForeignLimits
-from gatemark.samples.inspect_log import Archive
 
 CONTENT = {"a.json": b"alpha" * 100, "b.json": b""}
 

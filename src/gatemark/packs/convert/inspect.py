@@ -23,7 +23,7 @@ from gatemark.samples.importer import (
     log_file,
     open_foreign,
 )
-from gatemark.samples.inspect_log import load
+from gatemark.samples.importers.inspect import load
 
 DATA: Final = "data/samples.jsonl"
 ANSWERS: Final = "data/answers.jsonl"

@@ -62,7 +62,6 @@ class _Reading:
         self.left_out: list[str] = []
 
     def prompts(self) -> Iterator[_Prompt]:
-        """Yield every prompt, including those in files."""
         given = self.config.get("prompts", [])
         for number, one in enumerate(given if isinstance(given, list) else [given], start=1):
             raw = one.get("raw", one.get("id", "")) if isinstance(one, Mapping) else one
@@ -89,7 +88,6 @@ class _Reading:
                 yield _Prompt(name, _chat(piece))
 
     def providers(self) -> Iterator[_Provider]:
-        """Yield every provider with its config."""
         given = self.config.get("providers", self.config.get("targets", []))
         for one in given if isinstance(given, list) else [given]:
             try:
@@ -290,7 +288,6 @@ def _ids(tests: list[_Test]) -> list[str]:
 
 
 def _combinations(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield every combination of the values of list variables."""
     names = [name for name, value in given.items() if isinstance(value, list)]
     for values in itertools.product(*(given[name] for name in names)):
         yield {**given, **dict(zip(names, values, strict=True))}

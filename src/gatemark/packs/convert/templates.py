@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gatemark.packs.convert.foreign_files import Unconvertible
@@ -27,25 +27,22 @@ def placeholders(value: Any) -> set[str]:
 
 def as_input(value: Any) -> Any:
     """Replace ``{{name}}`` with ``{{input.name}}`` in a value."""
-    if isinstance(value, str):
-        _check(value)
-        return _ANY.sub(lambda match: "{{input." + _name(match[1]) + "}}", value)
-    if isinstance(value, Mapping):
-        return {key: as_input(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [as_input(inner) for inner in value]
-    return value
+    return _replaced(value, lambda name: "{{input." + name + "}}")
 
 
 def filled(value: Any, variables: Mapping[str, Any]) -> Any:
     """Fill a test's variables into a value; as in promptfoo, an unknown one is empty."""
+    return _replaced(value, lambda name: _variable(name, variables))
+
+
+def _replaced(value: Any, text_of: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         _check(value)
-        return _ANY.sub(lambda match: _variable(_name(match[1]), variables), value)
+        return _ANY.sub(lambda match: text_of(_name(match[1])), value)
     if isinstance(value, Mapping):
-        return {key: filled(inner, variables) for key, inner in value.items()}
+        return {key: _replaced(inner, text_of) for key, inner in value.items()}
     if isinstance(value, list):
-        return [filled(inner, variables) for inner in value]
+        return [_replaced(inner, text_of) for inner in value]
     return value
 
 

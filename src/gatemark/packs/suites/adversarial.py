@@ -30,15 +30,7 @@ class AdversarialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
     """Return the rules: no probe may newly break or, without a baseline, be broken at all."""
-    return (
-        Rule(
-            id=f"{spec.id}.broken_probes",
-            metric="newly_broken_count",
-            lane=spec.id,
-            op="<=",
-            bound=0.0,
-        ),
-    )
+    return (spec.rule("broken_probes", "newly_broken_count", "<=", 0.0),)
 
 
 def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:

@@ -301,18 +301,10 @@ def drop_numbers(
     name: str, lane: str | None, suites: Sequence[PairedItems], *, margin: float, alpha: float
 ) -> list[Measurement]:
     """Return the weighted drop over suites: p-value, drop, and the items needed."""
-    needed = name + ITEMS_NEEDED
     for items in suites:
         reason = unpaired_reason(items.pairs)
         if reason is not None:
-            why = reason if lane is not None else f"{items.lane}: {reason}"
-            return [
-                unmeasured(HARM_P, why, direction="neutral", lane=lane),
-                unmeasured(
-                    name, why, direction="lower_is_better", version=MEASURE_VERSION, lane=lane
-                ),
-                unmeasured(needed, why, direction="neutral", unit="count", lane=lane),
-            ]
+            return no_drop(name, lane, reason if lane is not None else f"{items.lane}: {reason}")
     strata = strata_of(suites)
     found = pooled_drop(strata)
     low, high = found.bounds(alpha)
@@ -339,7 +331,17 @@ def drop_numbers(
     chance = measured(
         HARM_P, found.beyond_p_value(margin), n=found.n, direction="neutral", lane=lane
     )
-    return [chance, drop, _items_needed(needed, lane, found, margin, alpha)]
+    needed = _items_needed(name + ITEMS_NEEDED, lane, found, margin, alpha)
+    return [chance, drop, needed]
+
+
+def no_drop(name: str, lane: str | None, why: str) -> list[Measurement]:
+    """Return the same three without numbers, and why there are none."""
+    return [
+        unmeasured(HARM_P, why, direction="neutral", lane=lane),
+        unmeasured(name, why, direction="lower_is_better", version=MEASURE_VERSION, lane=lane),
+        unmeasured(name + ITEMS_NEEDED, why, direction="neutral", unit="count", lane=lane),
+    ]
 
 
 def _caveats(suites: Sequence[PairedItems], strata: Sequence[Stratum]) -> tuple[str, ...]:

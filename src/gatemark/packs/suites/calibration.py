@@ -54,16 +54,7 @@ class CalibrationItems(NamedTuple):
 
 def rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
     """Return the rule on stated confidence: leaving out doubtful answers would flatter the rest."""
-    return (
-        Rule(
-            id=f"{spec.id}.judged",
-            metric="unjudged_rate",
-            lane=spec.id,
-            op="<=",
-            bound=spec.errors_max,
-            severity="hold",
-        ),
-    )
+    return (spec.rule("judged", "unjudged_rate", "<=", spec.errors_max, severity="hold"),)
 
 
 def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:

@@ -16,10 +16,7 @@ import msgspec
 
 from gatemark.samples.foreign_json import decode, key_paths, lines
 from gatemark.samples.gathering import usable_id
-from gatemark.samples.importer import (
-    ForeignFile,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.spans import SpanKind, TraceScore, TraceSpan
 from gatemark.samples.trace_samples import trace_importer
 
@@ -66,11 +63,9 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, TraceSpan | Refusal]]:
             yield place, chat
             continue
         try:
-            found = _spans(chat, place)
+            yield from ((place, span) for span in _spans(chat, place))
         except _OddChatError as odd:
             yield place, Refusal(place, str(odd))
-            continue
-        yield from ((place, span) for span in found)
 
 
 class _OddChatError(ValueError):
@@ -87,7 +82,7 @@ def _chats(file: ForeignFile) -> Iterable[tuple[str, _Chat | Refusal]]:
     return [(file.name, decode(file.data, _Chat, file.name))]
 
 
-def _spans(chat: _Chat, place: str) -> Iterator[TraceSpan]:
+def _spans(chat: _Chat, place: str) -> list[TraceSpan]:
     messages = chat.history if chat.history is not None else chat.messages
     if not messages:
         raise _OddChatError("a chat log needs messages in 'history' or 'messages'")
@@ -111,30 +106,21 @@ def _spans(chat: _Chat, place: str) -> Iterator[TraceSpan]:
     expected = chat.expected if chat.expected is not None else chat.ground_truth
     right = chat.is_correct
     scores = () if right is None else (TraceScore(CORRECT, float(right), right),)
-    return iter(
-        (
-            TraceSpan(
-                trace=trace,
-                id="chat",
-                parent=None,
-                name="chat",
-                start_ns=0,
-                end_ns=len(messages),
-                kind="plan",
-                input=question,
-                output=_answer(steps),
-                error=None,
-                model=None,
-                prompt=None,
-                retrieval=None,
-                tool=None,
-                evaluations=scores,
-                target=expected,
-                is_timed=False,
-            ),
-            *steps,
-        )
+    root = TraceSpan(
+        trace=trace,
+        id="chat",
+        parent=None,
+        name="chat",
+        start_ns=0,
+        end_ns=len(messages),
+        kind="plan",
+        input=question,
+        output=_answer(steps),
+        evaluations=scores,
+        target=expected,
+        is_timed=False,
     )
+    return [root, *steps]
 
 
 def _executors(messages: Sequence[_Message]) -> frozenset[str]:
@@ -164,12 +150,8 @@ def _step(
         start_ns=number,
         end_ns=number,
         kind=kind,
-        input=None,
         output=text,
         error=(text or "error") if is_tool and failed else None,
-        model=None,
-        prompt=None,
-        retrieval=None,
         tool=(message.name or None) if is_tool else None,
         is_timed=False,
     )

@@ -8,22 +8,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.samples.foreign_json import NOT_FINITE, value_at
-from gatemark.samples.gathering import Gathering, choose_arm, only, short_text, usable_id
-from gatemark.samples.importer import (
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
+from gatemark.samples.gathering import (
+    Gathering,
+    digest_or_none,
+    log_importer,
+    short_text,
+    usable_id,
 )
+from gatemark.samples.importer import ForeignError, Imported, LogExperiment, Refusal
 from gatemark.samples.tables import ForeignTable, read_table
 
-NAME: Final = "csv"
 PLAIN_FIELDS: Final = (
     *("id", "epoch", "input", "target", "output", "score"),
     *("confidence", "error", "latency_ms", "cluster"),
@@ -70,35 +66,24 @@ def parse_map(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def sniff(_head: bytes, _filename: str) -> bool:
-    """Return False: a table cannot be recognised, so it is read only on request."""
-    return False
+def _arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
+    return (LogExperiment("table", len(table.rows)),)
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return the only experiment of a table."""
-    return (LogExperiment("table", len(read_table(only(files, NAME)).rows)),)
-
-
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     """Read one sample per row; a column with the name of a field needs no map."""
-    file = only(files, NAME)
-    table = read_table(file)
-    choose_arm((LogExperiment("table", len(table.rows)),), options.arm, file.name)
-    mapped = _mapped(table, options.columns, file.name)
-    gathering = Gathering(NAME, file.name, options)
+    options = gathering.options
+    gathering.choose_arm(_arms(table))
+    mapped = _mapped(table, options.columns, gathering.place)
     if "id" not in mapped and options.id_path is None:
         if "input" not in mapped:
             raise BadInputError(
-                f"{file.name}: no column for the id; name one with --map id=COLUMN "
+                f"{gathering.place}: no column for the id; name one with --map id=COLUMN "
                 f"(columns: {_listed(table.columns)})"
             )
         gathering.note("no id column: the digest of the input is the id")
     seen: Counter[tuple[str, bytes]] = Counter()
-    for place, row in table.rows:
-        if isinstance(row, Refusal):
-            gathering.refuse(row)
-            continue
+    for place, row, _ in gathering.typed(table.rows, dict[str, object]):
         try:
             _add(gathering, place, row, mapped, seen)
         except _BadCellError as problem:
@@ -147,7 +132,7 @@ def _add(
     seen: Counter[tuple[str, bytes]],
 ) -> None:
     cells = {field: _cell(row, column) for field, column in mapped.items()}
-    own = cells.get("id") if "id" in mapped else _digest_of(cells.get("input"))
+    own = cells.get("id") if "id" in mapped else digest_or_none(cells.get("input"))
     item = gathering.chosen_id(place, row, own)
     error = cells.get("error")
     scores = {
@@ -234,26 +219,21 @@ def _epoch(
                 "expected a whole number from 1"
             )
         return int(text)
-    asked = (usable_id(item) or "", str(_digest_of(cells.get("input"))).encode())
+    asked = (usable_id(item) or "", str(digest_or_none(cells.get("input"))).encode())
     seen[asked] += 1
     return seen[asked]
-
-
-def _digest_of(value: object) -> str | None:
-    try:
-        return None if value is None else digest(value)
-    except InvalidValueError:
-        return None
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else short_text(value)
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="Any table (CSV, TSV, JSON Lines), with --map FIELD=COLUMN",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "csv",
+    "Any table (CSV, TSV, JSON Lines), with --map FIELD=COLUMN",
+    # A table cannot be recognised, so it is read only on request.
+    sniff=lambda _head, _name: False,
+    load=lambda file, _: read_table(file),
+    arms=_arms,
+    read=_read,
 )

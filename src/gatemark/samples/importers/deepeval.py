@@ -19,25 +19,15 @@ from gatemark.samples.foreign_json import decode, key_paths, rows, without_bom
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
-    choose_arm,
     error_of,
-    only,
+    log_importer,
     repeats_of,
     score_number,
     text_tags,
     token_total,
 )
-from gatemark.samples.importer import (
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
 
-NAME: Final = "deepeval"
 _PASSED: Final = "success"
 _LATEST: Final = "testRunData"
 _DEFAULT_NAME: Final = re.compile(r"(?:conversational_)?test_case_[0-9]+")
@@ -126,7 +116,6 @@ class _Log(msgspec.Struct, rename="camel"):
 
     @property
     def count(self) -> int:
-        """The number of test cases."""
         return len(self.test_cases + self.conversational_test_cases + self.test_results)
 
 
@@ -137,7 +126,7 @@ class _Latest(msgspec.Struct):
 _Placed = tuple[str, msgspec.Raw, _Camel]
 
 
-def sniff(head: bytes, _filename: str) -> bool:
+def _sniff(head: bytes, _filename: str) -> bool:
     """Recognise a run with test cases whose metrics have DeepEval's keys."""
     paths = key_paths(head)
     if "conversationalTestCases" in paths and "testCases" in paths:
@@ -146,21 +135,15 @@ def sniff(head: bytes, _filename: str) -> bool:
     return any(f"{prefix}{mark}" in paths for prefix in (*prefixes, "[].") for mark in _MARKS)
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return the only run of a file."""
-    log = _load(only(files, NAME))
+def _arms(log: _Log) -> tuple[LogExperiment, ...]:
     return (LogExperiment(log.identifier or "run", log.count),)
 
 
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(log: _Log, gathering: Gathering) -> Imported:
     """Read every test case, with a score per metric and the verdict as the score `success`."""
-    file = only(files, NAME)
-    log = _load(file)
-    arm = choose_arm(arms(files, options), options.arm, file.name)
-    gathering = Gathering(NAME, file.name, options)
-    cases = _cases(log, file, gathering)
-    keys = _keys(cases, gathering)
-    for (place, raw, case), (item, epoch) in zip(cases, keys, strict=True):
+    arm = gathering.choose_arm(_arms(log))
+    cases = _cases(log, gathering)
+    for (place, raw, case), (item, epoch) in zip(cases, _keys(cases, gathering), strict=True):
         _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, case)
     _check(gathering, log, [case for _, _, case in cases])
     gathering.note("the file has neither a time nor a DeepEval version: lineage is incomplete")
@@ -172,7 +155,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish(arm=arm, headline=_PASSED)
 
 
-def _load(file: ForeignFile) -> _Log:
+def _load(file: ForeignFile, _gathering: Gathering) -> _Log:
     if without_bom(file.data).lstrip().startswith(b"["):
         return _Log(test_results=decode(file.data, list[msgspec.Raw], file.name))
     if _LATEST in key_paths(file.head):
@@ -180,17 +163,14 @@ def _load(file: ForeignFile) -> _Log:
     return decode(file.data, _Log, file.name)
 
 
-def _cases(log: _Log, file: ForeignFile, gathering: Gathering) -> list[_Placed]:
-    cases: list[_Placed] = []
+def _cases(log: _Log, gathering: Gathering) -> list[_Placed]:
     results = [_camel(raw) for raw in log.test_results]
     listed = (log.test_cases, log.conversational_test_cases, results)
-    for key, raws in zip(_CASES, listed, strict=True):
-        for place, raw, case in rows(raws, _Camel, f"{file.name}: {key}"):
-            if isinstance(case, Refusal):
-                gathering.refuse(case)
-            else:
-                cases.append((place, raw, case))
-    return cases
+    return [
+        case
+        for key, raws in zip(_CASES, listed, strict=True)
+        for case in gathering.readable(rows(raws, _Camel, f"{gathering.place}: {key}"))
+    ]
 
 
 def _camel(raw: msgspec.Raw) -> msgspec.Raw:
@@ -310,17 +290,18 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
                 gathering.check(check_count(f"{total.metric} {name}", count, found_count))
 
 
-def in_folder(names: Sequence[str]) -> list[str]:
+def _in_folder(names: Sequence[str]) -> list[str]:
     """Return the test runs in a results folder, or in `.deepeval`, which has the latest twice."""
     twice = {_FULL_COPY} if _LATEST_FILE in names else set()
     return sorted(name for name in names if _FILES.fullmatch(name) and name not in twice)
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="DeepEval test runs, the latest run, and dumps of evaluate() (.json)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
-    in_folder=in_folder,
+IMPORTER: Final = log_importer(
+    "deepeval",
+    "DeepEval test runs, the latest run, and dumps of evaluate() (.json)",
+    sniff=_sniff,
+    load=_load,
+    arms=_arms,
+    read=_read,
+    in_folder=_in_folder,
 )

@@ -6,33 +6,17 @@ are those of HELM 0.2 to 0.5 (`PerInstanceStats`, `RequestState`, `RequestResult
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.samples.foreign_json import decode, key_paths, rows
-from gatemark.samples.gathering import (
-    Gathering,
-    choose_arm,
-    error_of,
-    only,
-    score_number,
-    token_total,
-)
-from gatemark.samples.importer import (
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.gathering import Gathering, error_of, log_importer, score_number, token_total
+from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
 
-NAME: Final = "helm"
 _TOKENS: Final = ("prompt", "completion")
 STATS_FILE: Final = "per_instance_stats.json"
+_MARKS: Final = {"[].instance_id", "[].train_trial_index", "[].stats"}
 
 
 class _Perturbation(msgspec.Struct):
@@ -121,34 +105,34 @@ class _Item(msgspec.Struct):
     answers: list[_State] = []
 
 
-def sniff(head: bytes, _filename: str) -> bool:
-    """Recognise a list of statistics per instance."""
-    return key_paths(head) >= {"[].instance_id", "[].train_trial_index", "[].stats"}
+class _Run(NamedTuple):
+    file: ForeignFile
+    items: dict[tuple[str, int], _Item]
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return the only run of a folder."""
-    items = _items(only(files, NAME), Gathering(NAME, files[0].name, options))
-    return (LogExperiment("run", len(items)),)
+def _load(file: ForeignFile, gathering: Gathering) -> _Run:
+    return _Run(file, _items(file, gathering))
 
 
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _arms(run: _Run) -> tuple[LogExperiment, ...]:
+    return (LogExperiment("run", len(run.items)),)
+
+
+def _read(run: _Run, gathering: Gathering) -> Imported:
     """Read one sample per instance and perturbation; training trials are epochs."""
-    file = only(files, NAME)
-    gathering = Gathering(NAME, file.name, options)
-    items = _items(file, gathering)
-    choose_arm((LogExperiment("run", len(items)),), options.arm, file.name)
-    state = file.sibling("scenario_state.json", options.limits)
+    file, items = run
+    arm = gathering.choose_arm(_arms(run))
+    state = file.sibling("scenario_state.json", gathering.options.limits)
     if state is None:
         gathering.note("no scenario_state.json beside it: questions and answers are unknown")
     else:
         _add_states(state, items, gathering)
     for (name, epoch), item in sorted(items.items()):
         _add(gathering, name, epoch, item)
-    spec = file.sibling("run_spec.json", options.limits)
+    spec = file.sibling("run_spec.json", gathering.options.limits)
     if spec is not None:
         gathering.lineage["task"] = decode(spec.data, _RunSpec, spec.name).name
-    return gathering.finish(arm="run", headline=gathering.only_score())
+    return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
 def _key(name: str, perturbation: _Perturbation | None, trial: int) -> tuple[str, int]:
@@ -158,21 +142,14 @@ def _key(name: str, perturbation: _Perturbation | None, trial: int) -> tuple[str
 def _items(file: ForeignFile, gathering: Gathering) -> dict[tuple[str, int], _Item]:
     items: dict[tuple[str, int], _Item] = {}
     raws = decode(file.data, list[msgspec.Raw], file.name)
-    for place, _, row in rows(raws, _Row, file.name):
-        if isinstance(row, Refusal):
-            gathering.refuse(row)
-            continue
+    for place, _, row in gathering.readable(rows(raws, _Row, file.name)):
         scores = items.setdefault(row.key, _Item(place, {})).scores
-        for name, value in _scores(row.stats):
+        for stat in row.stats:
+            name, value = stat.name.name, stat.value
             if name in scores and scores[name] != value:
                 gathering.contradiction(f"{place}: {name} has two values for {row.key[0]!r}")
             scores[name] = value
     return items
-
-
-def _scores(stats: list[_Stat]) -> Iterator[tuple[str, object]]:
-    for stat in stats:
-        yield stat.name.name, stat.value
 
 
 def _add_states(
@@ -182,10 +159,8 @@ def _add_states(
     if state.adapter_spec is not None:
         gathering.lineage["model"] = state.adapter_spec.model or ""
     unscored = 0
-    for _, _, one in rows(state.request_states, _State, f"{file.name}: request_states"):
-        if isinstance(one, Refusal):
-            gathering.refuse(one)
-            continue
+    states = rows(state.request_states, _State, f"{file.name}: request_states")
+    for _, _, one in gathering.readable(states):
         if one.instance.id is None or one.request_mode == "calibration":
             continue
         key = _key(one.instance.id, one.instance.perturbation, one.train_trial_index)
@@ -236,16 +211,13 @@ def _text(value: _Text | str | None) -> object:
     return value.text if isinstance(value, _Text) else value
 
 
-def in_folder(names: Sequence[str]) -> list[str]:
-    """Return the statistics file of a run; the other files are beside it."""
-    return [name for name in names if name == STATS_FILE]
-
-
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="HELM runs (per_instance_stats.json in its run folder)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
-    in_folder=in_folder,
+IMPORTER: Final = log_importer(
+    "helm",
+    "HELM runs (per_instance_stats.json in its run folder)",
+    sniff=lambda head, _: key_paths(head) >= _MARKS,
+    load=_load,
+    arms=_arms,
+    read=_read,
+    # The other files of a run are beside it.
+    in_folder=lambda names: [name for name in names if name == STATS_FILE],
 )

@@ -1,23 +1,26 @@
-"""Inspect AI logs: `.json`, and `.eval` archives with deflate or zstd members."""
+"""Inspect AI logs: `.json`, and `.eval` archives with deflate or zstd members.
+
+Both say version 2, so the bytes decide which one it is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import NOT_FINITE, key_paths
+from gatemark.samples.archive import ZIP, Archive
+from gatemark.samples.foreign_json import NOT_FINITE, decode, key_paths, rows
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
     check_mean,
-    choose_arm,
     error_of,
-    only,
+    log_importer,
     score_number,
     short_text,
     text_tags,
@@ -28,29 +31,143 @@ from gatemark.samples.importer import (
     ForeignFile,
     ForeignSample,
     Imported,
-    Importer,
     LogExperiment,
     ReadOptions,
     Refusal,
 )
-from gatemark.samples.inspect_log import (
-    ZIP,
-    InspectSample,
-    InspectScore,
-    Log,
-    Output,
-    Results,
-    load,
-)
 
-NAME: Final = "inspect"
 _MEMBERS: Final = ("_journal/", "samples/", "header.json", "summaries.json", "reductions.json")
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _MEANS: Final = frozenset({"accuracy", "mean"})
 
 
-def sniff(head: bytes, filename: str) -> bool:
+class _EditProvenance(msgspec.Struct):
+    author: str | None = None
+    reason: str | None = None
+    timestamp: str | None = None
+
+
+class _Edit(msgspec.Struct):
+    value: object = "UNCHANGED"
+    provenance: _EditProvenance | None = None
+
+
+class _Score(msgspec.Struct):
+    value: object = None  # after all edits
+    history: list[_Edit] = []
+
+
+class _Message(msgspec.Struct):
+    content: object = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message | None = None
+    stop_reason: str | None = None
+
+
+class _Output(msgspec.Struct):
+    completion: str | None = None  # not in old logs
+    choices: list[_Choice] = []
+
+
+class _Failure(msgspec.Struct):
+    message: str = ""
+
+
+class _LimitHit(msgspec.Struct):
+    type: str = ""
+
+
+class _Sample(msgspec.Struct):
+    id: str | int
+    epoch: int = 1
+    input: object = None
+    choices: list[object] | None = None
+    target: object = None
+    output: _Output | None = None
+    scores: dict[str, _Score] | None = None
+    error: _Failure | None = None
+    invalidation: _EditProvenance | None = None
+    limit: _LimitHit | None = None
+    metadata: dict[str, object] = {}
+    error_retries: list[msgspec.Raw] | None = None
+    total_time: float | None = None
+    model_usage: dict[str, dict[str, object]] = {}
+
+
+class _Config(msgspec.Struct):
+    epochs: int | None = None
+    limit: object = None
+    sample_id: object = None
+
+
+class _Dataset(msgspec.Struct):
+    name: str | None = None
+    samples: int | None = None
+    sample_ids: list[str | int] | None = None
+
+
+class _Spec(msgspec.Struct):
+    task: str = ""
+    model: str = ""
+    created: str = ""
+    config: _Config = msgspec.field(default_factory=_Config)
+    dataset: _Dataset = msgspec.field(default_factory=_Dataset)
+    packages: dict[str, object] = {}
+
+
+class _Metric(msgspec.Struct):
+    value: object = None
+
+
+class _Total(msgspec.Struct):
+    name: str = ""
+    scorer: str = ""
+    reducer: str | None = None
+    metrics: dict[str, _Metric] = {}
+
+
+class _Headline(msgspec.Struct):
+    score: str | None = None
+
+
+class _Results(msgspec.Struct):
+    total_samples: int | None = None
+    scores: list[_Total] = []
+    headline: _Headline | None = None
+
+
+class _Step(msgspec.Struct):
+    solver: str = ""
+
+
+class _Plan(msgspec.Struct):
+    steps: list[_Step] = []
+
+
+class _Log(msgspec.Struct):
+    eval: _Spec
+    status: str = "started"
+    results: _Results | None = None
+    samples: list[msgspec.Raw] | None = None
+    plan: _Plan = msgspec.field(default_factory=_Plan)
+
+
+_Found = tuple[str, msgspec.Raw, _Sample | Refusal]
+
+
+class _Run(NamedTuple):
+    log: _Log
+    rows: list[_Found]
+
+    @property
+    def samples(self) -> list[_Sample]:
+        return [row for _, _, row in self.rows if isinstance(row, _Sample)]
+
+
+def _sniff(head: bytes, filename: str) -> bool:
     """Recognise an `.eval` archive, or a JSON object with a status and an eval spec."""
     if head.startswith(ZIP):
         first_member = head[30:60].decode("utf-8", "replace")
@@ -58,39 +175,73 @@ def sniff(head: bytes, filename: str) -> bool:
     return key_paths(head) >= {"status", "eval", "eval.task"}
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
+def load(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
+    """Return the log and its samples, each decoded or refused with its place."""
+    if file.data.startswith(ZIP):
+        return _from_archive(file, options)
+    log = decode(file.data, _Log, file.name)
+    if log.samples is None:
+        raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
+    return log, rows(log.samples, _Sample, f"{file.name}: samples")
+
+
+def _from_archive(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
+    archive = Archive(file, options.limits)
+    spec = next((n for n in ("header.json", "_journal/start.json") if n in archive.names), None)
+    if spec is None:
+        raise BadInputError(
+            f"{file.name}: a ZIP archive, but not an Inspect log: "
+            "it has neither header.json nor _journal/start.json"
+        )
+    log = decode(archive.read(spec), _Log, f"{file.name}: {spec}")
+    names = [n for n in archive.names if n.startswith("samples/") and n.endswith(".json")]
+    if not names:
+        raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
+    return log, _archived(archive, names, file, keep=options.id_path is not None)
+
+
+def _archived(
+    archive: Archive, names: list[str], file: ForeignFile, *, keep: bool
+) -> Iterator[_Found]:
+    for name in names:
+        content = archive.read(name)
+        place = f"{file.name}: {name}"
+        try:
+            sample = decode(content, _Sample, place)
+        except BadInputError as error:
+            yield place, msgspec.Raw(), Refusal(place, str(error).removeprefix(f"{place}: "))
+        else:
+            # Decompressed bytes are large; keep them only if they contain the id.
+            yield place, msgspec.Raw(content if keep else b""), sample
+
+
+def _load(file: ForeignFile, gathering: Gathering) -> _Run:
+    log, rows = load(file, gathering.options)
+    return _Run(log, list(rows))
+
+
+def _arms(run: _Run) -> tuple[LogExperiment, ...]:
     """Return one arm per epoch; without a chosen arm, all epochs are read."""
-    _, rows_read = load(only(files, NAME), options)
-    counts: dict[int, int] = defaultdict(int)
-    for _, _, row in rows_read:
-        if isinstance(row, InspectSample):
-            counts[row.epoch] += 1
+    counts = Counter(sample.epoch for sample in run.samples)
     return tuple(LogExperiment(f"epoch-{epoch}", counts[epoch]) for epoch in sorted(counts))
 
 
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(run: _Run, gathering: Gathering) -> Imported:
     """Read every sample and epoch, with edited scores and errors."""
-    file = only(files, NAME)
-    log, rows_read = load(file, options)
-    gathering = Gathering(NAME, file.name, options)
+    log, options = run.log, gathering.options
     gathering.version = text_tags(log.eval.packages).get("inspect_ai")
-    taken = list(rows_read)
-    if not taken:
-        raise BadInputError(f"{file.name}: the log contains no samples")
-    scored = any(isinstance(row, InspectSample) and row.scores for _, _, row in taken)
+    if not run.rows:
+        raise BadInputError(f"{gathering.place}: the log contains no samples")
+    scored = any(sample.scores for sample in run.samples)
     if not scored:
         gathering.note("the log contains no scores")
-    arm = None
-    if options.arm is not None:
-        arm = choose_arm(arms(files, options), options.arm, file.name)
-    for place, raw, row in taken:
-        if isinstance(row, Refusal):
-            gathering.refuse(row)
-        elif arm is None or arm == f"epoch-{row.epoch}":
+    arm = None if options.arm is None else gathering.choose_arm(_arms(run))
+    for place, raw, row in gathering.readable(run.rows):
+        if arm is None or arm == f"epoch-{row.epoch}":
             _add(gathering, place, raw, row, scored=scored)
-    _note_partial(log, gathering, {row.id for _, _, row in taken if isinstance(row, InspectSample)})
+    _note_partial(log, gathering, {sample.id for sample in run.samples})
     if arm is None and options.id_path is None:
-        _add_missing(gathering, log, file)
+        _add_missing(gathering, log)
     if arm is None and log.results is not None:
         _check(gathering, log.results, list(gathering.samples))
     gathering.lineage |= {
@@ -103,7 +254,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish(arm=arm, headline=_headline(log, gathering))
 
 
-def _note_partial(log: Log, gathering: Gathering, ids: set[str | int]) -> None:
+def _note_partial(log: _Log, gathering: Gathering, ids: set[str | int]) -> None:
     """Mark a run that did not finish, or that ran only part of its data set."""
     config, size = log.eval.config, log.eval.dataset.samples
     if log.status != "success":
@@ -128,9 +279,7 @@ def _reaches(limit: object, size: int) -> bool:
     return isinstance(limit, int) and not isinstance(limit, bool) and limit >= size
 
 
-def _add(
-    gathering: Gathering, place: str, raw: msgspec.Raw, row: InspectSample, *, scored: bool
-) -> None:
+def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: _Sample, *, scored: bool) -> None:
     scores: dict[str, float | None] = {}
     raw_scores: dict[str, object] = {}
     tags = text_tags(row.metadata)
@@ -186,9 +335,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _error(
-    row: InspectSample, scores: dict[str, float | None], *, scored: bool
-) -> ForeignError | None:
+def _error(row: _Sample, scores: dict[str, float | None], *, scored: bool) -> ForeignError | None:
     if row.error is not None:
         return error_of(row.error.message, "sample_error")
     if row.invalidation is not None:
@@ -199,7 +346,7 @@ def _error(
     return None
 
 
-def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str) -> dict[str, str]:
+def _edit_tags(gathering: Gathering, name: str, score: _Score, place: str) -> dict[str, str]:
     edits = [edit for edit in score.history if edit.provenance is not None]
     if not edits:
         return {}
@@ -228,7 +375,7 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else short_text(value)
 
 
-def _completion(output: Output | None) -> object:
+def _completion(output: _Output | None) -> object:
     if output is None:
         return None
     if output.completion is not None:
@@ -237,7 +384,7 @@ def _completion(output: Output | None) -> object:
     return None if message is None else message.content
 
 
-def _add_missing(gathering: Gathering, log: Log, file: ForeignFile) -> None:
+def _add_missing(gathering: Gathering, log: _Log) -> None:
     present = {(sample.id, sample.epoch) for sample in gathering.samples}
     epochs = range(1, max(1, min(log.eval.config.epochs or 1, 1000)) + 1)
     pinned = {str(item).strip() for item in log.eval.dataset.sample_ids or []}
@@ -245,14 +392,14 @@ def _add_missing(gathering: Gathering, log: Log, file: ForeignFile) -> None:
         for epoch in epochs:
             if (item, epoch) not in present:
                 gathering.add(
-                    f"{file.name}: eval.dataset.sample_ids",
+                    f"{gathering.place}: eval.dataset.sample_ids",
                     item=item,
                     epoch=epoch,
                     error=ForeignError("missing", "listed in the dataset, but not in the log"),
                 )
 
 
-def _check(gathering: Gathering, results: Results, samples: list[ForeignSample]) -> None:
+def _check(gathering: Gathering, results: _Results, samples: list[ForeignSample]) -> None:
     if results.total_samples is not None:
         gathering.check(check_count("total_samples", results.total_samples, len(samples)))
     names = {name for sample in samples for name in sample.scores}
@@ -291,7 +438,7 @@ def _reduced(samples: list[ForeignSample], name: str) -> list[float]:
     return [math.fsum(scores) / len(scores) for scores in epochs.values()]
 
 
-def _headline(log: Log, gathering: Gathering) -> str | None:
+def _headline(log: _Log, gathering: Gathering) -> str | None:
     if log.results is not None and log.results.headline is not None:
         return log.results.headline.score
     names = {name for sample in gathering.samples for name in sample.scores}
@@ -299,10 +446,11 @@ def _headline(log: Log, gathering: Gathering) -> str | None:
     return next((name for name in shown if name in names), gathering.only_score())
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="Inspect AI logs (.json, .eval)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "inspect",
+    "Inspect AI logs (.json, .eval)",
+    sniff=_sniff,
+    load=_load,
+    arms=_arms,
+    read=_read,
 )

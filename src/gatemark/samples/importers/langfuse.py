@@ -10,10 +10,7 @@ import msgspec
 
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, key_paths, lines, rows, without_bom
-from gatemark.samples.importer import (
-    ForeignFile,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.trace_samples import trace_importer
 
 _KINDS: Final[dict[str, spans.SpanKind]] = {
@@ -27,6 +24,7 @@ _KINDS: Final[dict[str, spans.SpanKind]] = {
     "EVALUATOR": "verifier",
 }
 _MICROS: Final = 1_000
+NAME: Final = "langfuse"
 
 
 class LangfuseObservation(msgspec.Struct):
@@ -113,7 +111,6 @@ def _moment(text: str) -> int | None:
     return micros * _MICROS
 
 
-NAME: Final = "langfuse"
 _MARKS: Final = {"trace_id", "parent_observation_id", "start_time"}
 
 

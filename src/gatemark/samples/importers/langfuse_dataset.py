@@ -12,18 +12,10 @@ import msgspec
 
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, key_paths
-from gatemark.samples.gathering import Gathering, choose_arm, only, text_tags
-from gatemark.samples.importer import (
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.gathering import Gathering, log_importer, text_tags
+from gatemark.samples.importer import ForeignFile, Imported, LogExperiment
 from gatemark.samples.tables import ForeignTable, header_of, read_table
 
-NAME: Final = "langfuse-dataset"
 _TARGETS: Final = ("expectedOutput", "expected_output")
 _MARKS: Final = frozenset(
     {"datasetId", "dataset_id", "datasetName", "dataset_name", "sourceTraceId", "source_trace_id"}
@@ -37,7 +29,7 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] = []
 
 
-def sniff(head: bytes, filename: str) -> bool:
+def _sniff(head: bytes, filename: str) -> bool:
     """Recognise items of a data set: an input and an expected output."""
     paths = key_paths(head)
     header = set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set()
@@ -50,22 +42,15 @@ def sniff(head: bytes, filename: str) -> bool:
     return False
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return the only list of items."""
-    return (LogExperiment("items", len(_table(only(files, NAME)).rows)),)
+def _arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
+    return (LogExperiment("items", len(table.rows)),)
 
 
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     """Read one sample per item: input and expected output, without an answer or a score."""
-    file = only(files, NAME)
-    table = _table(file)
-    choose_arm((LogExperiment("items", len(table.rows)),), options.arm, file.name)
-    gathering = Gathering(NAME, file.name, options)
+    gathering.choose_arm(_arms(table))
     archived = 0
-    for place, row in table.rows:
-        if isinstance(row, Refusal):
-            gathering.refuse(row)
-            continue
+    for place, row, _ in gathering.typed(table.rows, dict[str, object]):
         if str(row.get("status") or "").upper() == "ARCHIVED":
             archived += 1
             continue
@@ -90,7 +75,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish()
 
 
-def _table(file: ForeignFile) -> ForeignTable:
+def _load(file: ForeignFile, _gathering: Gathering) -> ForeignTable:
     paths = key_paths(file.head)
     place = next((name for name in ("data", "items") if f"{name}[].input" in paths), None)
     if place is None or "input" in paths:
@@ -104,10 +89,11 @@ def _either(row: dict[str, object], names: Sequence[str]) -> object:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="Langfuse data sets (exported items, .json, .jsonl or .csv)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "langfuse-dataset",
+    "Langfuse data sets (exported items, .json, .jsonl or .csv)",
+    sniff=_sniff,
+    load=_load,
+    arms=_arms,
+    read=_read,
 )

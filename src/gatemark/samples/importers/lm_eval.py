@@ -23,14 +23,7 @@ from gatemark.samples.gathering import (
     score_number,
     usable_id,
 )
-from gatemark.samples.importer import (
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignFile, Imported, Importer, LogExperiment, ReadOptions
 
 NAME: Final = "lm-eval"
 _SAMPLES_NAME: Final = re.compile(
@@ -194,15 +187,7 @@ def _note_limited(results: _Results, task: str, gathering: Gathering) -> None:
 
 def _docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
     docs: dict[int, _Doc] = {}
-    for place, whole in lines(file, dict[str, object]):
-        if isinstance(whole, Refusal):
-            gathering.refuse(whole)
-            continue
-        try:
-            row = msgspec.convert(whole, _Row)
-        except msgspec.ValidationError as error:
-            gathering.refuse(Refusal(place, str(error)))
-            continue
+    for place, whole, row in gathering.typed(lines(file, dict[str, object]), _Row):
         doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}, {}))
         for metric in row.metrics:
             name = f"{metric}/{row.filter}"

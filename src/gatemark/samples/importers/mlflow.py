@@ -6,35 +6,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.errors import BadInputError
 from gatemark.samples.foreign_json import NOT_FINITE, decode, key_paths, lines, without_bom
 from gatemark.samples.gathering import (
     Gathering,
-    choose_arm,
+    digest_or_none,
     error_of,
-    only,
+    log_importer,
     same_number,
     score_number,
     text_tags,
     usable_id,
 )
-from gatemark.samples.importer import (
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
+from gatemark.samples.tables import TableRow, records_of, rows_of_columns
 
-NAME: Final = "mlflow"
 _VALUE: Final = "/value"
 _RUN: Final = "mlflow.sourceRun"
 _OWN_TAGS: Final = "mlflow."
@@ -77,7 +68,7 @@ class _Row(msgspec.Struct):
 _Placed = tuple[str, dict[str, object], _Row]
 
 
-def sniff(head: bytes, _filename: str) -> bool:
+def _sniff(head: bytes, _filename: str) -> bool:
     """Recognise a data frame with trace ids and at least one value column."""
     paths = key_paths(head)
     for prefix in ("", "[]."):
@@ -87,28 +78,29 @@ def sniff(head: bytes, _filename: str) -> bool:
     return False
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
+def _load(file: ForeignFile, gathering: Gathering) -> list[_Placed]:
+    return list(gathering.typed(_rows(file), _Row))
+
+
+def _arms(placed: list[_Placed]) -> tuple[LogExperiment, ...]:
     """Return one arm per source run of the rows."""
-    file = only(files, NAME)
-    return _arms(_load(file, Gathering(NAME, file.name, options)))
+    counts = Counter(row.run for _, _, row in placed)
+    return tuple(LogExperiment(name, counts[name]) for name in sorted(counts))
 
 
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(placed: list[_Placed], gathering: Gathering) -> Imported:
     """Read one sample per trace; feedback columns are scores, expectations the target."""
-    file = only(files, NAME)
-    gathering = Gathering(NAME, file.name, options)
-    placed = _load(file, gathering)
-    arm = choose_arm(_arms(placed), options.arm, file.name) if placed else ""
+    arm = gathering.choose_arm(_arms(placed)) if placed else ""
     mine = [entry for entry in placed if entry[2].run == arm]
     tagged = _has_case_ids(mine)
-    if not tagged and options.id_path is None:
+    if not tagged and gathering.options.id_path is None:
         gathering.note("rows have no tag case_id: the digest of the request is the id")
     seen: Counter[tuple[str, str | None]] = Counter()
     for place, whole, row in mine:
-        own = (row.tags or {}).get("case_id") if tagged else _digest_of(row.request)
+        own = (row.tags or {}).get("case_id") if tagged else digest_or_none(row.request)
         item = gathering.chosen_id(place, whole, own)
         # A repeated request is another epoch of the same item.
-        asked = (usable_id(item) or "", _digest_of(row.request))
+        asked = (usable_id(item) or "", digest_or_none(row.request))
         seen[asked] += 1
         _add(gathering, place, (item, seen[asked]), whole, row)
     if max(seen.values(), default=1) > 1:
@@ -117,24 +109,11 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
-def _load(file: ForeignFile, gathering: Gathering) -> list[_Placed]:
-    placed: list[_Placed] = []
-    for place, whole in _rows(file):
-        if isinstance(whole, Refusal):
-            gathering.refuse(whole)
-            continue
-        try:
-            placed.append((place, whole, msgspec.convert(whole, _Row)))
-        except msgspec.ValidationError as error:
-            gathering.refuse(Refusal(place, str(error)))
-    return placed
-
-
-def _rows(file: ForeignFile) -> list[tuple[str, dict[str, object] | Refusal]]:
+def _rows(file: ForeignFile) -> list[TableRow]:
     if without_bom(file.data).lstrip().startswith(b"["):
-        records = decode(file.data, list[object], file.name)
-        return [_record(f"{file.name}: [{n}]", record) for n, record in enumerate(records)]
-    if "trace_id" in key_paths(file.head) and not _by_columns(file):
+        return records_of(file)
+    paths = key_paths(file.head)
+    if "trace_id" in paths and not any(path.startswith("trace_id.") for path in paths):
         return list(lines(file, dict[str, object]))
     columns = decode(file.data, dict[str, dict[str, object]], file.name)
     keys = list(columns.get("trace_id", {}))
@@ -143,37 +122,12 @@ def _rows(file: ForeignFile) -> list[tuple[str, dict[str, object] | Refusal]]:
         raise BadInputError(
             f"{file.name}: column {uneven[0]!r} does not have the same rows as 'trace_id'"
         )
-    return [
-        (f"{file.name}: row {key}", {name: cells[key] for name, cells in columns.items()})
-        for key in keys
-    ]
-
-
-def _record(place: str, record: object) -> tuple[str, dict[str, object] | Refusal]:
-    if isinstance(record, dict):
-        return place, record
-    return place, Refusal(place, f"a row must be an object, got {type(record).__name__}")
-
-
-def _by_columns(file: ForeignFile) -> bool:
-    return any(path.startswith("trace_id.") for path in key_paths(file.head))
-
-
-def _arms(placed: list[_Placed]) -> tuple[LogExperiment, ...]:
-    counts = Counter(row.run for _, _, row in placed)
-    return tuple(LogExperiment(name, counts[name]) for name in sorted(counts))
+    return rows_of_columns(columns, keys, file)
 
 
 def _has_case_ids(placed: list[_Placed]) -> bool:
     ids = [(row.tags or {}).get("case_id") for _, _, row in placed]
     return bool(ids) and all(usable_id(one) is not None for one in ids)
-
-
-def _digest_of(request: object) -> str | None:
-    try:
-        return None if request is None else digest(request)
-    except InvalidValueError:
-        return None
 
 
 def _add(
@@ -278,10 +232,11 @@ def _error(
     return ForeignError("unscored", "no scorer gave this row a number")
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="MLflow GenAI result data frames (.json)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "mlflow",
+    "MLflow GenAI result data frames (.json)",
+    sniff=_sniff,
+    load=_load,
+    arms=_arms,
+    read=_read,
 )

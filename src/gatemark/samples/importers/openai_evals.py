@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.samples.foreign_json import key_paths, lines
-from gatemark.samples.gathering import (
-    Gathering,
-    check_mean,
-    choose_arm,
-    error_of,
-    only,
-    score_number,
-)
-from gatemark.samples.importer import (
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.gathering import Gathering, check_mean, error_of, log_importer, score_number
+from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment, Refusal
 
-NAME: Final = "openai-evals"
 _MATCH: Final = "match"
 
 
@@ -69,27 +52,15 @@ class _Log(msgspec.Struct):
     spec: _RunSpec | None = None
     report: dict[str, object] | None = None
     items: dict[str, _Item] = msgspec.field(default_factory=dict)
-    refused: list[Refusal] = msgspec.field(default_factory=list)
 
 
-def sniff(head: bytes, _filename: str) -> bool:
-    """Recognise a first line with the spec of a run."""
-    return key_paths(head) >= {"spec", "spec.eval_name", "spec.run_id"}
+def _arms(log: _Log) -> tuple[LogExperiment, ...]:
+    return (LogExperiment((log.spec or _RunSpec()).eval_name, len(log.items)),)
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return the only run of a file."""
-    return _arms(_load(only(files, NAME)))
-
-
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(log: _Log, gathering: Gathering) -> Imported:
     """Read one sample per sample id, with its prompt, answer and scores."""
-    file = only(files, NAME)
-    log = _load(file)
-    arm = choose_arm(_arms(log), options.arm, file.name)
-    gathering = Gathering(NAME, file.name, options)
-    for refusal in log.refused:
-        gathering.refuse(refusal)
+    arm = gathering.choose_arm(_arms(log))
     gathering.by_position = True
     for name, item in log.items.items():
         _add(gathering, name, item)
@@ -105,14 +76,15 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
         "created": spec.created_at,
         "run": spec.run_id,
     }
-    return gathering.finish(arm=arm, headline=_MATCH if _matched(log) else gathering.only_score())
+    is_matched = any(_MATCH in item.scores for item in log.items.values())
+    return gathering.finish(arm=arm, headline=_MATCH if is_matched else gathering.only_score())
 
 
-def _load(file: ForeignFile) -> _Log:
+def _load(file: ForeignFile, gathering: Gathering) -> _Log:
     log = _Log()
     for place, line in lines(file, _Line):
         if isinstance(line, Refusal):
-            log.refused.append(line)
+            gathering.refuse(line)
         elif line.spec is not None:
             if log.spec is not None:
                 raise BadInputError(f"{place}: a second run begins; import one run per file")
@@ -123,10 +95,6 @@ def _load(file: ForeignFile) -> _Log:
             item = log.items.setdefault(line.sample_id, _Item(place))
             _take(item, line.type, line.data if isinstance(line.data, dict) else {})
     return log
-
-
-def _arms(log: _Log) -> tuple[LogExperiment, ...]:
-    return (LogExperiment((log.spec or _RunSpec()).eval_name, len(log.items)),)
 
 
 def _take(item: _Item, kind: str, data: dict[str, object]) -> None:
@@ -170,10 +138,6 @@ def _add(gathering: Gathering, name: str, item: _Item) -> None:
     )
 
 
-def _matched(log: _Log) -> bool:
-    return any(_MATCH in item.scores for item in log.items.values())
-
-
 def _check(gathering: Gathering, log: _Log) -> None:
     """Check the reported accuracy, which is over match events, usually one per sample."""
     claimed = score_number((log.report or {}).get("accuracy"))
@@ -185,10 +149,12 @@ def _check(gathering: Gathering, log: _Log) -> None:
         )
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="OpenAI evals logs (.jsonl)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "openai-evals",
+    "OpenAI evals logs (.jsonl)",
+    # The first line has the spec of the run.
+    sniff=lambda head, _: key_paths(head) >= {"spec", "spec.eval_name", "spec.run_id"},
+    load=_load,
+    arms=_arms,
+    read=_read,
 )

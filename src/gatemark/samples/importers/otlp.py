@@ -15,12 +15,10 @@ import msgspec
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, key_paths, lines
 from gatemark.samples.gathering import score_number, short_text
-from gatemark.samples.importer import (
-    ForeignFile,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.trace_samples import TraceItem, trace_importer
 
+NAME: Final = "otlp"
 _ERROR: Final = (2, "STATUS_CODE_ERROR")
 _EVALUATION_EVENT: Final = "gen_ai.evaluation.result"
 _MAX_DEPTH: Final = 32
@@ -314,9 +312,6 @@ def _pair(one: object, depth: int) -> tuple[str, object]:
     if not isinstance(one, dict) or not isinstance(one.get("key"), str):
         raise _OddValueError(f"has the pair {short_text(one)} without a key")
     return one["key"], _value(one.get("value") or {}, depth)
-
-
-NAME: Final = "otlp"
 
 
 def sniff(head: bytes, _filename: str) -> bool:

@@ -8,31 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
     check_mean,
-    choose_arm,
     error_of,
-    only,
+    log_importer,
     repeats_of,
     score_number,
     text_tags,
     usable_id,
 )
-from gatemark.samples.importer import (
-    ClaimCheck,
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.importer import ClaimCheck, ForeignError, ForeignFile, Imported, LogExperiment
 from gatemark.samples.promptfoo_log import (
     PlacedRow,
     PromptfooAssertion,
@@ -44,28 +34,25 @@ from gatemark.samples.promptfoo_log import (
     load,
 )
 
-NAME: Final = "promptfoo"
+
+class _Evaluation(NamedTuple):
+    """A log, its rows, and the name of each column."""
+
+    log: PromptfooLog | None
+    placed: list[PlacedRow]
+    names: dict[int, str]
 
 
-def sniff(head: bytes, filename: str) -> bool:
-    """Recognise an evaluation in one of its forms, or one row of it."""
-    return is_promptfoo(head, filename)
+def _load(file: ForeignFile, gathering: Gathering) -> _Evaluation:
+    log, found = load(file)
+    placed = list(gathering.readable(found))
+    return _Evaluation(log, placed, _arm_names(placed))
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return one arm per column, named by its provider and, if needed, its prompt."""
-    gathering = Gathering(NAME, only(files, NAME).name, options)
-    _, placed = _load(only(files, NAME), gathering)
-    return _arms(placed, _arm_names(placed))
-
-
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(evaluation: _Evaluation, gathering: Gathering) -> Imported:
     """Read the rows of one column; rows that failed to run are errors, whatever their score."""
-    file = only(files, NAME)
-    gathering = Gathering(NAME, file.name, options)
-    log, placed = _load(file, gathering)
-    names = _arm_names(placed)
-    arm = choose_arm(_arms(placed, names), options.arm, file.name) if placed else ""
+    log, placed, names = evaluation
+    arm = gathering.choose_arm(_arms(evaluation)) if placed else ""
     keys = _keys(placed, log, gathering)
     _note_partial(log, placed, gathering)
     mine = [entry for entry in placed if names[entry[2].prompt_idx] == arm]
@@ -88,20 +75,10 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish(arm=arm, headline="success")
 
 
-def _load(file: ForeignFile, gathering: Gathering) -> tuple[PromptfooLog | None, list[PlacedRow]]:
-    log, found = load(file)
-    placed = []
-    for place, raw, row in found:
-        if isinstance(row, Refusal):
-            gathering.refuse(row)
-        else:
-            placed.append((place, raw, row))
-    return log, placed
-
-
-def _arms(placed: list[PlacedRow], names: Mapping[int, str]) -> tuple[LogExperiment, ...]:
-    counts = Counter(row.prompt_idx for _, _, row in placed)
-    return tuple(LogExperiment(names[index], counts[index]) for index in sorted(counts))
+def _arms(evaluation: _Evaluation) -> tuple[LogExperiment, ...]:
+    """Return one arm per column, named by its provider and, if needed, its prompt."""
+    counts = Counter(row.prompt_idx for _, _, row in evaluation.placed)
+    return tuple(LogExperiment(evaluation.names[index], counts[index]) for index in sorted(counts))
 
 
 def _arm_names(placed: list[PlacedRow]) -> dict[int, str]:
@@ -292,10 +269,11 @@ def _check_named(name: str, claimed: float, mine: list[PlacedRow]) -> ClaimCheck
     return check_mean(f"{name} mean", claimed, weighted, len(mine), "rows have no such score")
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="promptfoo evaluations (.json, .jsonl, .yaml, .csv)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "promptfoo",
+    "promptfoo evaluations (.json, .jsonl, .yaml, .csv)",
+    sniff=is_promptfoo,
+    load=_load,
+    arms=_arms,
+    read=_read,
 )

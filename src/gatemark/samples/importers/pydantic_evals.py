@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -17,24 +17,14 @@ from gatemark.samples.foreign_json import decode, key_paths, rows, without_bom
 from gatemark.samples.gathering import (
     Gathering,
     check_mean,
-    choose_arm,
     error_of,
-    only,
+    log_importer,
     score_number,
     text_tags,
     token_total,
 )
-from gatemark.samples.importer import (
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
 
-NAME: Final = "pydantic-evals"
 _LEFT_OUT: Final = "cases failed or were not scored"
 _REPEAT: Final = re.compile(r" \[(\d{1,9})/\d{1,9}\]$")
 
@@ -81,7 +71,7 @@ class _Report(msgspec.Struct):
     experiment_metadata: dict[str, object] | None = None
 
 
-def sniff(head: bytes, _filename: str) -> bool:
+def _sniff(head: bytes, _filename: str) -> bool:
     """Recognise a report with cases or failures."""
     paths = {path.removeprefix("[].") for path in key_paths(head)}
     if "cases" not in paths:
@@ -90,29 +80,17 @@ def sniff(head: bytes, _filename: str) -> bool:
     return paths >= {"cases[].inputs", "cases[].scores"} or paths >= crashed
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return one arm per report, named after the experiment."""
-    return _arms(_load(only(files, NAME)))
-
-
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(reports: list[_Report], gathering: Gathering) -> Imported:
     """Read every case and every failure; assertions become 1 or 0, labels become tags."""
-    file = only(files, NAME)
-    reports = _load(file)
-    arm = choose_arm(_arms(reports), options.arm, file.name)
+    arm = gathering.choose_arm(_arms(reports))
     report = next(report for report in reports if report.name == arm)
-    gathering = Gathering(NAME, file.name, options)
     values: dict[str, list[float]] = {}
-    for place, raw, case in rows(report.cases, _Case, f"{file.name}: cases"):
-        if isinstance(case, Refusal):
-            gathering.refuse(case)
-        else:
-            _add_case(gathering, place, raw, case, values)
-    for place, raw, failure in rows(report.failures, _Failure, f"{file.name}: failures"):
-        if isinstance(failure, Refusal):
-            gathering.refuse(failure)
-        else:
-            _add_failure(gathering, place, raw, failure)
+    cases = rows(report.cases, _Case, f"{gathering.place}: cases")
+    for place, raw, case in gathering.readable(cases):
+        _add_case(gathering, place, raw, case, values)
+    failures = rows(report.failures, _Failure, f"{gathering.place}: failures")
+    for place, raw, failure in gathering.readable(failures):
+        _add_failure(gathering, place, raw, failure)
     _check(gathering, report, values)
     gathering.note("the file has neither a time nor versions: lineage is incomplete")
     gathering.lineage |= {
@@ -123,7 +101,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
-def _load(file: ForeignFile) -> list[_Report]:
+def _load(file: ForeignFile, _gathering: Gathering) -> list[_Report]:
     if without_bom(file.data).lstrip().startswith(b"["):
         reports = decode(file.data, list[_Report], file.name)
     else:
@@ -222,10 +200,11 @@ def _check(gathering: Gathering, report: _Report, values: dict[str, list[float]]
             gathering.check(check_mean(name, claim, numbers, all_count, _LEFT_OUT))
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="pydantic-evals reports (.json)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "pydantic-evals",
+    "pydantic-evals reports (.json)",
+    sniff=_sniff,
+    load=_load,
+    arms=_arms,
+    read=_read,
 )

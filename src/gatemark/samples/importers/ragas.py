@@ -11,26 +11,10 @@ from typing import Final
 
 from gatemark.core.errors import BadInputError
 from gatemark.samples.foreign_json import NOT_FINITE, key_paths
-from gatemark.samples.gathering import (
-    Gathering,
-    choose_arm,
-    only,
-    repeats_of,
-    score_number,
-    usable_id,
-)
-from gatemark.samples.importer import (
-    ForeignError,
-    ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
-    Refusal,
-)
+from gatemark.samples.gathering import Gathering, log_importer, repeats_of, score_number, usable_id
+from gatemark.samples.importer import ForeignError, Imported, LogExperiment
 from gatemark.samples.tables import ForeignTable, header_of, read_table
 
-NAME: Final = "ragas"
 _INPUTS: Final = ("user_input", "question")
 _OUTPUTS: Final = ("response", "answer")
 _TARGETS: Final = ("reference", "ground_truth", "ground_truths")
@@ -45,7 +29,7 @@ _IDS: Final = ("id", "sample_id")
 _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def sniff(head: bytes, filename: str) -> bool:
+def _sniff(head: bytes, filename: str) -> bool:
     """Recognise a table with the columns of a single turn and at least one metric."""
     paths = key_paths(head)
     for names in (
@@ -60,26 +44,19 @@ def sniff(head: bytes, filename: str) -> bool:
     return False
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """Return the only run of a table."""
-    return (LogExperiment("run", len(read_table(only(files, NAME)).rows)),)
+def _arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
+    return (LogExperiment("run", len(table.rows)),)
 
 
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     """Read one sample per row; a metric without a number is null."""
-    file = only(files, NAME)
-    table = read_table(file)
-    choose_arm((LogExperiment("run", len(table.rows)),), options.arm, file.name)
-    gathering = Gathering(NAME, file.name, options)
+    arm = gathering.choose_arm(_arms(table))
     if not set(table.columns) & {*_INPUTS, *_OUTPUTS}:
-        raise BadInputError(f"{file.name}: not a Ragas result: no user_input or response column")
+        raise BadInputError(
+            f"{gathering.place}: not a Ragas result: no user_input or response column"
+        )
     metrics = _metrics(table.columns)
-    rows = []
-    for place, row in table.rows:
-        if isinstance(row, Refusal):
-            gathering.refuse(row)
-        else:
-            rows.append((place, row))
+    rows = [(place, row) for place, row, _ in gathering.typed(table.rows, dict[str, object])]
     keys = _keys(table, [row for _, row in rows], gathering)
     for (place, row), (item, epoch) in zip(rows, keys, strict=True):
         scores = {name: _number(row.get(name)) for name in metrics}
@@ -97,7 +74,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
             else None,
         )
     gathering.note("the table has neither a time nor a Ragas version: lineage is incomplete")
-    return gathering.finish(arm="run", headline=gathering.only_score())
+    return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
 def _metrics(columns: Sequence[str]) -> list[str]:
@@ -140,10 +117,11 @@ def _number(value: object) -> object:
         return value if value in NOT_FINITE else None
 
 
-IMPORTER: Final = Importer(
-    name=NAME,
-    summary="Ragas results (data frame as .csv or .json)",
-    sniff=sniff,
-    arms=arms,
-    read=read,
+IMPORTER: Final = log_importer(
+    "ragas",
+    "Ragas results (data frame as .csv or .json)",
+    sniff=_sniff,
+    load=lambda file, _: read_table(file),
+    arms=_arms,
+    read=_read,
 )

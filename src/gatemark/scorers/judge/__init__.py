@@ -1,37 +1,97 @@
 """A model as judge: pinned prompts, strict parsing of replies, votes, and its qualification.
 
-Nothing here calls a model. ``ask`` is passed in, its replies are recorded, and the ``judge`` scorer
-reads recorded replies, so that a result can be judged again without paying for it again. The
-qualification is in ``judge.qualification``, which needs numpy and is imported only when used.
+Nothing here calls a model. Replies are recorded while a pack runs, and the ``judge`` scorer reads
+them from ``sample["judge"]["replies"]``, so that a result can be judged again without paying for it
+again. The qualification is in ``judge.qualification``, which needs numpy and is imported only when
+used.
 """
 
-from gatemark.scorers.judge.grading import (
-    Grade,
-    JudgeOptions,
-    ask_for_grades,
-    grade_replies,
-)
-from gatemark.scorers.judge.pairwise import (
-    PairwiseOptions,
-    PairwiseOutcome,
-    Round,
-    ask_for_preference,
-    read_rounds,
-)
-from gatemark.scorers.judge.prompt import Ask, JudgeReply
-from gatemark.scorers.judge.scorer import SCORER
+from __future__ import annotations
 
-__all__ = [
-    "SCORER",
-    "Ask",
-    "Grade",
-    "JudgeOptions",
-    "JudgeReply",
-    "PairwiseOptions",
-    "PairwiseOutcome",
-    "Round",
-    "ask_for_grades",
-    "ask_for_preference",
-    "grade_replies",
-    "read_rounds",
-]
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
+from gatemark.scorers.judge.prompt import JudgeReply
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, with_options
+
+
+class JudgeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run records of a judge."""
+
+    replies: tuple[JudgeReply, ...]
+
+
+def _score(options: JudgeOptions, item: Scorable) -> Score:
+    return grade_replies(options, item, _recorded(item.sample.get("judge")).replies)
+
+
+def _recorded(value: object) -> JudgeRecord:
+    if not isinstance(value, Mapping):
+        raise BadInputError("the sample has no recorded replies of a judge")
+    try:
+        return msgspec.convert(value, JudgeRecord)
+    except (msgspec.ValidationError, InvalidValueError) as error:
+        raise BadInputError(f"the sample's judge record is not readable: {error}") from error
+
+
+def _pins(options: JudgeOptions) -> dict[str, str]:
+    return {"prompt": options.prompt_digest, "model": options.model}
+
+
+def _sample(*grades: str) -> dict[str, object]:
+    item = Scorable(id="", input=_QUESTION, target=None, output=_ANSWER)
+    replies = []
+    for number, grade in enumerate(grades, start=1):
+        nonce = f"{number:016x}"
+        prompt = JudgeOptions().prompt(item, nonce)
+        text = f"Because.\nGRADE {nonce}: {grade}"
+        replies.append({"nonce": nonce, "prompt": digest_bytes(prompt.encode()), "text": text})
+    return {"judge": {"replies": replies}}
+
+
+_QUESTION: Final = "What is 6 times 7?"
+_ANSWER: Final = "42"
+
+
+def _known(title: str, expected: float | None, *grades: str, **options: object) -> KnownScore:
+    return KnownScore(
+        title, expected, input=_QUESTION, output=_ANSWER, sample=_sample(*grades), options=options
+    )
+
+
+SCORER = Scorer(
+    name="judge",
+    summary="The grade that a model judge gave by a rubric, read strictly from recorded replies.",
+    options=JudgeOptions,
+    build=with_options(_score),
+    needs_target=False,
+    pins=_pins,
+    known=(
+        _known("one vote", 1.0, "CORRECT"),
+        _known("two of three", 0.0, "CORRECT", "INCORRECT", "INCORRECT", votes=3),
+        _known(
+            "the mean of three",
+            2 / 3,
+            *("CORRECT", "INCORRECT", "CORRECT"),
+            votes=3,
+            aggregate="mean",
+        ),
+        _known("an unread vote counts for nobody", 1.0, "CORRECT", "maybe", "CORRECT", votes=3),
+        _known("unread", None, "Correct!"),
+        _known("one each and one unread", None, "CORRECT", "INCORRECT", "?", votes=3),
+        _known("too few votes", None, "CORRECT", votes=3),
+        KnownScore(
+            "replies about another answer",
+            None,
+            input=_QUESTION,
+            output="43",
+            sample=_sample("CORRECT"),
+        ),
+        KnownScore("nothing recorded", None, input=_QUESTION, output=_ANSWER),
+    ),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,10 +12,8 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.settings_file import about
 from gatemark.scorers.judge.prompt import (
-    Ask,
     JudgeReply,
     Unread,
-    asked,
     check_template,
     read_label,
     rendered,
@@ -123,23 +120,6 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             plain={"rubric": rubric},
             nonce=nonce,
         )
-
-
-async def ask_for_grades(
-    ask: Ask, options: JudgeOptions, item: Scorable, nonces: Sequence[str]
-) -> tuple[JudgeReply, ...]:
-    """Ask for one reply per vote, concurrently; each vote has its own nonce."""
-    if len(nonces) != options.votes or len(set(nonces)) != options.votes:
-        raise InvalidValueError(
-            f"{options.votes} votes need as many different nonces, got {len(set(nonces))}"
-        )
-    prompts = [options.prompt(item, nonce) for nonce in nonces]
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(asked(ask, prompt, nonce))
-            for prompt, nonce in zip(prompts, nonces, strict=True)
-        ]
-    return tuple(task.result() for task in tasks)
 
 
 def grade_replies(options: JudgeOptions, item: Scorable, replies: Sequence[JudgeReply]) -> Score:
