@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.canonical import digest, digest_bytes, is_digest
-from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError, RefusedError
+from gatemark.core.canonical import digest, is_digest
+from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError
 from gatemark.scorers.judge import SCORER
 from gatemark.scorers.judge.grading import Grade, JudgeOptions, grade_replies
-from gatemark.scorers.judge.prompt import JudgeReply
+from gatemark.scorers.judge.pairwise import PairwiseOptions, Round, ask_for_preference, read_rounds
+from gatemark.scorers.judge.prompt import JudgeReply, asked
 from gatemark.scorers.scorer import Scorable
 
 NONCES = tuple(f"{number:032x}" for number in range(10**9, 10**9 + 10))
@@ -45,15 +46,8 @@ def judge_saying(*grades: str) -> Judge:
 
 
 def replies_of(options: JudgeOptions, ask: Judge, item: Scorable = ITEM) -> tuple[JudgeReply, ...]:
-    async def vote(nonce: str) -> JudgeReply:
-        prompt = options.prompt(item, nonce)
-        sent = digest_bytes(prompt.encode(errors="surrogatepass"))
-        try:
-            return JudgeReply(nonce=nonce, prompt=sent, text=await ask(prompt))
-        except GatemarkError as error:
-            return JudgeReply(nonce=nonce, prompt=sent, text=None, error=str(error))
-
-    return tuple(asyncio.run(vote(nonce)) for nonce in NONCES[: options.votes])
+    prompts = ((options.prompt(item, nonce), nonce) for nonce in NONCES[: options.votes])
+    return tuple(asyncio.run(asked(ask, prompt, nonce)) for prompt, nonce in prompts)
 
 
 @pytest.mark.parametrize(
@@ -229,3 +223,119 @@ def test_a_rubric_needs_two_grades() -> None:
     for rubric in ((), (grade,), (grade, grade)):
         with pytest.raises(InvalidValueError, match="two or more different grades"):
             JudgeOptions(rubric=rubric)
+
+
+CANDIDATE = Scorable(id="q1", input="2 + 2?", target=None, output="ours: 4")
+BASELINE = Scorable(id="q1", input="2 + 2?", target=None, output="theirs: four")
+
+
+def rounds_of(ask: Judge, options: PairwiseOptions | None = None) -> tuple[Round, ...]:
+    options = options or PairwiseOptions()
+    nonces = NONCES[: 2 * options.rounds]
+    return asyncio.run(ask_for_preference(ask, options, CANDIDATE, BASELINE, nonces))
+
+
+def judge_preferring(text: str) -> Judge:
+    async def ask(prompt: str) -> str:
+        nonce = nonce_of(prompt)
+        first = prompt.partition(f"<<<first {nonce}>>>")[2].partition("<<<end first")[0]
+        return f"GRADE {nonce}: {'FIRST' if text in first else 'SECOND'}"
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("ask", "choice", "value", "inconsistent_count"),
+    [
+        (judge_preferring("ours"), "candidate", 1.0, 0),
+        (judge_preferring("theirs"), "baseline", 0.0, 0),
+        (judge_saying("FIRST", "FIRST"), "tie", 0.5, 1),
+        (judge_saying("SECOND", "SECOND"), "tie", 0.5, 1),
+        (judge_saying("TIE", "TIE"), "tie", 0.5, 0),
+        (judge_saying("FIRST", "TIE"), "tie", 0.5, 1),
+    ],
+)
+def test_a_win_counts_only_when_both_orders_agree(
+    ask: Judge, choice: str, value: float, inconsistent_count: int
+) -> None:
+    outcome = read_rounds(PairwiseOptions(), CANDIDATE, BASELINE, rounds_of(ask))
+    assert (outcome.choice, outcome.inconsistent_count) == (choice, inconsistent_count)
+    assert outcome.score().value == value
+    assert outcome.score().detail["prompt"] == PairwiseOptions().prompt_digest
+
+
+@pytest.mark.parametrize(
+    ("grades", "choice"),
+    [
+        (["FIRST", "SECOND", "FIRST", "SECOND", "TIE", "TIE"], "candidate"),
+        (["FIRST", "SECOND", "SECOND", "FIRST", "TIE", "TIE"], "tie"),
+        (["FIRST", "SECOND", "FIRST", "SECOND", "?", "TIE"], "candidate"),
+        (["FIRST", "SECOND", "TIE", "TIE", "?", "TIE"], None),
+        (["?"] * 6, None),
+    ],
+)
+def test_more_than_half_of_the_rounds_decide(grades: list[str], choice: str | None) -> None:
+    options = PairwiseOptions(rounds=3)
+    outcome = read_rounds(options, CANDIDATE, BASELINE, rounds_of(judge_saying(*grades), options))
+    assert outcome.choice == choice
+    assert (outcome.score().value is None) == (choice is None)
+
+
+def test_the_prompt_does_not_say_whose_answer_is_whose() -> None:
+    seen: list[str] = []
+
+    async def ask(prompt: str) -> str:
+        seen.append(prompt)
+        return ""
+
+    rounds_of(ask)
+    one, other = (prompt.replace(nonce_of(prompt), "") for prompt in seen)
+    swapped = other.replace("ours: 4", "@").replace("theirs: four", "ours: 4")
+    assert one == swapped.replace("@", "theirs: four")
+    assert not re.search("candidate|baseline", one, re.IGNORECASE)
+
+
+def test_rounds_belong_to_their_pair() -> None:
+    rounds = rounds_of(judge_preferring("ours"))
+    other = msgspec.structs.replace(BASELINE, output="theirs: 4!")
+    outcome = read_rounds(PairwiseOptions(), CANDIDATE, other, rounds)
+    assert outcome.choice is None
+    assert "another prompt" in str(outcome.reason)
+    swapped = read_rounds(PairwiseOptions(), BASELINE, CANDIDATE, rounds)
+    assert swapped.choice is None
+
+
+def test_a_missing_round_or_a_copied_order_is_no_choice() -> None:
+    rounds = rounds_of(judge_preferring("ours"))
+    assert read_rounds(PairwiseOptions(rounds=3), CANDIDATE, BASELINE, rounds).choice is None
+    copied = Round(rounds[0].candidate_first, rounds[0].candidate_first)
+    assert read_rounds(PairwiseOptions(), CANDIDATE, BASELINE, (copied,)).choice is None
+
+
+def test_a_pair_must_answer_one_item() -> None:
+    other = msgspec.structs.replace(BASELINE, input="3 + 3?")
+    with pytest.raises(InvalidValueError, match="a pair must answer one item"):
+        asyncio.run(
+            ask_for_preference(judge_saying(), PairwiseOptions(), CANDIDATE, other, NONCES[:2])
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "finding"),
+    [
+        ({"rounds": 2}, "rounds must be odd, 1 to 49, got 2"),
+        ({"model": ""}, "model must name"),
+        ({"template": "{{first}} {{second}}"}, "exactly the slots first, nonce, question, second"),
+    ],
+)
+def test_senseless_pairwise_options_are_refused(fields: dict[str, Any], finding: str) -> None:
+    with pytest.raises(InvalidValueError, match=finding):
+        PairwiseOptions(**fields)
+
+
+def test_pairwise_identity_pins_its_prompt() -> None:
+    options = PairwiseOptions(model="m-1")
+    assert options.identity()["prompt"] == options.prompt_digest
+    changed = PairwiseOptions(model="m-1", template=options.template + "!")
+    assert changed.identity() != options.identity()
+    assert PairwiseOptions(model="m-2").identity() != options.identity()

@@ -9,14 +9,17 @@ gives no valid grade.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
 from gatemark.scorers.scorer import truncate
+
+Ask = Callable[[str], Awaitable[str]]
+"""Sends one prompt to the judge and returns its reply as text."""
 
 MAX_REPLY_LENGTH: Final = 100_000
 
@@ -110,3 +113,13 @@ def read_label(reply: JudgeReply, prompt: str, labels: tuple[str, ...]) -> str |
     if label not in labels:
         return Unread(f"the grade must be one of {', '.join(labels)}, got {truncate(label, 40)!r}")
     return label
+
+
+async def asked(ask: Ask, prompt: str, nonce: str) -> JudgeReply:
+    """Return the reply to one prompt; a failure of the target is recorded, not raised."""
+    sent = digest_bytes(prompt.encode(errors="surrogatepass"))
+    try:
+        return JudgeReply(nonce=nonce, prompt=sent, text=await ask(prompt))
+    except GatemarkError as error:
+        why = truncate(str(error)) or type(error).__name__
+        return JudgeReply(nonce=nonce, prompt=sent, text=None, error=why)
