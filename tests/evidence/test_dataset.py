@@ -61,6 +61,7 @@ def test_the_digest_ignores_order_and_sees_every_change(tmp_path: Path) -> None:
         ({"id": "c", "input": 1, "confidence": 1.7}, "confidence must be in [0, 1], got 1.7"),
         ({"id": "c", "input": 1, "cluster": 3}, "cluster must be a text"),
         ("[1]", "expected an object"),
+        ('"id must be given"', "expected an object"),
         ("{", "not JSON"),
         ('{"id": "c", "input": NaN}', "not a JSON number"),
         ('{"id": "c", "id": "d", "input": 1}', "more than once"),

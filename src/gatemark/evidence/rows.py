@@ -180,8 +180,10 @@ def _frozen(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
 
 def _row(value: object) -> Row | str:
     """Return a typed row, or its problem."""
+    if isinstance(value, BadLine):
+        return value.reason
     if not isinstance(value, dict):
-        return value if isinstance(value, str) else f"got {quoted(value)}, expected an object"
+        return f"got {quoted(value)}, expected an object"
     identity = value.get("id")
     if not isinstance(identity, str) or not identity or not is_one_line(identity):
         return f"id must be one line of text, got {quoted(identity)}"
@@ -223,17 +225,25 @@ def names_schema(source: Source, limits: Limits, schema: str) -> bool:
     return False
 
 
+class BadLine(msgspec.Struct, frozen=True):
+    """A line of a file that has no value, and why: never a text that stands in the line."""
+
+    reason: str
+
+
 def json_rows(source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
-    """Place and value of every line that is not blank; what is wrong with a line is its value."""
+    """Place and value of every line that is not blank; a line that cannot be read is a BadLine."""
     number = 0
     for block in read_blocks(whole_file(source), limits):
         for line in block.data.removesuffix(b"\n").split(b"\n"):
             number += 1
             if block.overlong:
-                yield f"{source.name}:{number}", f"line is longer than {limits.line_bytes} bytes"
+                reason = f"line is longer than {limits.line_bytes} bytes"
+                yield f"{source.name}:{number}", BadLine(reason)
             elif line.strip():
                 value, problems = parse_strictly(line, max_depth=limits.depth)
-                yield f"{source.name}:{number}", problems[0].message if problems else value
+                found = BadLine(problems[0].message) if problems else value
+                yield f"{source.name}:{number}", found
 
 
 def _csv_rows(source: Source) -> Iterator[tuple[str, object]]:
@@ -243,7 +253,8 @@ def _csv_rows(source: Source) -> Iterator[tuple[str, object]]:
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         for cells in reader:
             if None in cells or None in cells.values():
-                yield f"{source.name}:{reader.line_num}", "has another number of cells"
+                bad = BadLine("has another number of cells")
+                yield f"{source.name}:{reader.line_num}", bad
                 continue
             record: dict[str, Any] = {k: v for k, v in cells.items() if not k.startswith("tag.")}
             record["tags"] = {k[4:]: v for k, v in cells.items() if k.startswith("tag.") and v}

@@ -12,7 +12,7 @@ import msgspec
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.rows import json_rows
+from gatemark.evidence.rows import BadLine, json_rows
 from gatemark.evidence.source import (
     Limits,
     ReadingChoices,
@@ -191,8 +191,10 @@ def read_gold(path: str, choices: ReadingChoices) -> list[ReviewPair]:
 
 
 def _gold_problem(row: object, seen: set[str]) -> str | None:
+    if isinstance(row, BadLine):
+        return row.reason
     if not isinstance(row, dict):
-        return row if isinstance(row, str) else "expected an object"
+        return "expected an object"
     if not isinstance(row.get("id"), str) or not row["id"].strip():
         return "id must be a string"
     if row["id"] in seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.dry_run.folder import read_decisions
+from gatemark.exams.advisory.dry_run.run import read_recording
+from gatemark.exams.advisory.fixtures.files import default_taxonomy, open_fixtures, open_inputs
 from gatemark.exams.advisory.record_rules import BREACHES
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, write_fixtures
@@ -230,3 +234,24 @@ def test_services_that_make_no_sense_are_usage_errors(
 ) -> None:
     with pytest.raises(UsageError, match=complaint):
         run(fixtures, *services)
+
+
+@pytest.mark.parametrize("reader", [open_fixtures, open_inputs])
+def test_a_line_that_is_a_text_is_not_repeated(
+    tmp_path: Path, reader: Callable[[str], object]
+) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_text('"the patient lives in Oslo"\n')
+    with pytest.raises(BadInputError) as told:
+        reader(str(path))
+    assert str(told.value) == f"{path}:1: must be an object"
+
+
+def test_a_record_that_is_no_json_is_told_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.jsonl"
+    path.write_text('{"schema": \n')
+    with pytest.raises(BadInputError, match="not JSON") as told:
+        list(read_decisions(str(path)))
+    assert "BadLine" not in str(told.value)
+    with pytest.raises(BadInputError, match="not JSON"):
+        read_recording(str(path), default_taxonomy)

@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest, json_file
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.rows import json_rows
+from gatemark.evidence.rows import BadLine, json_rows
 from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
 from gatemark.exams.advisory.journey import history_files
@@ -83,6 +83,8 @@ def encode_decisions(decisions: Sequence[AdvisoryDecision]) -> bytes:
 def read_decisions(path: str) -> Iterator[tuple[str, AdvisoryDecision]]:
     """Yield the records of a file, each with its place; refuse what is not one."""
     for place, value in json_rows(inspect_source(path), Limits()):
+        if isinstance(value, BadLine):
+            raise BadInputError(f"{place}: {value.reason}")
         try:
             yield place, msgspec.convert(value, AdvisoryDecision)
         except msgspec.ValidationError as error:

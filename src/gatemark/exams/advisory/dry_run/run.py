@@ -17,7 +17,7 @@ from msgspec import UNSET
 from ulid import ULID
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.rows import json_rows
+from gatemark.evidence.rows import BadLine, json_rows
 from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.calls import NOT_READ, ask_service
@@ -89,7 +89,8 @@ def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
     problems: list[str] = []
     for place, value in json_rows(inspect_source(path), Limits()):
         if not isinstance(value, dict):
-            problems.append(f"{place}: must be an object")
+            why = value.reason if isinstance(value, BadLine) else "must be an object"
+            problems.append(f"{place}: {why}")
             continue
         try:
             decision = msgspec.convert(value, AdvisoryDecision)
