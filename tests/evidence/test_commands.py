@@ -142,3 +142,31 @@ def test_schema_lists_names_and_prints_documents(gatemark: Run) -> None:
         document = gatemark("schema", name).json
         jsonschema.Draft202012Validator.check_schema(document)
     assert "gatemark.pair/1 " in gatemark("schema").out
+
+
+def test_problems_after_a_first_line_are_counted_beyond_those_that_are_listed(
+    write_jsonl: Write, gatemark: Run
+) -> None:
+    head = {
+        "record_type": "arm_meta",
+        "arm": "bare",
+        "metric_kind": "ppl_causal",
+        "seeds": {"python": 1, "numpy": 1, "torch": 1, "bootstrap": 1},
+        "device": "cpu",
+        "snapshot_hash": "sha256:" + "0" * 64,
+        "plan": {"seq_len": 8, "stride": 8, "windows": 9},
+    }
+    good = {
+        "record_type": "window",
+        "window_id": "w1",
+        "content_hash": "sha256:" + "1" * 64,
+        "tokens": 8,
+        "loss": 2.0,
+    }
+    bad = [{**good, "window_id": f"w{n}", "tokens": "many"} for n in range(30)]
+    path = write_jsonl("arm.jsonl", [head, *bad])
+    told = gatemark("validate", path, "--max-errors", 5, "--json").json["files"][0]
+    assert (told["rejected"], len(told["problems"]), told["unlisted"]) == (30, 5, 25)
+    path = write_jsonl("arm.jsonl", [head, *[good] * 9])
+    told = gatemark("validate", path, "--max-errors", 5, "--json").json["files"][0]
+    assert (len(told["problems"]), told["unlisted"]) == (5, 3)

@@ -4,7 +4,7 @@ import random
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -12,6 +12,7 @@ from gatemark.core.errors import GatemarkError
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK
+from gatemark.ledger.journey import FurtherChecks, VerifyRequest, verify_by
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
 from gatemark.ledger.stores.folder import open_sqlite
@@ -154,3 +155,17 @@ def told(path: Path) -> list[Any]:
         return [*store.events.events(), *store.results.documents()]
     finally:
         store.close()
+
+
+class Differing(NamedTuple):
+    differences: tuple[str, ...] = ("the score is another",)
+    unjudged: tuple[str, ...] = ()
+
+
+def test_a_result_without_an_event_that_differs_is_told_without_a_number(tmp_path: Path) -> None:
+    store = open_sqlite(tmp_path / "ledger.sqlite3")
+    further = FurtherChecks(lambda _: (), (), lambda *_: [("sha256:1", Differing())])
+    report = verify_by(store, VerifyRequest(rescore=True), further)
+    store.close()
+    told = [issue.message for issue in report.troubles if issue.check == "rescore"]
+    assert told == ["result sha256:1: the score is another"]

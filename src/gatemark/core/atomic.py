@@ -172,8 +172,8 @@ def _require_free(target: Path) -> None:
 def write_secret(target: Path, data: bytes) -> None:
     """Write a new file that only its owner can read; one that is there is left alone."""
     with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError as error:
             raise BadInputError(f"{target}: already exists and is never overwritten") from error

@@ -186,7 +186,9 @@ def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices)
         received=reader.received,
         accepted=reader.accepted,
         rejected=reader.rejected,
-        problems=(*problems, *repeated),
+        problems=(*problems, *repeated[: choices.max_errors]),
+        unlisted=max(0, reader.rejected - len(reader.refusals))
+        + max(0, len(repeated) - choices.max_errors),
     )
 
 

@@ -104,7 +104,7 @@ def verify_by(
         for result_id, outcome in further.rescore(store, check.is_erased):
             seq = check.seq_of_result(result_id)
             for message in outcome.differences:
-                check.troubles.add(seq, "rescore", f"event {seq}: result {result_id}: {message}")
+                check.troubles.of_event(seq, "rescore", f"result {result_id}: {message}")
             check.unjudged.extend(f"result {result_id}: {why}" for why in outcome.unjudged)
     report = check.report()
     counts = {"events": report.events, "issues": len(report.troubles) + report.troubles_unlisted}

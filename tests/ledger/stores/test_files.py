@@ -16,7 +16,8 @@ from tests.ledger.samples import ATTACHMENT, EVIDENCE, result
 import gatemark as package
 from gatemark.cli.main import main
 from gatemark.core import atomic
-from gatemark.core.atomic import replacing_folder, write_whole
+from gatemark.core.atomic import replacing_folder, write_secret, write_whole
+from gatemark.core.errors import BadInputError
 from gatemark.targets.journal import Journal
 from gatemark.workspace import Workspace
 
@@ -142,3 +143,13 @@ def test_what_killed_commands_left_is_swept(tmp_path: Path) -> None:
     with replacing_folder(tmp_path / "other"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == [mine.name, "one.html", "other"]
+
+
+def test_a_folder_that_is_a_file_is_not_called_an_existing_key(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("a file")
+    with pytest.raises(BadInputError, match="cannot be written"):
+        write_secret(tmp_path / "keys" / "own.key", b"secret")
+    write_secret(tmp_path / "own.key", b"secret")
+    with pytest.raises(BadInputError, match="already exists and is never overwritten"):
+        write_secret(tmp_path / "own.key", b"other")
+    assert (tmp_path / "own.key").read_bytes() == b"secret"
