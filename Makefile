@@ -59,7 +59,7 @@ check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far comm
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python tools/journey_modules.py --check
-	$(BIN)/python tools/name_census.py --check any classes core-imports core-lines core-words flags folders words
+	$(BIN)/python tools/name_census.py --check any classes core-imports core-lines core-words flags folders modules words
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run

@@ -8,9 +8,9 @@
 Figures: ``duplicates`` (public classes and functions defined at the top of more than one module),
 ``classes`` (those among them that are classes), ``words`` (names of ``tools/old_words.csv`` that
 are still there), ``any`` (uses of ``typing.Any``), ``flags`` (functions with ``**flags: Any``),
-``folders`` (with more than 25 modules beside ``__init__.py``), ``core-words`` (words of features in
-the names of ``core``), ``core-imports`` (what ``core`` imports beside the standard library, msgspec
-and rfc8785), ``core-lines`` and ``lines``.
+``folders`` (with more than 25 modules beside ``__init__.py``), ``modules`` (with more than 600
+lines), ``core-words`` (words of features in the names of ``core``), ``core-imports`` (what ``core``
+imports beside the standard library, msgspec and rfc8785), ``core-lines`` and ``lines``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 WORDS: Final = Path(__file__).with_name("old_words.csv")
 MOST_MODULES: Final = 25
+MOST_LINES: Final = 600
 CORE_MAY_IMPORT: Final = frozenset({"gatemark", "msgspec", "rfc8785"})
 FEATURE_WORDS: Final = frozenset(
     {
@@ -58,6 +59,7 @@ TARGETS: Final[Mapping[str, int | None]] = {
     "any": 495,
     "flags": 0,
     "folders": 0,
+    "modules": 0,
     "core-words": 0,
     "core-imports": 0,
     "core-lines": 2_500,
@@ -211,6 +213,12 @@ class Census:
             if modules > MOST_MODULES:
                 yield f"{folder.relative_to(self.source)}: {modules} modules"
 
+    def long_modules(self) -> Iterator[str]:
+        """Modules with too many lines."""
+        for module in self.modules:
+            if module.lines > MOST_LINES:
+                yield f"{module.name}: {module.lines} lines"
+
     def core_words(self) -> Iterator[str]:
         """Names in ``core`` that hold the word of a feature."""
         for module in self.core:
@@ -254,6 +262,7 @@ FIGURES: Final[Mapping[str, Callable[[Census], Iterator[str]]]] = {
     "any": Census.any_uses,
     "flags": Census.flags,
     "folders": Census.folders,
+    "modules": Census.long_modules,
     "core-words": Census.core_words,
     "core-imports": Census.core_imports,
     "core-lines": Census.core_lines,

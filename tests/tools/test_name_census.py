@@ -97,3 +97,10 @@ def test_every_old_word_has_a_new_one_and_a_known_place() -> None:
     assert len({word.word for word in words}) == len(words)
     assert {word.where for word in words} == {"anywhere", "definition", "module", "once"}
     assert all(word.new for word in words)
+
+
+def test_a_module_may_not_be_longer_than_its_subject(source: Path) -> None:
+    assert Census(source).places("modules") == []
+    (source / "gatemark/gate/two.py").write_text(TWO + "#\n" * 600, encoding="utf-8")
+    lines = TWO.count("\n") + 600
+    assert Census(source).places("modules") == [f"gatemark.gate.two: {lines} lines"]
