@@ -1,4 +1,4 @@
-"""Structs from fields, canonical JSON (RFC 8785), digests of it, and JSON for people."""
+"""Canonical JSON (RFC 8785), digests of it, and JSON for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from gatemark.core.errors import InvalidValueError
 
 DIGEST_PREFIX: Final = "sha256:"
 _DIGEST_PATTERN: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
-S = TypeVar("S", bound=msgspec.Struct)
 StructType = TypeVar("StructType", bound=type[msgspec.Struct])
 _encode: Final = msgspec.json.Encoder().encode
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
@@ -47,19 +46,6 @@ def original_fields(text: str) -> Callable[[StructType], StructType]:
         return struct
 
     return register
-
-
-def struct_from(kind: type[S], /, *sources: object, **given: object) -> S:
-    """Return a struct of the given fields, and of those that a source has under the same name.
-
-    The first source that has a field counts. A field that none has keeps its default: give what a
-    stored document must always say, because a later build may have another default.
-    """
-    for source in sources:
-        for name in kind.__struct_fields__:
-            if name not in given and hasattr(source, name):
-                given[name] = getattr(source, name)
-    return kind(**given)
 
 
 def canonical_bytes(value: object) -> bytes:

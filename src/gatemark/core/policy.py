@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest, original_fields, struct_from
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError
 from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Evidence, Measurement, rate
 
@@ -272,10 +272,13 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
         why = f"{_subject(rule)} has no interval to compare by its {rule.against} bound"
         return _without_number(rule, why, n=measurement.n), False
     held = _meets(rule.op, observed, rule.bound)
-    finding = struct_from(
-        Finding,
-        rule,
+    finding = Finding(
         rule=rule.id,
+        metric=rule.metric,
+        severity=rule.severity,
+        op=rule.op,
+        bound=rule.bound,
+        against=rule.against,
         observed=observed,
         slack=_slack(rule.op, observed, rule.bound),
         n=measurement.n,
@@ -384,10 +387,13 @@ def _unscored(measurement: Measurement) -> str:
 
 
 def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:
-    return struct_from(
-        Finding,
-        rule,
+    return Finding(
         rule=rule.id,
+        metric=rule.metric,
+        severity=rule.severity,
+        op=rule.op,
+        bound=rule.bound,
+        against=rule.against,
         observed=None,
         slack=None,
         n=n,

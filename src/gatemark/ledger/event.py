@@ -14,13 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.canonical import (
-    DIGEST_PREFIX,
-    canonical_bytes,
-    digest_bytes,
-    struct_from,
-    whole_floats,
-)
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes, whole_floats
 from gatemark.core.errors import ConflictError, IntegrityError, InvalidValueError, RefusedError
 from gatemark.core.result import Result, occasion_of
 from gatemark.core.stored import FORMAT
@@ -267,10 +261,14 @@ def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
 def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
     """Return the event draft of a sealed result, dated no earlier than the result's end."""
     at = result.finished_at if last_at is None else max(result.finished_at, last_at)
-    sealed = struct_from(
-        ResultSealed,
-        result,
+    sealed = ResultSealed(
         result_id=result.id,
+        stamp=result.stamp,
+        verdict=result.verdict,
+        candidate=result.candidate,
+        baseline=result.baseline,
+        pack=result.pack,
+        policy_digest=result.policy_digest,
         occasion=occasion_of(result),
         result_format=result.schema,
     )

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, struct_from
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.errors import IntegrityError, InvalidValueError, UsageError
 from gatemark.core.policy import Outcome
 from gatemark.core.result import STORED_DOCUMENT, Result
@@ -168,7 +168,13 @@ def wanted_prefix(reference: str) -> str:
 
 def line_of(seq: int, result: Result) -> ResultLine:
     """Return a result as a row of a list."""
-    return struct_from(ResultLine, result, seq=seq)
+    return ResultLine(
+        seq=seq,
+        id=result.id,
+        title=result.title,
+        verdict=result.verdict,
+        finished_at=result.finished_at,
+    )
 
 
 def event_moment(events: EventStore, now: datetime) -> datetime:

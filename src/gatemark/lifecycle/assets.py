@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import canonical_bytes, digest, digest_bytes, is_digest, struct_from
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
 from gatemark.evidence.source import parse_strictly, read_small_file
@@ -50,17 +50,18 @@ def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> Command
     kind = new.kind or state.asset.kind
     if kind is None:
         raise UsageError(f"{new.ref.asset} is new: give its --kind")
-    command = struct_from(
-        AddVersion,
-        new.ref,
-        new,
+    command = AddVersion(
         actor=actor,
+        asset=new.ref.asset,
         kind=kind,
+        version=new.ref.version,
         digest=_content_digest(workspace, new),
         risk=new.risk or state.asset.risk,
         parent=parent,
         pins=read_pins(new.pins),
         schema=None if new.schema is None else _schema_change(workspace, state, new, parent),
+        is_scope_change=new.is_scope_change,
+        note=new.note,
     )
     return act(workspace, command)
 
@@ -77,13 +78,14 @@ def draft_calibrated(
     workspace.blobs.put(calibrator)
     pinned = digest_bytes(calibrator)
     pins = msgspec.structs.replace(parent.pins, tools={**parent.pins.tools, CALIBRATOR: pinned})
-    command = struct_from(
-        AddVersion,
-        ref,
-        asset,
+    command = AddVersion(
         actor=actor,
+        asset=ref.asset,
+        kind=asset.kind,
+        version=ref.version,
         # The same content as the parent, with recalibrated confidences.
         digest=digest({"parent": parent.digest, CALIBRATOR: pinned}),
+        risk=asset.risk,
         parent=parent_name,
         pins=pins,
         note=note,
@@ -158,7 +160,13 @@ def _schema_change(
         found = compare_schemas(stored, after)
     except InvalidValueError as error:
         raise BadInputError(f"{new.schema}: {error}") from error
-    return struct_from(SchemaChange, found, digest=name, bump=step)
+    return SchemaChange(
+        digest=name,
+        change=found.change,
+        bump=step,
+        reasons=found.reasons,
+        is_marking_change=found.is_marking_change,
+    )
 
 
 def _read_schema(name: str) -> Mapping[str, object]:

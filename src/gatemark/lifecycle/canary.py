@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.source import ReadingChoices, inspect_source
@@ -101,7 +100,7 @@ def _command(
             for name, metric in sorted(arm.metrics.items())
         ),
         invariants=tuple(
-            struct_from(InvariantCount, one, name=name)
+            InvariantCount(name=name, checked=one.checked, violations=one.violations)
             for arm in arms
             if arm.arm == "canary" and arm.invariants is not msgspec.UNSET
             for name, one in sorted(arm.invariants.items())
@@ -157,16 +156,21 @@ def _standing(state: LifecycleState, asset: str, environment: str) -> CanaryStat
         raise UnknownNameError(f"{asset}: there is no canary or watch in {environment}")
     track = state.asset.track(environment, rollout.version)
     is_watch = rollout.watch_until is not None
-    return struct_from(
-        CanaryState,
-        rollout,
+    return CanaryState(
         asset=asset,
         environment=environment,
+        version=rollout.version,
+        baseline=rollout.baseline,
         stage=track.stage,
         share=state.policy.watch_share if is_watch else share_of(track.stage),
         is_watch=is_watch,
+        started_at=rollout.started_at,
+        step_since=rollout.step_since,
+        watch_until=rollout.watch_until,
         clean_in_a_row=len(rollout.streak),
         clean_needed=state.policy.canary.clean_windows,
+        clean_count=rollout.clean_count,
+        other_count=rollout.other_count,
         pending_count=len(rollout.pending),
         next_window=next_start(state.policy.canary, rollout),
         paused=None if track.paused is None else track.paused.reason,

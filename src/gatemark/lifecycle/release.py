@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetRef
 from gatemark.ledger.event_kinds import RESULT_SEALED
@@ -133,7 +132,7 @@ def _step(
         cites, missing = _best_citation(workspace, request, target)
     if missing and request.approve and _is_voted(workspace, request, target):
         try:
-            vote = struct_from(Approve, request.ref, request, stage=target, result_ids=cites)
+            vote = _approval(request, target, cites)
             given = preview(workspace, vote) if request.dry_run else act(workspace, vote).facts
         except RefusedError as error:
             return facts, tuple(error.lines())
@@ -149,7 +148,27 @@ def _step(
 
 
 def _promotion(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Promote:
-    return struct_from(Promote, request.ref, request, to=target, result_ids=cites)
+    return Promote(
+        actor=request.actor,
+        asset=request.ref.asset,
+        version=request.ref.version,
+        environment=request.environment,
+        to=target,
+        result_ids=cites,
+        note=request.note,
+    )
+
+
+def _approval(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Approve:
+    return Approve(
+        actor=request.actor,
+        asset=request.ref.asset,
+        version=request.ref.version,
+        environment=request.environment,
+        stage=target,
+        result_ids=cites,
+        note=request.note,
+    )
 
 
 def _is_voted(workspace: Workspace, request: ReleaseRequest, target: Stage) -> bool:
@@ -247,10 +266,10 @@ def _progress(
     target = next_stage(state, request.environment, request.ref.version)
     row = None if target is None else move(stage, target, "promote", state.asset.kind)
     people, command = _who(state, request, row, missing)
-    return struct_from(
-        ReleaseProgress,
-        request.ref,
-        request,
+    return ReleaseProgress(
+        asset=request.ref.asset,
+        version=request.ref.version,
+        environment=request.environment,
         stage=stage,
         done=done,
         next_stage=target,

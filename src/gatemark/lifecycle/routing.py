@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.decisions.citation import citation_problems
@@ -128,8 +127,14 @@ def _unfit(
 
 
 def _target(state: LifecycleState, environment: str, version: str) -> RouteTarget:
-    known, track = state.asset.versions[version], state.asset.track(environment, version)
-    return struct_from(RouteTarget, track, known, pins_digest=known.pins.digest)
+    known = state.asset.versions[version]
+    return RouteTarget(
+        version=version,
+        digest=known.digest,
+        pins=known.pins,
+        pins_digest=known.pins.digest,
+        result_ids=state.asset.track(environment, version).result_ids,
+    )
 
 
 def _split(

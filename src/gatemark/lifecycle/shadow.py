@@ -9,7 +9,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.source import read_small_file
 from gatemark.lifecycle.commands import PushShadow
@@ -52,7 +51,13 @@ def push_pairs(
 ) -> tuple[CommandResult, ...]:
     """Add spans, oldest first; if one is refused, none is added."""
     commands = [
-        struct_from(PushShadow, ref, actor=actor, environment=environment, pairs=one)
+        PushShadow(
+            actor=actor,
+            asset=ref.asset,
+            version=ref.version,
+            environment=environment,
+            pairs=one,
+        )
         for one in sorted(spans, key=lambda one: one.start)
     ]
     for command in commands:

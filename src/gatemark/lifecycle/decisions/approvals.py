@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
 from gatemark.lifecycle.commands import Approve, PauseVersion, ResumeVersion, ReviewGlass, Waive
@@ -31,7 +30,7 @@ from gatemark.lifecycle.decisions.decision import (
 from gatemark.lifecycle.events.approvals import ApprovalGiven, BreakGlassReviewed, GateWaived
 from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.moves import VersionPaused
-from gatemark.lifecycle.model.nouns import Role, Stage
+from gatemark.lifecycle.model.nouns import PauseReason, Role, Stage
 from gatemark.lifecycle.model.release_policy import can_block
 from gatemark.lifecycle.model.stages import CANARY, LANE
 from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState, Track
@@ -206,13 +205,17 @@ def decide_approve(state: LifecycleState, command: Approve, moment: DecisionMome
             tuple(problems),
         )
     return (
-        struct_from(
-            ApprovalGiven,
-            command,
+        ApprovalGiven(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            stage=command.stage,
             candidate_digest=digest,
             result_ids=result_ids,
             policy_digest=state.governance.policy_digest,
+            decision=command.decision,
             expires_at=expiry(state, moment.now),
+            note=command.note,
         ),
     )
 
@@ -259,8 +262,17 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
         raise RefusedError(
             f"an override must expire within {policy.approvals.waiver_max_days:g} days from now"
         )
-    digest = state.asset.versions[command.version].digest
-    return (struct_from(GateWaived, command, candidate_digest=digest),)
+    return (
+        GateWaived(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            candidate_digest=state.asset.versions[command.version].digest,
+            gate=command.gate,
+            note=command.note,
+            expires_at=command.expires_at,
+        ),
+    )
 
 
 @decides(PauseVersion)
@@ -275,7 +287,7 @@ def decide_pause(state: LifecycleState, command: PauseVersion, _moment: Decision
         )
     if track.paused is not None and track.paused.reason == command.reason:
         return ()
-    return (struct_from(VersionPaused, command),)
+    return (_paused(state, command, command.reason),)
 
 
 @decides(ResumeVersion)
@@ -286,7 +298,19 @@ def decide_resume(state: LifecycleState, command: ResumeVersion, _moment: Decisi
     track = state.asset.track(command.environment, command.version)
     if track.paused is None:
         return ()
-    return (struct_from(VersionPaused, command, reason=None),)
+    return (_paused(state, command, None),)
+
+
+def _paused(
+    state: LifecycleState, command: PauseVersion | ResumeVersion, reason: PauseReason | None
+) -> VersionPaused:
+    return VersionPaused(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=command.version,
+        reason=reason,
+        note=command.note,
+    )
 
 
 @decides(ReviewGlass)
@@ -303,4 +327,12 @@ def decide_review(state: LifecycleState, command: ReviewGlass, moment: DecisionM
     conflict = _conflict(state, command.actor, command.version, moment, glass.actor)
     if conflict is not None or glass.actor == command.actor:
         raise RefusedError(conflict or f"{command.actor} used break-glass and cannot review it")
-    return (struct_from(BreakGlassReviewed, command, incident=glass.incident),)
+    return (
+        BreakGlassReviewed(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            incident=glass.incident,
+            note=command.note,
+        ),
+    )

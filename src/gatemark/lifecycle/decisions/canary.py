@@ -7,7 +7,6 @@ from functools import partial
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import PushShadow, PushWindow, ReportService, Tick
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
@@ -66,10 +65,12 @@ def decide_push(state: LifecycleState, command: PushWindow, moment: DecisionMome
     if not (metrics or invariants or traffic is not None):
         return ()
     return (
-        struct_from(
-            WindowPushed,
-            command,
+        WindowPushed(
+            asset=state.asset.name,
+            environment=command.environment,
             version=rollout.version,
+            start=command.start,
+            end=command.end,
             metrics=metrics,
             invariants=invariants,
             traffic=traffic,
@@ -152,21 +153,23 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
         return ()
     track = state.asset.track(command.environment, rollout.version)
     if rollout.last is not None and rollout.last[1] == "breach":
-        demotion = struct_from(
-            Demotion,
-            command,
+        demotion = Demotion(
+            environment=command.environment,
             version=rollout.version,
+            after="rolled_back",
+            cause="rollback",
             note="a canary window was a breach",
             windows=(rollout.last[0],),
+            evidence=command.evidence,
         )
         if moment.rules < 3 or can_demote(state, demotion, moment):
             return demotion_facts(state, demotion, moment)
         if track.paused is None:
-            return (_pause(command, rollout, "warn", _LAST_LIVE),)
+            return (_pause(state, command, rollout, "warn", _LAST_LIVE),)
     if track.paused is None:
         reason = _pause_reason(state, place, rollout, moment)
         if reason is not None:
-            return (_pause(command, rollout, *reason),)
+            return (_pause(state, command, rollout, *reason),)
         if _is_ready(state, rollout) and track.stage in CANARY[:-1]:
             after = CANARY[CANARY.index(track.stage) + 1]
             windows = _streak(state, rollout)
@@ -188,8 +191,14 @@ def _overdue_glass(
     glass = state.asset.track(command.environment, place.enabled).glass
     if glass is None or not glass.is_over(moment.now):
         return None
-    note = f"break-glass access for {glass.incident} was not reviewed in time"
-    return struct_from(Demotion, command, version=place.enabled, note=note)
+    return Demotion(
+        environment=command.environment,
+        version=place.enabled,
+        after="rolled_back",
+        cause="rollback",
+        note=f"break-glass access for {glass.incident} was not reviewed in time",
+        evidence=command.evidence,
+    )
 
 
 def _streak(state: LifecycleState, rollout: Rollout) -> tuple[int, ...]:
@@ -226,8 +235,16 @@ def _pause_reason(
     return None
 
 
-def _pause(command: Tick, rollout: Rollout, reason: PauseReason, note: str) -> VersionPaused:
-    return struct_from(VersionPaused, command, version=rollout.version, reason=reason, note=note)
+def _pause(
+    state: LifecycleState, command: Tick, rollout: Rollout, reason: PauseReason, note: str
+) -> VersionPaused:
+    return VersionPaused(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=rollout.version,
+        reason=reason,
+        note=note,
+    )
 
 
 def _judge_next(
@@ -253,12 +270,13 @@ def _judge_next(
     gap_end = arrived[0] if arrived else cursor + (closed - cursor) // length * length
     missing = (gap_end - cursor) // length
     if missing > 0 and track.paused is None and rollout.watch_until is None:
-        return struct_from(
-            WindowJudged,
-            command,
-            track,
+        return WindowJudged(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=rollout.version,
             start=cursor,
             end=gap_end,
+            stage=track.stage,
             state="inconclusive",
             judge=rules.judge,
             reasons=(f"{missing} window{'' if missing == 1 else 's'} brought no measurements",),
@@ -279,15 +297,19 @@ def _judge_next(
         has_baseline=rollout.baseline is not None,
         pool=pool if moment.rules >= 3 else None,
     )
-    return struct_from(
-        WindowJudged,
-        command,
-        track,
-        verdict,
+    return WindowJudged(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=rollout.version,
         start=window.start,
         end=window.end,
+        stage=track.stage,
+        state=verdict.state,
         judge=rules.judge,
+        reasons=verdict.reasons,
+        metrics=verdict.metrics,
         missing_count=0,
+        is_ratio_off=verdict.is_ratio_off,
         is_pooled=verdict.is_pooled or None,
     )
 
@@ -303,11 +325,18 @@ def _close_watch(
     is_compared = rollout.baseline is not None
     if moment.rules >= 2 and is_compared and not is_fed and track.paused is None:
         note = "the watch after enabling got no measurements, so nothing shows that it does well"
-        return (_pause(command, rollout, "inconclusive", note),)
+        return (_pause(state, command, rollout, "inconclusive", note),)
     length = timedelta(minutes=state.policy.canary.window_minutes)
     expected = max(0, (rollout.watch_until - rollout.started_at) // length)
-    other_count = max(rollout.other_count, expected - rollout.clean_count)
-    return (struct_from(WatchClosed, command, rollout, other_count=other_count),)
+    return (
+        WatchClosed(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=rollout.version,
+            clean_count=rollout.clean_count,
+            other_count=max(rollout.other_count, expected - rollout.clean_count),
+        ),
+    )
 
 
 @decides(PushShadow)
@@ -337,7 +366,15 @@ def decide_shadow(state: LifecycleState, command: PushShadow, moment: DecisionMo
                 f"{name}: the span from {pairs.start:%Y-%m-%d %H:%M:%SZ} overlaps one that was "
                 "pushed"
             )
-    return (struct_from(ShadowMeasured, command, live=live),)
+    return (
+        ShadowMeasured(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            live=live,
+            pairs=pairs,
+        ),
+    )
 
 
 @decides(ReportService)
@@ -350,7 +387,14 @@ def decide_report(state: LifecycleState, command: ReportService, moment: Decisio
         raise RefusedError(f"there is no asset {state.asset.name}")
     if command.end > moment.now:
         raise RefusedError(f"the span to {command.end:%Y-%m-%d %H:%M:%SZ} is not over yet")
-    fact = struct_from(ServiceReported, command)
+    fact = ServiceReported(
+        asset=state.asset.name,
+        environment=command.environment,
+        start=command.start,
+        end=command.end,
+        good=command.good,
+        total=command.total,
+    )
     for span in state.asset.place(command.environment).service:
         if span == fact.span:
             return ()

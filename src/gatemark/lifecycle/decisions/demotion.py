@@ -7,7 +7,6 @@ from functools import partial
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import Demote, RollBack
 from gatemark.lifecycle.decisions.citation import citation_problems
@@ -30,12 +29,12 @@ class LastLiveError(RefusedError):
 
 
 class Demotion(msgspec.Struct, frozen=True, kw_only=True):
-    """The version to demote, where to, and why; by default, a rollback."""
+    """The version to demote, where to, and why."""
 
     environment: str
     version: str
-    after: Stage = "rolled_back"
-    cause: Cause = "rollback"
+    after: Stage
+    cause: Cause
     note: str
     signals: tuple[int, ...] = ()
     windows: tuple[int, ...] = ()
@@ -61,7 +60,16 @@ def decide_demote(state: LifecycleState, command: Demote, moment: DecisionMoment
     if row is None:
         raise illegal(state, version, track.stage, command.to)
     require_role(state.governance, command.actor, row.roles, "demote")
-    change = struct_from(Demotion, command, version=version, after=command.to, cause="demote")
+    change = Demotion(
+        environment=command.environment,
+        version=version,
+        after=command.to,
+        cause="demote",
+        note=command.note,
+        signals=command.signals,
+        evidence=command.evidence,
+        needs_fallback=command.needs_fallback,
+    )
     return demotion_facts(state, change, moment)
 
 
@@ -86,7 +94,17 @@ def decide_roll_back(state: LifecycleState, command: RollBack, moment: DecisionM
         raise RefusedError(
             f"{state.asset.name}@{version} is a canary; a rollback from it takes no --to"
         )
-    change = struct_from(Demotion, command, version=version, returns_to=command.to)
+    change = Demotion(
+        environment=command.environment,
+        version=version,
+        after="rolled_back",
+        cause="rollback",
+        note=command.note,
+        signals=command.signals,
+        evidence=command.evidence,
+        returns_to=command.to,
+        needs_fallback=command.needs_fallback,
+    )
     return demotion_facts(state, change, moment)
 
 

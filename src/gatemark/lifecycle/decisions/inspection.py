@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
@@ -264,13 +263,31 @@ def _step(
     tick = Tick(actor=actor, asset=fact.asset, environment=fact.environment)
     if fact.cause in ("promote", "break_glass"):
         incident = glass.incident if glass is not None and fact.cause == "break_glass" else None
-        step = struct_from(Promote, fact, actor=actor, to=fact.after, incident=incident)
+        step = Promote(
+            actor=actor,
+            asset=fact.asset,
+            environment=fact.environment,
+            note=fact.note,
+            version=fact.version,
+            to=fact.after,
+            result_ids=fact.result_ids,
+            incident=incident,
+        )
         # The break-glass event comes before the move; such a move alone has no command.
         return () if fact.cause == "break_glass" and glass is None else (step,)
     if fact.cause == "ramp":
         return (tick,)
     if fact.cause == "demote":
-        return (struct_from(Demote, fact, actor=actor, to=fact.after),)
+        demote = Demote(
+            actor=actor,
+            asset=fact.asset,
+            environment=fact.environment,
+            note=fact.note,
+            version=fact.version,
+            to=fact.after,
+            signals=fact.signals,
+        )
+        return (demote,)
     returned = next(
         (
             line.fact.version
@@ -280,7 +297,16 @@ def _step(
         None,
     )
     ways = tuple(
-        struct_from(RollBack, fact, actor=actor, to=to) for to in dict.fromkeys((None, returned))
+        RollBack(
+            actor=actor,
+            asset=fact.asset,
+            environment=fact.environment,
+            note=fact.note,
+            version=fact.version,
+            to=to,
+            signals=fact.signals,
+        )
+        for to in dict.fromkeys((None, returned))
     )
     return (tick, *ways) if actor == SYSTEM else ways
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from gatemark.core.canonical import digest, struct_from
+from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.decisions.canary import clean_streak
@@ -58,7 +58,8 @@ def decide_promote(state: LifecycleState, command: Promote, moment: DecisionMome
     if blockers:
         raise RefusedError(_cannot(state, command, row), blockers)
     # (7) The facts.
-    return (*_overrides(command, matrix), *_step_facts(case, command, row, matrix, moment))
+    overrides = _overrides(state, command, matrix)
+    return (*overrides, *_step_facts(case, command, row, matrix, moment))
 
 
 def _cannot(state: LifecycleState, command: Promote, row: Move) -> str:
@@ -99,15 +100,25 @@ def _case(
         if keeps
         else tuple(sorted(set(command.result_ids)))
     )
-    return struct_from(PromotionCase, command, moment, state=state, result_ids=result_ids)
+    return PromotionCase(
+        state=state,
+        environment=command.environment,
+        version=command.version,
+        result_ids=result_ids,
+        evidence=command.evidence,
+        now=moment.now,
+        actor=command.actor,
+        rules=moment.rules,
+    )
 
 
-def _overrides(command: Promote, matrix: GateMatrix) -> Facts:
+def _overrides(state: LifecycleState, command: Promote, matrix: GateMatrix) -> Facts:
     reasons = {finding.gate: finding.reason for finding in matrix.findings}
     return tuple(
-        struct_from(
-            GateOverridden,
-            command,
+        GateOverridden(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
             stage=command.to,
             gate=waiver.gate,
             waiver=waiver.seq,
@@ -194,9 +205,12 @@ def _break_glass(
         else finding
         for finding in matrix.findings
     )
-    glass = struct_from(
-        BreakGlassUsed,
-        command,
+    glass = BreakGlassUsed(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=command.version,
+        incident=command.incident or "",
+        note=command.note,
         until=moment.now + timedelta(hours=policy.break_glass_hours),
         review_due=moment.now + timedelta(hours=policy.break_glass_review_hours),
     )

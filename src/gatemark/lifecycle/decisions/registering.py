@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatemark.core.canonical import digest, plain, struct_from
+from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
@@ -135,7 +135,19 @@ def decide_add(state: LifecycleState, command: AddVersion, _moment: DecisionMome
     if command.parent is not None and command.parent not in asset.versions:
         known = ", ".join(asset.versions) or "none"
         raise RefusedError(f"{asset.name} has no version {command.parent} (known: {known})")
-    fact = struct_from(VersionAdded, command, author=command.actor)
+    fact = VersionAdded(
+        asset=asset.name,
+        kind=command.kind,
+        version=command.version,
+        digest=command.digest,
+        author=command.actor,
+        risk=command.risk,
+        parent=command.parent,
+        pins=command.pins,
+        schema=command.schema,
+        is_scope_change=command.is_scope_change,
+        note=command.note,
+    )
     known_version = asset.versions.get(command.version)
     if known_version is None:
         return (fact,)
@@ -164,4 +176,5 @@ def decide_exam(state: LifecycleState, command: SetExam, _moment: DecisionMoment
     is_known_file = command.file is None or command.file == state.asset.exam_file
     if state.asset.exam == command.exam and is_known_file:
         return ()
-    return (struct_from(ExamSet, command),)
+    asset = state.asset.name
+    return (ExamSet(asset=asset, exam=command.exam, file=command.file, note=command.note),)

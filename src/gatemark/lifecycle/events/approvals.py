@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.ledger.event_kinds import APPROVAL, BREAK_GLASS
 from gatemark.lifecycle.commands import Approve, ReviewGlass, Waive
 from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, event
@@ -41,7 +40,22 @@ class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
     note: Note = ""
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        asset.approvals.append(struct_from(Approval, event, self))
+        asset.approvals.append(
+            Approval(
+                seq=event.seq,
+                actor=event.actor,
+                at=event.at,
+                environment=self.environment,
+                version=self.version,
+                stage=self.stage,
+                candidate_digest=self.candidate_digest,
+                result_ids=self.result_ids,
+                policy_digest=self.policy_digest,
+                decision=self.decision,
+                expires_at=self.expires_at,
+                note=self.note,
+            )
+        )
 
     @property
     def sentence(self) -> str:
@@ -66,7 +80,18 @@ class GateWaived(VersionFact, frozen=True, kw_only=True):
     expires_at: datetime
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        asset.waivers.append(struct_from(GateWaiver, event, self))
+        asset.waivers.append(
+            GateWaiver(
+                seq=event.seq,
+                actor=event.actor,
+                environment=self.environment,
+                version=self.version,
+                candidate_digest=self.candidate_digest,
+                gate=self.gate,
+                note=self.note,
+                expires_at=self.expires_at,
+            )
+        )
 
     @property
     def sentence(self) -> str:
@@ -115,8 +140,15 @@ class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Mark the version until it is reviewed or promoted in the usual way."""
-        track = asset.ensure_track(self.environment, self.version)
-        track.glass = struct_from(Glass, event, self)
+        asset.ensure_track(self.environment, self.version).glass = Glass(
+            seq=event.seq,
+            actor=event.actor,
+            incident=self.incident,
+            note=self.note,
+            at=event.at,
+            until=self.until,
+            review_due=self.review_due,
+        )
 
     @property
     def sentence(self) -> str:

@@ -15,7 +15,6 @@ from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import IntegrityError
 from gatemark.ledger.event_kinds import DecidedBy, EventKind, declare, event_kinds, find_kind
 from gatemark.lifecycle.commands import Command
@@ -94,7 +93,8 @@ class Fact(Noun, frozen=True, kw_only=True):
         command = self.declared.command
         if command is None:
             return ()
-        return (struct_from(command, self, actor=actor),)
+        shared = set(command.__struct_fields__).intersection(self.__struct_fields__) - {"actor"}
+        return (command(actor=actor, **{name: getattr(self, name) for name in shared}),)
 
     @property
     def compared(self) -> dict[str, object]:

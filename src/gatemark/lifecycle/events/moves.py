@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from gatemark.core.canonical import struct_from
 from gatemark.ledger.event_kinds import SYSTEM, TRANSITION
 from gatemark.lifecycle.commands import Command, PauseVersion, ResumeVersion, Tick
 from gatemark.lifecycle.events.fact import LifecycleEvent, Tone, VersionFact, event
@@ -170,8 +169,22 @@ class VersionPaused(VersionFact, frozen=True, kw_only=True):
     def commands(self, actor: str) -> tuple[Command, ...]:
         """Return the possible commands: the system may pause a version; only people resume it."""
         if self.reason is None:
-            return (struct_from(ResumeVersion, self, actor=actor),)
-        pause = struct_from(PauseVersion, self, actor=actor)
+            resume = ResumeVersion(
+                actor=actor,
+                asset=self.asset,
+                environment=self.environment,
+                version=self.version,
+                note=self.note,
+            )
+            return (resume,)
+        pause = PauseVersion(
+            actor=actor,
+            asset=self.asset,
+            environment=self.environment,
+            version=self.version,
+            reason=self.reason,
+            note=self.note,
+        )
         tick = Tick(actor=actor, asset=self.asset, environment=self.environment)
         return (tick, pause) if actor == SYSTEM else (pause,)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.result import AssetKind
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, EXAM_SET
 from gatemark.lifecycle.commands import AddVersion, SetExam
@@ -38,8 +37,16 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         if asset.kind is None:
             asset.kind, asset.risk = self.kind, self.risk
-        asset.versions[self.version] = struct_from(
-            AssetVersion, event, self, name=self.version, added_at=event.at
+        asset.versions[self.version] = AssetVersion(
+            name=self.version,
+            digest=self.digest,
+            author=self.author,
+            parent=self.parent,
+            pins=self.pins,
+            schema=self.schema,
+            is_scope_change=self.is_scope_change,
+            added_at=event.at,
+            seq=event.seq,
         )
 
     @property

@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.lifecycle.events.approvals import ApprovalGiven
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, LifecycleEvent, find_fact_kind, fold
 from gatemark.lifecycle.events.moves import VersionMoved
@@ -105,8 +104,13 @@ def segments_of(lines: Sequence[LifecycleEvent]) -> tuple[StageSpan, ...]:
         key = (line.fact.environment, line.fact.version)
         if key in opened:
             done.append(msgspec.structs.replace(opened[key], end=line.at))
-        span = {"stage": line.fact.after, "start": line.at, "end": None}
-        opened[key] = struct_from(StageSpan, line.fact, **span)
+        opened[key] = StageSpan(
+            environment=line.fact.environment,
+            version=line.fact.version,
+            stage=line.fact.after,
+            start=line.at,
+            end=None,
+        )
     done.extend(opened.values())
     return tuple(sorted(done, key=lambda one: (one.environment, one.start)))
 
@@ -114,12 +118,15 @@ def segments_of(lines: Sequence[LifecycleEvent]) -> tuple[StageSpan, ...]:
 def _line(event: LifecycleEvent, approver_of: Mapping[int, str]) -> HistoryLine:
     fact = event.fact
     approvals = fact.approvals if isinstance(fact, VersionMoved) else ()
-    return struct_from(
-        HistoryLine,
-        event,
-        fact,
+    return HistoryLine(
+        seq=event.seq,
+        at=event.at,
+        actor=event.actor,
         version=getattr(fact, "version", None),
         environment=getattr(fact, "environment", None),
         what=fact.sentence,
+        tone=fact.tone,
+        note=str(getattr(fact, "note", "")),
+        result_ids=tuple(getattr(fact, "result_ids", ())),
         approved_by=tuple(approver_of[seq] for seq in approvals if seq in approver_of),
     )

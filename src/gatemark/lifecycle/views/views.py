@@ -8,7 +8,6 @@ from typing import Literal
 
 import msgspec
 
-from gatemark.core.canonical import struct_from
 from gatemark.lifecycle.events.fact import Tone
 from gatemark.lifecycle.model.nouns import PRODUCTION, GateFinding, Pins
 from gatemark.lifecycle.model.state import LifecycleState
@@ -209,15 +208,16 @@ def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) 
 def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
     place = state.asset.place(environment)
     exam = state.asset.exam
-    return struct_from(
-        AssetCard,
-        place,
-        state.asset,
+    return AssetCard(
         asset=asset,
         kind=state.asset.kind or "",
+        risk=state.asset.risk,
         environment=environment,
+        revision=state.asset.revision,
         full_pack=None if exam is None else f"{exam.pack} v{exam.version}",
         full_pack_editor=state.asset.exam_editor,
+        enabled=place.enabled,
+        canary=place.canary,
         versions=tuple(
             _line(state, environment, name) for name in reversed(list(state.asset.versions))
         ),
@@ -228,13 +228,17 @@ def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
 def _line(state: LifecycleState, environment: str, name: str) -> VersionLine:
     version = state.asset.versions[name]
     track = state.asset.track(environment, name)
-    return struct_from(
-        VersionLine,
-        track,
-        version,
+    return VersionLine(
+        version=name,
+        stage=track.stage,
         since=track.since or version.added_at,
+        author=version.author,
+        parent=version.parent,
+        digest=version.digest,
+        pins=version.pins,
         paused=None if track.paused is None else track.paused.reason,
         has_broken_glass=track.glass is not None,
+        result_ids=track.result_ids,
     )
 
 
@@ -246,13 +250,13 @@ def asset_rows(workspace: Workspace, names: Sequence[str]) -> tuple[AssetRow, ..
 
 def _rows(state: LifecycleState, name: str) -> list[AssetRow]:
     return [
-        struct_from(
-            AssetRow,
-            state.asset.place(environment),
+        AssetRow(
             asset=name,
             kind=state.asset.kind or "",
             risk=state.asset.risk,
             environment=environment,
+            enabled=state.asset.place(environment).enabled,
+            canary=state.asset.place(environment).canary,
             version_count=len(state.asset.versions),
         )
         for environment in sorted(state.asset.places) or [PRODUCTION]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from gatemark.core.canonical import struct_from
 from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.port import erasure_of
@@ -20,7 +19,7 @@ from gatemark.lifecycle.model.stages import EVIDENCED, moves_of
 from gatemark.lifecycle.model.state import Glass, LifecycleState, Track
 from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
-from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why
+from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why, Worth
 from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=VersionFact)
@@ -42,14 +41,18 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     track = state.asset.track(environment, ref.version)
     steps = _climb(lines, environment, ref.version)
     citations = tuple(_citation(workspace, state, ref, one) for one in track.result_ids)
-    return struct_from(
-        Why,
-        ref,
-        track,
-        version,
+    return Why(
+        asset=ref.asset,
+        version=ref.version,
         environment=environment,
         kind=state.asset.kind or "",
         risk=state.asset.risk,
+        stage=track.stage,
+        since=track.since,
+        author=version.author,
+        parent=version.parent,
+        digest=version.digest,
+        pins=version.pins,
         pins_digest=version.pins.digest,
         paused=_paused(track),
         glass=_glass(track.glass, workspace.clock()),
@@ -87,10 +90,22 @@ def _climb(
     for line, fact in _facts(VersionMoved, lines, environment, version):
         if fact.after == "evaluating":
             steps = []
-        approved_by = approvers(lines, fact.approvals)
-        windows = len(fact.windows)
         steps.append(
-            struct_from(ClimbStep, line, fact, approved_by=approved_by, window_count=windows)
+            ClimbStep(
+                seq=line.seq,
+                at=line.at,
+                actor=line.actor,
+                before=fact.before,
+                after=fact.after,
+                cause=fact.cause,
+                note=fact.note,
+                result_ids=fact.result_ids,
+                approved_by=approvers(lines, fact.approvals),
+                window_count=len(fact.windows),
+                gates=fact.gates,
+                policy_digest=fact.policy_digest,
+                through=line.through,
+            )
         )
     return tuple(steps)
 
@@ -105,7 +120,8 @@ def _citation(
     except IntegrityError as error:
         return Citation(id=result_id, worth="changed", reason=str(error))
     expected = state.asset.versions[ref.version].digest
-    worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
+    worth: Worth = "verified"
+    reason = "its seal holds, it passed, and it is about this candidate"
     if erasure_of(result) is not None:
         reason = "the ledger says that it passed, and it is about this candidate"
     erased = erased_evidence(workspace, result)
@@ -117,14 +133,15 @@ def _citation(
         worth, reason = "changed", f"it is {result.verdict}, not pass"
     elif result.candidate is None or result.candidate.digest != expected:
         worth, reason = "changed", "it is about another candidate"
-    return struct_from(
-        Citation,
-        result,
+    return Citation(
         id=result_id,
         worth=worth,
         reason=reason,
         caveat="; ".join(_caveats(result, erased)) or None,
+        verdict=result.verdict,
+        title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
+        actor=result.actor,
         sealed_at=asset_state_cache(workspace).sealed_at(ref.asset, result_id)
         or result.finished_at,
     )
@@ -160,13 +177,18 @@ def _votes(
         for number in line.fact.approvals
     }
     return tuple(
-        struct_from(
-            ShownVote,
-            line,
-            fact,
+        ShownVote(
+            seq=line.seq,
+            actor=line.actor,
+            stage=fact.stage,
+            decision=fact.decision,
+            at=line.at,
+            expires_at=fact.expires_at,
             was_used=line.seq in used,
             is_replaced=last[line.actor, fact.stage] != line.seq,
             is_expired=now >= fact.expires_at,
+            note=fact.note,
+            through=line.through,
         )
         for line, fact in votes
         if line.seq >= first
