@@ -27,9 +27,11 @@ VERIFY = ("ledger", "verify")
 DETECTED = 4
 UNCHAINED = frozenset({"watch_ticks"})
 """When a watcher was last alive: written over at each tick, shown, and no part of a decision."""
-NOW = ("--now", "2026-11-01T00:00:00Z")
+MOMENT = "2026-11-01T00:00:00Z"
+MOMENTS = {"drift status": "--now", "drift metrics": "--now", "asset history": "--at"}
+"""Looks that print the time, or depend on it: every one of them is taken at the same moment."""
 SHOWN = [
-    (*one, *NOW) if one[0] == "drift" else one
+    (*one, option, MOMENT) if (option := MOMENTS.get(" ".join(one[:2]))) else one
     for one in LOOKS
     if one not in (VERIFY, ("store", "info"))
 ]
@@ -53,12 +55,6 @@ def shown(address: str) -> dict[str, str]:
     """What every look at a store prints."""
     said = {" ".join(one): guarded(partial(_look, one, address)).said for one in SHOWN}
     return {look: text.replace(address, "STORE") for look, text in said.items()}
-
-
-def steady(address: str) -> dict[str, str]:
-    """What the looks print that do not depend on the moment."""
-    first, again = shown(address), shown(address)
-    return {look: text for look, text in first.items() if text == again[look]}
 
 
 def _look(words: tuple[str, ...], address: str) -> int:
@@ -128,7 +124,7 @@ IN_PLACE: tuple[Callable[[Path, random.Random], None], ...] = (
 
 def on_files(kept: Kept, folder: Path, seed: int, tries: int) -> Iterator[Outcome]:
     """Attack copies of a store in a folder, one way after the other."""
-    good = steady(str(kept.store))
+    good = shown(str(kept.store))
     place = folder / "attacked"
     for number in range(tries):
         attack = IN_PLACE[number % len(IN_PLACE)]
@@ -189,7 +185,7 @@ def cut_journal(kept: Kept, folder: Path, draw: random.Random) -> Outcome:
 def on_rows(address: str, seed: int, tries: int) -> Iterator[Outcome]:
     """Change or remove one value of a row as an administrator of the database, and put it back."""
     place = PostgresPlace(address)
-    good = steady(address)
+    good = shown(address)
     columns = [
         (str(table), str(column))
         for table, column in place.rows(

@@ -93,6 +93,13 @@ def text_tags(values: Mapping[str, object] | None) -> dict[str, str]:
     return tags
 
 
+def only(files: Sequence[ForeignFile], tool: str) -> ForeignFile:
+    """Return the only file of a format with one file per log."""
+    if len(files) != 1:
+        raise BadInputError(f"{tool} logs are read one file at a time, got {len(files)}")
+    return files[0]
+
+
 def digest_or_none(value: object) -> str | None:
     """Return the digest of a value that identifies an item, or None if it has none."""
     try:
@@ -427,10 +434,9 @@ def log_importer(
     """Return the importer of a format with one file per log."""
 
     def opened(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Log, Gathering]:
-        if len(files) != 1:
-            raise BadInputError(f"{name} logs are read one file at a time, got {len(files)}")
-        gathering = Gathering(name, files[0].name, options)
-        return load(files[0], gathering), gathering
+        file = only(files, name)
+        gathering = Gathering(name, file.name, options)
+        return load(file, gathering), gathering
 
     return Importer(
         name=name,
