@@ -141,12 +141,13 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
     hint, meta = _unwrapped(hint)
     extra = dict((meta.extra if meta else None) or {})
     flag = "--" + name.replace("_", "-")
-    flags = extra.get("flags") or (flag,)
+    # An option with a name of its own also has the environment variable of that name.
+    flags = extra.get("flags") or (flag, name)
     text = meta.description if meta else None
     if hint is bool:
         spelling = f"{flag}/--no-{name.replace('_', '-')}" if default else flag
-        spellings = extra.get("flags") or (spelling,)
-        return click.option(*spellings, name, is_flag=True, default=default, help=text)
+        spellings = extra.get("flags") or (spelling, name)
+        return click.option(*spellings, is_flag=True, default=default, help=text)
     if hint == dict[str, float]:
         return click.option(
             flag,
@@ -157,13 +158,12 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
             help=f"{text or ''} Repeatable.".strip(),
         )
     if hint == tuple[str, ...]:
-        return click.option(*flags, name, multiple=True, metavar=extra.get("metavar"), help=text)
+        return click.option(*flags, multiple=True, metavar=extra.get("metavar"), help=text)
     kind = _click_type(hint, meta, extra)
     if kind is None:
         return None
     return click.option(
         *flags,
-        name,
         type=kind,
         default=default,
         show_default=default not in (None, ""),

@@ -161,7 +161,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     configs: Annotated[
         str | None, option("Folder of V0.yaml to V4.yaml (default: built in).", metavar="DIR")
     ] = None
-    variants: Annotated[tuple[str, ...], option("Variant to run. Repeatable.", "--variant")] = ()
+    variants: Annotated[
+        tuple[str, ...], option("Variant to run. Repeatable.", "--variant", "variants")
+    ] = ()
     case: Annotated[str, option("Text that the name of a case must contain.")] = ""
     manifest: Annotated[
         str | None,
