@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -51,9 +51,6 @@ from gatemark.exams.agreement.views import (
     names_in_words,
     summary_document,
 )
-
-if TYPE_CHECKING:
-    pass
 
 PAIRS, TABLE = "pairs", "table"
 TSV_NAME = "consistency_disagreements.tsv"
