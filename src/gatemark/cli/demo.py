@@ -52,7 +52,7 @@ def demo_command(folder: str) -> int:
     say()
     say(f"Everything is in one store, {store}. To look at it in a browser:")
     say(f"  gatemark view {short(failed.id)} --store {store}    (the failed pack; no account)")
-    say(f"  gatemark serve --store {store}    (all of it; prints a link to sign in as ann)")
+    say(f"  gatemark serve --store {store}    (all of it; prints a link to sign in as ada)")
     return ExitCode.PASS
 
 

@@ -20,7 +20,7 @@ import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gatemark.accounts.journey import first_link, link_for
+from gatemark.accounts.journey import first_link, link_for, link_holder
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
 from gatemark.ledger.event_kinds import SYSTEM
@@ -129,6 +129,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     try:
         # An unusable store must fail the start, not the first request.
         secret = first_link(workspace)
+        (admin,) = (secret and link_holder(workspace, secret)) or (None,)
     except GatemarkError:
         listener.close()
         raise
@@ -136,7 +137,8 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     app = create_app(settings, lambda person: Workspace(store=store, actor=person))
     say(f"Gatemark serves {workspace.address} at {settings.base_url}")
     if secret is not None:
-        say(f"First sign-in, works once, for a day: {settings.base_url}/join/{secret}")
+        whose = f" as {admin}" if admin else ""
+        say(f"First sign-in{whose}, works once, for a day: {settings.base_url}/join/{secret}")
     config = uvicorn.Config(
         app,
         http=protocol_with_limits(settings),
