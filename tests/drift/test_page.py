@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -153,6 +154,27 @@ def test_a_chart_holds_the_bands_the_values_and_the_episode() -> None:
         assert "nan" not in path
     svg = f'<svg xmlns="http://www.w3.org/2000/svg"><path d="{chart.wide_band}"/></svg>'
     ET.fromstring(svg)
+
+
+def test_a_chart_shows_the_episodes_of_detectors_that_have_no_chart_of_their_own() -> None:
+    shown = series(window(0), window(1), window(2), window(3))
+    found = (episode(level="WARN"), episode(detector="sealed"), episode(metric="other"))
+    page = render_drift(view(shown, episodes=found)).decode()
+    assert re.findall(r'class="span (\w+)" x', page) == ["warn", "breach"]
+    of_both = (shown, msgspec.structs.replace(shown, detector="sealed"))
+    page = render_drift(view(*of_both, episodes=found)).decode()
+    assert re.findall(r'class="span (\w+)" x', page) == ["warn", "breach"], "each in its own chart"
+
+
+def test_the_key_of_a_chart_names_only_what_is_drawn() -> None:
+    bare = series(window(0, mu=None, sd=None, z=None, level=None))
+    page = render_drift(view(bare, episodes=())).decode()
+    drawn = re.findall(r"</svg>([a-z0-9 .]+)</span>", page)
+    assert drawn == []
+    page = render_drift(view(series(window(0), window(3, 0.7, level="BREACH")))).decode()
+    assert re.findall(r"</svg>([a-z0-9 .]+)</span>", page) == [
+        *("baseline mean", "within 2 sigma", "within 3 sigma", "breach", "episode")
+    ]
 
 
 def test_a_far_value_is_drawn_at_the_edge_and_says_so() -> None:

@@ -291,14 +291,24 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
     found = live.probe(19)
     assert level(found) == "INSUFFICIENT_BASELINE"
     assert "entered shadow, citing sha256:" in str(found.closed[0].closed_because)
-    live.do(
-        __import__("gatemark.lifecycle.journey", fromlist=["Approve"]).Approve,
-        "bob",
-        "1.0.0",
-        stage="enabled",
-    )
+    live.do(Approve, "bob", "1.0.0", stage="enabled")
     live.promote("1.0.0", "enabled")
     assert live.stage() == "enabled"
+
+
+def test_a_settled_window_under_another_policy_says_that_the_next_one_is_judged(live: Live) -> None:
+    live.push(0, [*lively(), 3.0, 3.0])
+    live.probe(17)
+    live.probe(18)
+    live.promote("1.0.0", "evaluating", actor="ann")
+    live.promote("1.0.0", "eligible", live.seal("1.0.0"), actor="eve")
+    live.promote("1.0.0", "shadow")
+    live.probe(18.1)
+    (signal,) = live.probe(18.2, policy=by_tick(on_breach="fallback")).signals
+    assert (signal.level, signal.n) == ("STALE", 1)
+    assert signal.reason == (
+        "the latest window was settled under another policy; the next one will be judged"
+    )
 
 
 def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:

@@ -100,7 +100,9 @@ def _extras(found: Readings) -> Iterator[dict[str, float]]:
 
 
 def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
-    """Return the signal of a series whose latest closed window has no points, or too few items.
+    """Return the signal of a series whose latest closed window cannot be judged.
+
+    It has no points, too few items, or was settled under another policy.
 
     ``missing_windows`` is how many of the latest windows cannot be judged for that reason;
     ``silent_windows`` is how many were checked if the start of the gap is unknown.
@@ -115,7 +117,9 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
         extras["missing_windows"] = gap
     else:
         extras["silent_windows"] = gap
-    if n:
+    if n and not gap:
+        reason = "the latest window was settled under another policy; the next one will be judged"
+    elif n:
         needed = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
         reason = needed if gap == 1 else f"{needed}; nothing to judge for {_windows(gap)}"
     elif counted.size:

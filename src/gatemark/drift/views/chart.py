@@ -81,7 +81,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart | None:
-    """Return the chart of a series, or None if no window has a value."""
+    """Return the chart of a series and its episodes, or None if no window has a value."""
     rows = _rows(series)
     if not any(row.value is not None for row in rows):
         return None
@@ -219,15 +219,13 @@ def _spans(
 ) -> Iterator[EpisodeSpan]:
     begin, end = series.windows[0].start, series.windows[-1].end
     for episode in episodes:
-        if (episode.metric, episode.detector) != (series.metric, series.detector):
-            continue
         start, stop = max(episode.opened.start, begin), min(episode.closed_at or end, end)
         if start >= stop:
             continue
         left, right = across(start), across(stop)
         state = "open" if episode.is_open else f"closed: {episode.closed_because}"
         style = "breach" if episode.level == "BREACH" else "warn"
-        title = f"{episode.level} since {words.moment(episode.opened.start)}, {state}"
+        title = f"{episode.level} by {episode.detector} since {words.moment(episode.opened.start)}, {state}"
         yield EpisodeSpan(left, round(right - left, 1), style, title)
 
 

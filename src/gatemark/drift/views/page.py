@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark import __version__
-from gatemark.drift.signal import Level, worst
+from gatemark.drift.signal import Episode, Level, worst
 from gatemark.drift.views.chart import drift_chart
-from gatemark.drift.views.views import DriftView
+from gatemark.drift.views.views import DriftView, SeriesView
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
@@ -40,7 +40,7 @@ def drift_context(view: DriftView) -> dict[str, object]:
         "word": "NOTHING WATCHED" if level is None else level.replace("_", " "),
         "title": f"{view.asset}: drift",
         "reason": f"{view.kind or 'of no registered kind'}, {stage}",
-        "charts": [(one, drift_chart(one, view.episodes)) for one in view.series],
+        "charts": [(one, drift_chart(one, _episodes_in(view, one))) for one in view.series],
         "tones": TONES,
         "version": __version__,
         "moment": words.moment,
@@ -50,6 +50,17 @@ def drift_context(view: DriftView) -> dict[str, object]:
         "shown": _shown,
         "minus": _minus,
     }
+
+
+def _episodes_in(view: DriftView, series: SeriesView) -> list[Episode]:
+    """Return the episodes of a series, and of detectors of its metric that have no chart."""
+    elsewhere = {one.detector for one in view.series if one.metric == series.metric}
+    return [
+        episode
+        for episode in view.episodes
+        if episode.metric == series.metric
+        and episode.detector not in elsewhere - {series.detector}
+    ]
 
 
 def _signed(value: float | None) -> str:
