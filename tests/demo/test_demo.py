@@ -31,6 +31,16 @@ def test_the_demo_leaves_one_store_that_verifies_and_says_how_to_look_at_it(
     assert found.troubles == ()
 
 
+@pytest.mark.slow
+def test_a_watch_that_nobody_judged_says_what_to_run(
+    finished_demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = finished_demo / "gatemark-demo" / "store"
+    assert main(["canary", "show", "parcel-mail", "--store", str(store)]) == 0
+    hint = "overdue   closed windows are not judged; run: gatemark canary tick parcel-mail"
+    assert hint in capsys.readouterr().out
+
+
 def test_the_demo_does_not_touch_a_store_that_it_did_not_make(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,10 @@ import pytest
 
 from gatemark.cli.main import main
 from gatemark.core.canonical import digest_bytes
+from gatemark.lifecycle.canary import canary_state
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter
+from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
 ASSET = "parcel-mail"
@@ -326,10 +329,23 @@ def windows(path: Path, start: datetime, **more: Any) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("live")
+def test_a_canary_that_nobody_judges_is_overdue_a_window_after_the_first_is_due() -> None:
+    store = "store"
+    rules = read_state(Workspace(store=store), ASSET).policy.canary
+    waits = timedelta(minutes=2 * rules.window_minutes + rules.lateness_minutes)
+    due = canary_state(Workspace(store=store), ASSET).next_window + waits
+    before = due - timedelta(seconds=1)
+    assert not canary_state(Workspace(store=store, clock=lambda: before), ASSET).is_overdue
+    assert canary_state(Workspace(store=store, clock=lambda: due), ASSET).is_overdue
+
+
 def test_canary_windows_are_pushed_judged_and_shown(live: Run, tmp_path: Path) -> None:
     shown = live("canary", "show", ASSET, "--json").json
     assert shown["is_watch"]
-    assert "watch of parcel-mail@1.0.0 against nothing" in live("canary", "show", ASSET).out
+    in_time = live("canary", "show", ASSET).out
+    assert "watch of parcel-mail@1.0.0 against nothing" in in_time
+    assert "overdue" not in in_time
     start = datetime.fromisoformat(shown["next_window"])
     path = windows(tmp_path / "w.jsonl", start)
     ran = live("canary", "push", ASSET, path, actor="ann")

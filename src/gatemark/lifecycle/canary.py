@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -51,6 +51,7 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
     other_count: int
     pending_count: int
     next_window: datetime
+    is_overdue: bool
     paused: str | None
     last: str | None
 
@@ -146,16 +147,20 @@ def canary_state(workspace: Workspace, asset: str, environment: str = PRODUCTION
     """Return the state of a running canary or watch."""
     workspace.existing_store()
     with asset_state_cache(workspace).lock:
-        return _standing(read_state(workspace, asset), asset, environment)
+        return _standing(read_state(workspace, asset), asset, environment, workspace.clock())
 
 
-def _standing(state: LifecycleState, asset: str, environment: str) -> CanaryState:
+def _standing(state: LifecycleState, asset: str, environment: str, now: datetime) -> CanaryState:
     place = state.asset.place(environment)
     rollout = place.rollout
     if rollout is None:
         raise UnknownNameError(f"{asset}: there is no canary or watch in {environment}")
     track = state.asset.track(environment, rollout.version)
     is_watch = rollout.watch_until is not None
+    rules = state.policy.canary
+    next_window = next_start(rules, rollout)
+    # A window later than due: whoever judges on time is not told to hurry.
+    wait = timedelta(minutes=2 * rules.window_minutes + rules.lateness_minutes)
     return CanaryState(
         asset=asset,
         environment=environment,
@@ -168,11 +173,12 @@ def _standing(state: LifecycleState, asset: str, environment: str) -> CanaryStat
         step_since=rollout.step_since,
         watch_until=rollout.watch_until,
         clean_in_a_row=len(rollout.streak),
-        clean_needed=state.policy.canary.clean_windows,
+        clean_needed=rules.clean_windows,
         clean_count=rollout.clean_count,
         other_count=rollout.other_count,
         pending_count=len(rollout.pending),
-        next_window=next_start(state.policy.canary, rollout),
+        next_window=next_window,
+        is_overdue=now >= next_window + wait and track.paused is None,
         paused=None if track.paused is None else track.paused.reason,
         last=None if rollout.last is None else rollout.last[1],
     )

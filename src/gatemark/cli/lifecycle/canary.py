@@ -104,6 +104,8 @@ def _canary_lines(asset: str, state: CanaryState) -> Iterator[str]:
     yield f"  windows   {state.clean_count} clean, {state.other_count} others"
     yield f"  last      {state.last or 'no window judged yet'}"
     yield f"  next      {state.next_window:%Y-%m-%d %H:%M:%SZ}"
+    if state.is_overdue:
+        yield f"  overdue   closed windows are not judged; run: gatemark canary tick {asset}"
     if state.paused is not None:
         yield f"  paused    {state.paused}"
 

@@ -225,7 +225,8 @@ def _spans(
         left, right = across(start), across(stop)
         state = "open" if episode.is_open else f"closed: {episode.closed_because}"
         style = "breach" if episode.level == "BREACH" else "warn"
-        title = f"{episode.level} by {episode.detector} since {words.moment(episode.opened.start)}, {state}"
+        since = words.moment(episode.opened.start)
+        title = f"{episode.level} by {episode.detector} since {since}, {state}"
         yield EpisodeSpan(left, round(right - left, 1), style, title)
 
 

@@ -58,8 +58,7 @@ def _episodes_in(view: DriftView, series: SeriesView) -> list[Episode]:
     return [
         episode
         for episode in view.episodes
-        if episode.metric == series.metric
-        and episode.detector not in elsewhere - {series.detector}
+        if episode.metric == series.metric and episode.detector not in elsewhere - {series.detector}
     ]
 
 
