@@ -12,6 +12,8 @@ from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import Response, Watch
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import ProbeReport
+from gatemark.drift.view import drift_view
+from gatemark.drift.views.page import render_drift
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.lifecycle.commands import Approve, Demote, Promote
 
@@ -294,6 +296,23 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
     live.do(Approve, "bob", "1.0.0", stage="enabled")
     live.promote("1.0.0", "enabled")
     assert live.stage() == "enabled"
+
+
+def test_the_page_shows_expected_metrics_that_were_never_pushed(tmp_path: Path) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    live.enable(kind="agent")
+    live.push(0, lively())
+    found = live.probe(len(lively()))
+    silent = [one.metric for one in found.signals if one.level == "STALE"]
+    assert (level(found), silent) == ("OK", ["verifier_block_ratio"])
+    view = drift_view(live.workspace, by_tick(), ASSET, day(len(lively())))
+    assert [(one.metric, one.signal.level) for one in view.series] == [
+        (METRIC, "OK"),
+        ("verifier_block_ratio", "STALE"),
+    ]
+    page = render_drift(view).decode()
+    assert 'class="banner inconclusive"' in page
+    assert "no point was ever pushed" in page
 
 
 def test_a_settled_window_under_another_policy_says_that_the_next_one_is_judged(live: Live) -> None:

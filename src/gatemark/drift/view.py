@@ -121,6 +121,19 @@ def _replayed(
                 signal=instead.get(series.metric, signals[key]),
                 windows=_windows(cohort, row, number, judged, windows),
             )
+    watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
+    # Metrics that must be watched and were never pushed.
+    for key in (signals.keys() - views.keys()) & watches.keys():
+        if signals[key].window is None:
+            watch = watches[key]
+            views[key] = SeriesView(
+                metric=watch.metric,
+                detector=watch.detector,
+                warn=watch.warn,
+                breach=watch.breach,
+                signal=signals[key],
+                windows=(),
+            )
     return tuple(views[key] for key in sorted(views))
 
 
