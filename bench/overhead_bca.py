@@ -12,7 +12,7 @@ from gatemark.statistics.resampling.bootstrap import bca_ratio
 
 
 def weighted(shifts: np.ndarray, tokens: np.ndarray, axis: int = -1) -> np.ndarray:
-    return (shifts * tokens).sum(axis=axis) / tokens.sum(axis=axis)
+    return np.asarray((shifts * tokens).sum(axis=axis) / tokens.sum(axis=axis))
 
 
 def main(way: str) -> None:

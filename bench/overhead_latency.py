@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.measure import Line
 from gatemark.exams.overhead.measure import side_by_side_overhead
+from gatemark.exams.overhead.records import MetricKind
 from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
 from gatemark.exams.overhead.targets.runner import run_arms
 
@@ -26,7 +27,9 @@ COVERED = 93
 class NoGuards:
     """A window is a tenth of a millisecond of arithmetic; the guards do nothing."""
 
-    kind, device, seq_len, stride, guards = "ppl_causal", "cpu", SIZE, SIZE, ("nothing",)
+    kind: MetricKind = "ppl_causal"
+    device, seq_len, stride = "cpu", SIZE, SIZE
+    guards: tuple[str, ...] = ("nothing",)
 
     def __init__(self) -> None:
         self._numbers = np.random.default_rng(5).normal(size=SIZE)

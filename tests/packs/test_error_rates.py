@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +56,7 @@ def answers(right: np.ndarray) -> tuple[Answer, ...]:
 
 def allowed(packs: int) -> float:
     """The stated rate with the noise of so few packs, one-sided at one percent."""
-    return 0.05 + 2.33 * (0.05 * 0.95 / packs) ** 0.5
+    return 0.05 + 2.33 * math.sqrt(0.05 * 0.95 / packs)
 
 
 def outcome(rng: np.random.Generator, drops: dict[str, float]) -> str:
