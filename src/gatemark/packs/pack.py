@@ -242,8 +242,14 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     @property
     def judge(self) -> str | None:
-        """The judge that this suite's scorer asks."""
-        return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
+        """The judge that this suite asks: about single answers, or to compare two."""
+        return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else self.comparing_judge
+
+    @property
+    def comparing_judge(self) -> str | None:
+        """The judge that compares both arms' answers to another suite, named in the options."""
+        named = None if self.source is None else self.options.get("judge")
+        return named if isinstance(named, str) else None
 
     @property
     def is_embedded(self) -> bool:
@@ -441,13 +447,14 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
 
     def _judge_problems(self) -> list[str]:
-        asked = {suite.judge for suite in self.suites}
+        # A suite may name a judge and still be refused, by its kind and with a better reason.
+        named = [n for suite in self.suites for n in (suite.judge, suite.options.get("judge"))]
         return [
             f"suite {suite.id} asks judge {suite.judge!r}, which is not among the pack's judges"
             for suite in self.suites
             if suite.judge is not None and suite.judge not in self.judges
         ] + [
-            f"judge {name!r} is not used by any suite" for name in self.judges if name not in asked
+            f"judge {name!r} is not used by any suite" for name in self.judges if name not in named
         ]
 
     def _answering(self) -> set[str]:
