@@ -56,15 +56,20 @@ class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @original_fields("target labels licence_min min_items")
 class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model that grades: the target to call, and the people's labels that qualify it.
+    """A model that grades or compares: the target, and the people's labels that qualify it.
 
-    ``labels`` are answers that people graded. A judge may gate only if its agreement with them has
+    ``labels`` are answers that people graded, or pairs of answers that people compared. A judge may gate only if its agreement with them has
     lower bounds of at least ``licence_min``, over ``min_items`` or more answers.
     """
 
     target: Annotated[dict[str, Any], about("Target that is asked.")]
     labels: Annotated[
-        str, about("File of answers that people graded, with `id`, `input`, `output` and `label`.")
+        str,
+        about(
+            "File of answers that people graded, with `id`, `input`, `output` and `label`; to "
+            "compare, `output` has the keys `first` and `second`, and `label` is `FIRST`, `SECOND` "
+            "or `TIE`."
+        ),
     ]
     licence_min: Annotated[
         Annotated[float, msgspec.Meta(gt=0, le=1)],
@@ -72,7 +77,7 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0.6
     min_items: Annotated[
         Annotated[int, msgspec.Meta(ge=20, le=1_000_000)],
-        about("Minimum number of answers that people graded."),
+        about("Minimum number of answers or pairs that people labelled."),
     ] = 50
 
 
@@ -350,7 +355,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: Annotated[
         Arms | None, about("Who answers; a pack of evidence files alone has none.")
     ] = None
-    judges: Annotated[dict[Name, JudgeSpec], about("Models that grade, by name.")] = {}
+    judges: Annotated[dict[Name, JudgeSpec], about("Models that grade or compare, by name.")] = {}
     required_suites: Annotated[tuple[str, ...], about("Suites whose floors block.")] = ()
     alpha: Annotated[Annotated[float, msgspec.Meta(gt=0, lt=0.5)], about("Significance level.")] = (
         0.05
