@@ -414,3 +414,32 @@ def test_lint_is_content_with_the_pack_and_warns_of_too_few_items(
     write(folder / "items.jsonl", [{"id": f"i{n}", "input": f"say {n}"} for n in range(19)])
     (warning,) = [w for w in gatemark("lint", path, "--json").json["warnings"] if "preferred" in w]
     assert "19 items" in warning
+
+
+def test_choices_that_people_made_on_the_page_qualify_a_judge(gatemark: Run, folder: Path) -> None:
+    samples = [
+        {
+            "schema": "gatemark.sample/1",
+            "scores": {},
+            **{k: v for k, v in row.items() if k != "label"},
+        }
+        for row in choices(6)
+    ]
+    write(folder / "pairs.jsonl", samples)
+    store = ("--store", folder / "store")
+    gatemark("role", "grant", "--actor", "ada", "ada", "admin", *store)
+    gatemark("role", "grant", "--actor", "ada", "olga", "pack_owner", *store)
+    labels = [word for name in ("FIRST", "SECOND", "TIE") for word in ("--label", name)]
+    named = ("review", "labels")
+    created = gatemark(
+        *named, "create", "pairs", folder / "pairs.jsonl", *labels, "--source", "test", *store
+    )
+    assert created.code == 0, created.err
+    for row in choices(6):
+        gatemark(*named, "give", "pairs", row["id"], row["label"], "--actor", "bob", *store)
+    gatemark(*named, "accept", "pairs", "--actor", "olga", *store)
+    exported = gatemark(*named, "export", "pairs", "-o", folder / "choices.jsonl", *store)
+    assert exported.code == 0, exported.err
+    linted = gatemark("lint", pack(folder), "--json")
+    assert linted.json["errors"] == []
+    assert any("people labelled 6 answers" in told for told in linted.json["warnings"])
