@@ -443,3 +443,56 @@ def test_choices_that_people_made_on_the_page_qualify_a_judge(gatemark: Run, fol
     linted = gatemark("lint", pack(folder), "--json")
     assert linted.json["errors"] == []
     assert any("people labelled 6 answers" in told for told in linted.json["warnings"])
+
+
+def test_a_judge_that_grades_the_same_answers_qualifies_on_its_own(
+    gatemark: Run, folder: Path
+) -> None:
+    path = pack(folder)
+    graded = [
+        {"id": f"g{n}", "input": "x", "output": f"{'SAY' if n % 2 else 'say'} {n}", "label": label}
+        for n in range(60)
+        for label in (("CORRECT", "INCORRECT")[n % 2],)
+    ]
+    write(folder / "graded.jsonl", graded)
+    (folder / "grading.py").write_text(
+        "import re\n"
+        "def lenient(prompt):\n"
+        '    nonce = re.search(r"<<<answer ([0-9a-f]+)>>>", prompt).group(1)\n'
+        '    return {"output": f"GRADE {nonce}: CORRECT"}\n'
+    )
+    text = path.read_text().replace(
+        'scorer: {name: regex, options: {pattern: "."}}', "scorer: {name: judge, judge: grader}"
+    )
+    judge = '  grader: {target: {python: "grading:lenient"}, labels: graded.jsonl}\n'
+    path.write_text(text.replace("judges:\n", "judges:\n" + judge))
+    ran = run(gatemark, path)
+    assert ran.code == 3
+    states = findings(ran)
+    assert (states["answers.judge"], states["preferred.judge"]) == ("fail", "pass")
+    assert states["preferred.preferred"] == "pass"
+    assert verify(gatemark, folder).code == 0
+
+
+def test_an_earlier_result_can_be_the_baseline(gatemark: Run, folder: Path) -> None:
+    path = pack(folder, "plain", baseline="better")
+    earlier = run(gatemark, path)
+    assert earlier.code == 1
+    path.write_text(path.read_text().replace("app:plain", "app:better"))
+    ran = run(gatemark, path, "--baseline", earlier.json["id"])
+    assert ran.code == 0, ran.out + ran.err
+    assert numbers(ran)["wins"]["value"] == 60
+    assert verify(gatemark, folder).code == 0
+
+
+def test_the_pack_schema_knows_the_options(gatemark: Run, folder: Path) -> None:
+    import jsonschema_rs
+    import yaml
+
+    schema = jsonschema_rs.validator_for(gatemark("schema", "gatemark.pack/1").json)
+    good = yaml.safe_load(pack(folder).read_text())
+    assert schema.is_valid(good)
+    for options in ({"rounds": 1}, {"judge": "arbiter", "round": 1}):
+        bad = json.loads(json.dumps(good))
+        bad["suites"][1]["options"] = options
+        assert not schema.is_valid(bad)

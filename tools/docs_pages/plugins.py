@@ -166,8 +166,13 @@ def _suite(suite: Suite) -> Iterator[str]:
         yield f"Reads `{exam.schema}` records and is judged by:"
         rules = exam.policy().rules
     elif isinstance(suite, PackSuite):
-        place = {"dataset": "data.jsonl"} if suite.scorer else {"source": "another"}
-        example = SuiteSpec(id=suite.kind, kind=suite.kind, weight=1.0, **place)
+        example = SuiteSpec(
+            id=suite.kind,
+            kind=suite.kind,
+            weight=1.0,
+            dataset="data.jsonl" if suite.scorer else None,
+            source=None if suite.scorer else "another",
+        )
         rules = suite.rules(example, suite.options(**{name: name for name in required}))
         named = f"`{suite.scorer}`" if suite.scorer else "none: it looks at another suite"
         yield f"A suite of a pack. Scorer when none is named: {named}."

@@ -58,8 +58,9 @@ class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model that grades or compares: the target, and the people's labels that qualify it.
 
-    ``labels`` are answers that people graded, or pairs of answers that people compared. A judge may gate only if its agreement with them has
-    lower bounds of at least ``licence_min``, over ``min_items`` or more answers.
+    ``labels`` are answers that people graded, or pairs of answers that people compared. A judge may
+    gate only if its agreement with them has lower bounds of at least ``licence_min``, over
+    ``min_items`` or more of them.
     """
 
     target: Annotated[dict[str, Any], about("Target that is asked.")]

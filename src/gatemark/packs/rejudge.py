@@ -106,7 +106,7 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
             arms[arm] = _arm(opened, arm, data, differences, unjudged)
     graded = _graded(opened, data)
     for suite in opened.pack.suites:
-        if suite.comparing_judge is not None and suite.id in graded:
+        if suite.comparing_judge is not None and CANDIDATE in arms:
             seen = arms[CANDIDATE][suite.id]
             arms[CANDIDATE][suite.id] = unjudged_answers(seen, graded[suite.id])
     gathered = PackEvidence(
@@ -223,11 +223,14 @@ def _qualifications(
 
 
 def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
-    kept = {
-        suite.id: _kept(replies_name(suite.id, CANDIDATE), data, read_graded)
-        for suite in opened.pack.suites
-    }
-    return {name: graded for name, graded in kept.items() if graded is not None}
+    kept = {}
+    for suite in opened.pack.suites:
+        name = replies_name(suite.id, CANDIDATE)
+        if name in data:
+            kept[suite.id] = read_graded(data[name], name)
+        elif suite.comparing_judge is not None:
+            raise IncomparableError(f"the replies of the judge to {suite.id} were not kept with it")
+    return kept
 
 
 def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
