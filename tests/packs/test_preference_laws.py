@@ -141,6 +141,8 @@ def test_what_is_unknown_fails_nobody() -> None:
     found = numbers(msgspec.structs.replace(whole, baseline=crashed))
     assert (found["wins"].value, found["losses"].value) == (30, 50)
     assert found["uncompared_rate"].value == 0.25
+    assert found["score"].value == 30 / 80
+    assert found["regression"].value == pytest.approx(20 / 80)
     assert found["preferred"].value is None
     own = tuple(answer(a.id, None, "crash") if a.id >= "i060" else a for a in whole.candidate)
     assert numbers(msgspec.structs.replace(whole, candidate=own))["preferred"].value == -1

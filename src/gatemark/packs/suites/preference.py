@@ -125,7 +125,11 @@ def are_equal(pair: Scorable) -> bool:
 
 
 def examine(evidence: ArmsEvidence, options: ComparisonOptions) -> ArmsReport:
-    """Return how often each arm won, and whether that is more than chance."""
+    """Return how often each arm won, and whether that is more than chance.
+
+    (1) Read the outcome of every pair. (2) Join items that share a cluster or an input. (3) Test
+    wins against losses. (4) Withhold what too many unknown pairs could change.
+    """
     lane = evidence.spec.id
     # Step 1.
     found = _comparisons(evidence, options)
