@@ -194,3 +194,45 @@ def test_a_service_with_json_of_its_own_is_gated(gatemark: Run, folder: Path) ->
         bare = gatemark("lint", "pack.yaml")
         assert bare.code == 2
         assert "add prompt or prompt_file beside the body" in bare.err
+
+
+def _writers_and_their_judge(request: Request) -> Answer:
+    """Two models that write, and one that prefers the longer of two texts."""
+    model, text = request.body["model"], request.body["messages"][-1]["content"]
+    if model == "judge-1":
+        nonce = re.findall(r"<<<first ([0-9a-f]+)>>>", text)[0]
+        lengths = [
+            len(
+                text.partition(f"<<<{side} {nonce}>>>")[2].partition(f"<<<end {side} {nonce}>>>")[0]
+            )
+            for side in ("first", "second")
+        ]
+        said = f"GRADE {nonce}: {'FIRST' if lengths[0] > lengths[1] else 'SECOND'}"
+    else:
+        said = "thanks" + " for your letter" * (model == "writer-2")
+    return Answer({"model": model, "choices": [{"message": {"content": said}}]})
+
+
+def test_a_judge_compares_as_the_page_shows(gatemark: Run, folder: Path) -> None:
+    labelled = json.loads(snippet("how-to/run-a-pack.md", "json", '"second"'))
+    short, long = labelled["output"]["first"], labelled["output"]["second"]
+    rows = []
+    for number in range(60):
+        texts, label = ((short, long), "SECOND") if number % 2 else ((long, short), "FIRST")
+        output = {"first": texts[0] + f" {number}", "second": texts[1] + f" {number}"}
+        rows.append({**labelled, "id": f"p{number}", "output": output, "label": label})
+    compared = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "data/compared-by-people.jsonl").write_text(compared)
+    questions = [{"id": f"q{n}", "input": f"Thank reader {n}."} for n in range(60)]
+    lines = "".join(json.dumps(row) + "\n" for row in questions)
+    (folder / "data/questions.jsonl").write_text(lines)
+    shown = snippet("how-to/run-a-pack.md", "yaml", "kind: preference")
+    with serving(_writers_and_their_judge) as server:
+        (folder / "pack.yaml").write_text(shown.replace("http://127.0.0.1:8000", server.url))
+        linted = gatemark("lint", "pack.yaml", "--json")
+        assert linted.json["errors"] == []
+        ran = gatemark("run", "pack.yaml", "--json")
+    assert ran.code == 0, ran.out + ran.err
+    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    assert numbers["wins", "preferred"] == 60
+    assert numbers["order_disagreement_rate", "preferred"] == 0

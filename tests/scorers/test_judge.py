@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.canonical import digest, is_digest
-from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError
+from gatemark.core.canonical import digest, digest_bytes, is_digest
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.scorers.judge import SCORER
 from gatemark.scorers.judge.grading import Grade, JudgeOptions, grade_replies
-from gatemark.scorers.judge.pairwise import PairwiseOptions, Round, ask_for_preference, read_rounds
-from gatemark.scorers.judge.prompt import JudgeReply, asked
+from gatemark.scorers.judge.pairwise import PairwiseOptions, read_rounds
+from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import Scorable
 
 NONCES = tuple(f"{number:032x}" for number in range(10**9, 10**9 + 10))
@@ -46,8 +46,14 @@ def judge_saying(*grades: str) -> Judge:
 
 
 def replies_of(options: JudgeOptions, ask: Judge, item: Scorable = ITEM) -> tuple[JudgeReply, ...]:
-    prompts = ((options.prompt(item, nonce), nonce) for nonce in NONCES[: options.votes])
-    return tuple(asyncio.run(asked(ask, prompt, nonce)) for prompt, nonce in prompts)
+    return replied(ask, [options.prompt(item, nonce) for nonce in NONCES[: options.votes]])
+
+
+def replied(ask: Judge, prompts: list[str]) -> tuple[JudgeReply, ...]:
+    return tuple(
+        JudgeReply(nonce_of(prompt), digest_bytes(prompt.encode()), asyncio.run(ask(prompt)))
+        for prompt in prompts
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,19 +175,11 @@ def test_a_reply_cannot_be_moved_to_another_answer() -> None:
     assert "another prompt" in str(moved.reason)
 
 
-def test_a_failing_judge_is_a_lost_vote_and_not_a_crash() -> None:
-    calls = 0
-
-    async def ask(prompt: str) -> str:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            raise RefusedError("rate limit")
-        return f"GRADE {nonce_of(prompt)}: CORRECT"
-
-    replies = replies_of(THREE, ask)
-    assert [reply.error for reply in replies] == ["rate limit", None, None]
-    assert grade_replies(THREE, ITEM, replies).value == 1.0
+def test_a_failing_judge_is_a_lost_vote() -> None:
+    replies = replies_of(THREE, judge_saying("INCORRECT", "CORRECT", "CORRECT"))
+    lost = msgspec.structs.replace(replies[0], text=None, error="rate limit")
+    assert grade_replies(THREE, ITEM, (lost, *replies[1:])).value == 1.0
+    assert grade_replies(THREE, ITEM, (lost, lost, *replies[2:])).value is None
 
 
 def test_recorded_replies_give_the_same_score_again() -> None:
@@ -225,14 +223,13 @@ def test_a_rubric_needs_two_grades() -> None:
             JudgeOptions(rubric=rubric)
 
 
-CANDIDATE = Scorable(id="q1", input="2 + 2?", target=None, output="ours: 4")
-BASELINE = Scorable(id="q1", input="2 + 2?", target=None, output="theirs: four")
+PAIR = Scorable("q1", "2 + 2?", None, {"first": "ours: 4", "second": "theirs: four"})
 
 
-def rounds_of(ask: Judge, options: PairwiseOptions | None = None) -> tuple[Round, ...]:
+def rounds_of(ask: Judge, options: PairwiseOptions | None = None) -> tuple[JudgeReply, ...]:
     options = options or PairwiseOptions()
-    nonces = NONCES[: 2 * options.rounds]
-    return asyncio.run(ask_for_preference(ask, options, CANDIDATE, BASELINE, nonces))
+    nonces = NONCES[: options.vote_count]
+    return replied(ask, [options.prompt(PAIR, nonce, vote) for vote, nonce in enumerate(nonces)])
 
 
 def judge_preferring(text: str) -> Judge:
@@ -245,79 +242,88 @@ def judge_preferring(text: str) -> Judge:
 
 
 @pytest.mark.parametrize(
-    ("ask", "choice", "value", "inconsistent_count"),
+    ("ask", "choice", "inconsistent_count"),
     [
-        (judge_preferring("ours"), "candidate", 1.0, 0),
-        (judge_preferring("theirs"), "baseline", 0.0, 0),
-        (judge_saying("FIRST", "FIRST"), "tie", 0.5, 1),
-        (judge_saying("SECOND", "SECOND"), "tie", 0.5, 1),
-        (judge_saying("TIE", "TIE"), "tie", 0.5, 0),
-        (judge_saying("FIRST", "TIE"), "tie", 0.5, 1),
+        (judge_preferring("ours"), "FIRST", 0),
+        (judge_preferring("theirs"), "SECOND", 0),
+        (judge_saying("FIRST", "FIRST"), "TIE", 1),
+        (judge_saying("SECOND", "SECOND"), "TIE", 1),
+        (judge_saying("TIE", "TIE"), "TIE", 0),
+        (judge_saying("FIRST", "TIE"), "TIE", 1),
     ],
 )
 def test_a_win_counts_only_when_both_orders_agree(
-    ask: Judge, choice: str, value: float, inconsistent_count: int
+    ask: Judge, choice: str, inconsistent_count: int
 ) -> None:
-    outcome = read_rounds(PairwiseOptions(), CANDIDATE, BASELINE, rounds_of(ask))
-    assert (outcome.choice, outcome.inconsistent_count) == (choice, inconsistent_count)
-    assert outcome.score().value == value
-    assert outcome.score().detail["prompt"] == PairwiseOptions().prompt_digest
+    outcome = read_rounds(PairwiseOptions(), PAIR, rounds_of(ask))
+    assert (outcome.choice, outcome.reason) == (choice, None)
+    assert (outcome.read_count, outcome.inconsistent_count) == (1, inconsistent_count)
 
 
 @pytest.mark.parametrize(
-    ("grades", "choice"),
+    ("grades", "choice", "read_count"),
     [
-        (["FIRST", "SECOND", "FIRST", "SECOND", "TIE", "TIE"], "candidate"),
-        (["FIRST", "SECOND", "SECOND", "FIRST", "TIE", "TIE"], "tie"),
-        (["FIRST", "SECOND", "FIRST", "SECOND", "?", "TIE"], "candidate"),
-        (["FIRST", "SECOND", "TIE", "TIE", "?", "TIE"], None),
-        (["?"] * 6, None),
+        (["FIRST", "SECOND", "FIRST", "SECOND", "TIE", "TIE"], "FIRST", 3),
+        (["FIRST", "SECOND", "SECOND", "FIRST", "TIE", "TIE"], "TIE", 3),
+        (["FIRST", "SECOND", "FIRST", "SECOND", "?", "TIE"], "FIRST", 2),
+        (["FIRST", "SECOND", "TIE", "TIE", "?", "TIE"], None, 2),
+        (["?"] * 6, None, 0),
     ],
 )
-def test_more_than_half_of_the_rounds_decide(grades: list[str], choice: str | None) -> None:
+def test_more_than_half_of_the_rounds_decide(
+    grades: list[str], choice: str | None, read_count: int
+) -> None:
     options = PairwiseOptions(rounds=3)
-    outcome = read_rounds(options, CANDIDATE, BASELINE, rounds_of(judge_saying(*grades), options))
-    assert outcome.choice == choice
-    assert (outcome.score().value is None) == (choice is None)
+    outcome = read_rounds(options, PAIR, rounds_of(judge_saying(*grades), options))
+    assert (outcome.choice, outcome.read_count) == (choice, read_count)
+    assert (outcome.reason is None) == (choice is not None)
 
 
 def test_the_prompt_does_not_say_whose_answer_is_whose() -> None:
-    seen: list[str] = []
-
-    async def ask(prompt: str) -> str:
-        seen.append(prompt)
-        return ""
-
-    rounds_of(ask)
-    one, other = (prompt.replace(nonce_of(prompt), "") for prompt in seen)
+    nonce, options = NONCES[0], PairwiseOptions()
+    one, other = (options.prompt(PAIR, nonce, vote) for vote in (0, 1))
     swapped = other.replace("ours: 4", "@").replace("theirs: four", "ours: 4")
+    assert one != other
     assert one == swapped.replace("@", "theirs: four")
     assert not re.search("candidate|baseline", one, re.IGNORECASE)
 
 
-def test_rounds_belong_to_their_pair() -> None:
-    rounds = rounds_of(judge_preferring("ours"))
-    other = msgspec.structs.replace(BASELINE, output="theirs: 4!")
-    outcome = read_rounds(PairwiseOptions(), CANDIDATE, other, rounds)
+def test_rounds_belong_to_their_pair_and_its_order() -> None:
+    replies = rounds_of(judge_preferring("ours"))
+    for output in (
+        {"first": "ours: 4", "second": "theirs: 4!"},
+        {"first": "theirs: four", "second": "ours: 4"},
+    ):
+        other = msgspec.structs.replace(PAIR, output=output)
+        outcome = read_rounds(PairwiseOptions(), other, replies)
+        assert outcome.choice is None
+        assert "another prompt" in str(outcome.reason)
+
+
+def test_a_missing_reply_or_a_copy_is_no_choice() -> None:
+    replies = rounds_of(judge_preferring("ours"))
+    assert read_rounds(PairwiseOptions(), PAIR, replies[:1]).choice is None
+    assert read_rounds(PairwiseOptions(), PAIR, ()).choice is None
+    three = PairwiseOptions(rounds=3)
+    copied = read_rounds(three, PAIR, rounds_of(judge_preferring("ours"), three)[:2] * 3)
+    assert copied.choice is None
+    assert "share a nonce" in str(copied.reason)
+
+
+@pytest.mark.parametrize("output", [None, "4", {"first": "4"}, {"first": 4, "second": 5, "x": 6}])
+def test_two_answers_are_needed_to_compare(output: object) -> None:
+    item = msgspec.structs.replace(PAIR, output=output)
+    assert "two answers" in str(PairwiseOptions().problem(item))
+    with pytest.raises(InvalidValueError, match="two answers"):
+        PairwiseOptions().prompt(item, NONCES[0], 0)
+
+
+def test_an_answer_too_long_to_show_is_no_choice() -> None:
+    replies = rounds_of(judge_preferring("ours"))
+    long = msgspec.structs.replace(PAIR, output={"first": "x" * 1_000_001, "second": "y"})
+    outcome = read_rounds(PairwiseOptions(), long, replies)
     assert outcome.choice is None
-    assert "another prompt" in str(outcome.reason)
-    swapped = read_rounds(PairwiseOptions(), BASELINE, CANDIDATE, rounds)
-    assert swapped.choice is None
-
-
-def test_a_missing_round_or_a_copied_order_is_no_choice() -> None:
-    rounds = rounds_of(judge_preferring("ours"))
-    assert read_rounds(PairwiseOptions(rounds=3), CANDIDATE, BASELINE, rounds).choice is None
-    copied = Round(rounds[0].candidate_first, rounds[0].candidate_first)
-    assert read_rounds(PairwiseOptions(), CANDIDATE, BASELINE, (copied,)).choice is None
-
-
-def test_a_pair_must_answer_one_item() -> None:
-    other = msgspec.structs.replace(BASELINE, input="3 + 3?")
-    with pytest.raises(InvalidValueError, match="a pair must answer one item"):
-        asyncio.run(
-            ask_for_preference(judge_saying(), PairwiseOptions(), CANDIDATE, other, NONCES[:2])
-        )
+    assert "at most 1000000 characters" in str(outcome.reason)
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,11 @@ gatemark: 1
 _JUDGES_OPENING = """\
 # Judges
 
-A judge is a model that grades answers. A pack names it under `judges`, and a suite asks it with
-`scorer: {name: judge, judge: NAME, options: {…}}`. Its scores gate only while it agrees with people
-well enough ([model judges](../explanation/packs.md#model-judges)).
+A judge is a model that grades answers, or compares two. A pack names it under `judges`. A suite
+asks it to grade with `scorer: {name: judge, judge: NAME, options: {…}}`; a suite of kind
+[`preference`](suites.md#preference) asks it to compare with `options: {judge: NAME}`. Either
+decides only while it agrees with people well enough
+([model judges](../explanation/packs.md#model-judges)).
 """
 _PROBE_EXAMPLE = {
     "id": "own-1",

@@ -156,7 +156,8 @@ def _suite(suite: Suite) -> Iterator[str]:
         ("Option", "Default", "Meaning"),
         ((f"`{field.name}`", _default_words(field), _meaning(field.type)) for field in fields),
     )
-    if any(field.required for field in fields):
+    required = [field.name for field in fields if field.required]
+    if required and isinstance(suite, ExamSuite):
         yield "Its rules depend on options that have no default."
         return
     rules: tuple[Rule, ...]
@@ -165,8 +166,14 @@ def _suite(suite: Suite) -> Iterator[str]:
         yield f"Reads `{exam.schema}` records and is judged by:"
         rules = exam.policy().rules
     elif isinstance(suite, PackSuite):
-        example = SuiteSpec(id=suite.kind, kind=suite.kind, weight=1.0, dataset="data.jsonl")
-        rules = suite.rules(example, suite.options())
+        example = SuiteSpec(
+            id=suite.kind,
+            kind=suite.kind,
+            weight=1.0,
+            dataset="data.jsonl" if suite.scorer else None,
+            source=None if suite.scorer else "another",
+        )
+        rules = suite.rules(example, suite.options(**{name: name for name in required}))
         named = f"`{suite.scorer}`" if suite.scorer else "none: it looks at another suite"
         yield f"A suite of a pack. Scorer when none is named: {named}."
         if not rules:
@@ -204,4 +211,7 @@ def _default_words(field: Any) -> str:
     value = field.default if made is msgspec.NODEFAULT else made()
     if isinstance(value, msgspec.Struct):
         return f"the defaults of `{type(value).__name__}`"
+    if isinstance(value, str) and "\n" in value:
+        # Several lines would end the row of the table.
+        return f"`{json.dumps(value)}`"
     return f"`{value}`"

@@ -41,7 +41,7 @@ from gatemark.packs.answers import (
     with_recorded,
 )
 from gatemark.packs.embeddings import Embedded
-from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
+from gatemark.packs.grading import Graded, Graders
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import BUILTIN, OpenPack
 from gatemark.packs.policy import (
@@ -57,6 +57,7 @@ from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, imp
 from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError
 from gatemark.scorers.combined import NAME as COMBINED
+from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_from_samples

@@ -24,7 +24,8 @@ from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.core.result import Result, Table
-from gatemark.evidence.rows import Row, Snapshot, read_dataset
+from gatemark.evidence.exam import suites
+from gatemark.evidence.rows import Snapshot, read_dataset
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.embeddings import (
     Embedded,
@@ -38,16 +39,16 @@ from gatemark.packs.embeddings import (
     written_lines,
 )
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
-from gatemark.packs.suites.suite import ArmsReport
-from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
-from gatemark.scorers.judge.prompt import JudgeReply
+from gatemark.packs.suites.suite import PREFERRED, ArmsReport, PackSuite
+from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
+from gatemark.scorers.judge.grading import JudgeOptions
+from gatemark.scorers.judge.prompt import JudgeReply, JudgeTask
 from gatemark.scorers.scorer import JudgeQualification, Scorable, scorers
 from gatemark.targets.journal import Journals, Reuse
 from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
 from gatemark.targets.spec import TargetSpec, build, changed_files, parse_spec, target_identity
 
-JUDGE_SCORER = "judge"
 LICENCE = "licence"
 UNASKED = "could not be asked: "
 """Prefix of a stored reply if the judge could not be called; the kind of error follows."""
@@ -105,12 +106,14 @@ def replies_name(suite: str, place: str) -> str:
     return f"{suite}/{place}.judge"
 
 
-def judge_options(suite: SuiteSpec) -> JudgeOptions:
-    """Return the rubric, template and votes of a suite's judge."""
+def judge_task(suite: SuiteSpec) -> JudgeTask:
+    """Return what a suite asks its judge: by its kind, or by its scorer."""
+    plugin = suites().get(suite.kind)
+    if isinstance(plugin, PackSuite) and plugin.judge_task is not None:
+        return plugin.judge_task(suite)
     if not isinstance(suite.scorer, ScorerSpec) or suite.scorer.name != JUDGE_SCORER:
         raise UsageError(f"suite {suite.id} asks a judge, so its scorer must be {JUDGE_SCORER!r}")
-    options = scorers().get(JUDGE_SCORER).options_from(suite.scorer.options)
-    return cast("JudgeOptions", options)
+    return cast("JudgeOptions", scorers().get(JUDGE_SCORER).options_from(suite.scorer.options))
 
 
 class Graders(ABC):
@@ -198,11 +201,10 @@ class LiveGraders(Graders):
         return {name: judge.identity for name, judge in self._judges.items()}
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
-        options = judge_options(suite)
+        task = judge_task(suite)
         asked_judge = self._judges[str(suite.judge)]
-        scorer = scorers().get(JUDGE_SCORER)
-        judge = digest({"scorer": scorer.identity(options), "target": asked_judge.identity})
-        asked = {key: _Votes(options, item, key) for key, item in items.items()}
+        judge = digest({"scorer": task.identity(), "target": asked_judge.identity})
+        asked = {key: _Votes(task, item, key) for key, item in items.items()}
         calls = [call for votes in asked.values() for call in votes.calls]
         done = await self._run(asked_judge, calls, f"{suite.id} {place}")
         self._note(suite, place, done)
@@ -283,13 +285,15 @@ class LiveGraders(Graders):
 class _Votes:
     """The calls for all votes about one item."""
 
-    def __init__(self, options: JudgeOptions, item: Scorable, key: ItemKey) -> None:
-        self._nonces = [nonce_for(options, item, key, vote) for vote in range(options.votes)]
+    def __init__(self, task: JudgeTask, item: Scorable, key: ItemKey) -> None:
+        self._nonces = [nonce_for(task, item, key, vote) for vote in range(task.vote_count)]
         self.calls: list[Call] = []
         self._prompts: list[str] = []
         self._refused: str | None = None
         try:
-            self._prompts = [options.prompt(item, nonce) for nonce in self._nonces]
+            self._prompts = [
+                task.prompt(item, nonce, vote) for vote, nonce in enumerate(self._nonces)
+            ]
         except BadInputError as error:
             self._refused = str(error)
             return
@@ -324,13 +328,13 @@ def _reply(nonce: str, prompt: str, outcome: CallOutcome) -> JudgeReply:
     return JudgeReply(nonce=nonce, prompt=sent, text=text)
 
 
-def nonce_for(options: JudgeOptions, item: Scorable, key: ItemKey, vote: int) -> str:
+def nonce_for(task: JudgeTask, item: Scorable, key: ItemKey, vote: int) -> str:
     """Return the marker of one prompt: a hash of its content, so no text can contain its own.
 
     A random nonce would work too, but then no two runs over the same answers would be the same.
     """
     material = {
-        "prompt": options.prompt_digest,
+        "prompt": task.prompt_digest,
         "item": list(key),
         "vote": vote,
         "judged": digest_bytes(
@@ -374,7 +378,7 @@ def judge_spec(pack: Pack, suite: SuiteSpec) -> JudgeSpec:
 
 METRIC = "judge_licence"
 ONCE = 1
-GATING = frozenset({"score", "baseline_score", "regression", "newly_broken_count"})
+GATING = frozenset({"score", "baseline_score", "regression", "newly_broken_count", PREFERRED})
 """Numbers that are withheld while a judge is not qualified."""
 
 
@@ -395,44 +399,40 @@ class SuiteQualification(msgspec.Struct, frozen=True):
     graded: Graded
 
 
-Labels = Callable[[str, JudgeSpec, JudgeOptions], LabelledSet]
-"""Returns the people's labels for a judge's name and spec, and a rubric."""
+Labels = Callable[[str], Snapshot]
+"""Returns what people labelled, by the name of the judge."""
 
 
-def labels_of(snapshots: Mapping[str, Snapshot]) -> Labels:
-    """Return labels that were read when the pack was opened, by judge."""
-    return lambda name, _judge, options: labelled_set(snapshots[name], options)
-
-
-def read_labels(path: Path, name: str, options: JudgeOptions) -> LabelledSet:
+def read_labels(path: Path, name: str, task: JudgeTask) -> LabelledSet:
     """Read the labelled answers of a file."""
-    return labelled_set(read_dataset(str(path), name), options)
+    return labelled_set(read_dataset(str(path), name), task)
 
 
-def labelled_set(snapshot: Snapshot, options: JudgeOptions) -> LabelledSet:
-    """Return rows as labelled answers: each with an ``output`` and a ``label`` of the rubric."""
+def labelled_set(snapshot: Snapshot, task: JudgeTask) -> LabelledSet:
+    """Return rows as labelled answers: each with an ``output`` and a ``label`` of the task."""
     name = snapshot.name
-    known = {grade.label for grade in options.rubric}
-    problems = [problem for row in snapshot.rows if (problem := _problem(row, known)) is not None]
+    items = {
+        row.id: Scorable(row.id, row.input, row.target, row.extra.get("output"))
+        for row in snapshot.rows
+    }
+    labels = {row.id: row.extra.get("label") for row in snapshot.rows}
+    problems = [
+        f"{row.id!r} {problem}"
+        for row in snapshot.rows
+        if (problem := task.problem(items[row.id]) or _label_problem(labels[row.id], task))
+    ]
     if problems:
         raise BadInputError(tuple(f"{name}: item {problem}" for problem in problems[:20]))
     return LabelledSet(
         reference=snapshot.reference,
-        items={
-            (row.id, ONCE): Scorable(row.id, row.input, row.target, row.extra["output"])
-            for row in snapshot.rows
-        },
-        labels={row.id: str(row.extra["label"]) for row in snapshot.rows},
+        items={(row_id, ONCE): item for row_id, item in items.items()},
+        labels={row_id: str(label) for row_id, label in labels.items()},
     )
 
 
-def _problem(row: Row, known: set[str]) -> str | None:
-    if row.extra.get("output") is None:
-        return f"{row.id!r} has no output to grade"
-    label = row.extra.get("label")
-    if label not in known:
-        return f"{row.id!r} has label {label!r}, the rubric has {', '.join(sorted(known))}"
-    return None
+def _label_problem(label: object, task: JudgeTask) -> str | None:
+    known = sorted(task.labels)
+    return None if label in known else f"has label {label!r}, the rubric has {', '.join(known)}"
 
 
 async def qualify_judges(
@@ -452,26 +452,17 @@ async def _license(
     # Needs numpy, which only packs with a judge should load.
     from gatemark.scorers.judge.qualification import judge_agreement  # noqa: PLC0415
 
-    options = judge_options(suite)
-    labelled = labels(str(suite.judge), judge, options)
+    task = judge_task(suite)
+    labelled = labelled_set(labels(str(suite.judge)), task)
     graded = await graders.grade(suite, LICENCE, labelled.items)
     qualification = judge_agreement(
-        _labels_given(options, labelled.items, graded),
+        {key[0]: task.label(item, graded.replies[key]) for key, item in labelled.items.items()},
         labelled.labels,
         judge=graded.judge,
         gate=judge.licence_min,
         min_items=judge.min_items,
     )
     return SuiteQualification(suite.id, labelled.reference, qualification, graded)
-
-
-def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[str, str | None]:
-    by_majority = msgspec.structs.replace(options, aggregate="majority")
-    given: dict[str, str | None] = {}
-    for key, item in items.items():
-        score = grade_replies(by_majority, item, graded.replies[key])
-        given[key[0]] = score.detail.get("grade")
-    return given
 
 
 def qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:

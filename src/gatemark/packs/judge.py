@@ -298,6 +298,12 @@ def check_rules(
     pack: Pack, *, has_baseline: bool, limit: int | None, waivers: Sequence[Waiver]
 ) -> None:
     """Refuse options, rules and waivers that could not be judged by, before anybody is asked."""
+    alone = [suite.id for suite in pack.suites if suite.comparing_judge and not has_baseline]
+    if alone:
+        raise UsageError(
+            f"suite {alone[0]} compares answers with those of a baseline, and there is none; name "
+            "one under targets.baseline, or remove the suite"
+        )
     if limit is not None:
         refuse_waived_limit(waivers)
     # A result as baseline may have evidence that the pack itself does not name.
@@ -399,6 +405,7 @@ def _examined(
         margin=bound_of(opened.pack, suite, pooled),
         alpha=alpha,
         rules=rules,
+        replies=gathered.graded[suite.id].replies if suite.id in gathered.graded else {},
     )
     objection = outage_objection(evidence)
     heard = evidence if objection is None else without_outages(evidence)
@@ -413,7 +420,7 @@ def _examined(
         model = embedding_options(suite).model
         told = f"similarity by {model}, which was not compared with people's judgement"
         report = _with_caveat(report, told)
-    graded_in = suite.source or suite.id
+    graded_in = suite.id if suite.comparing_judge else suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
     return with_qualification(

@@ -56,15 +56,21 @@ class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @original_fields("target labels licence_min min_items")
 class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model that grades: the target to call, and the people's labels that qualify it.
+    """A model that grades or compares: the target, and the people's labels that qualify it.
 
-    ``labels`` are answers that people graded. A judge may gate only if its agreement with them has
-    lower bounds of at least ``licence_min``, over ``min_items`` or more answers.
+    ``labels`` are answers that people graded, or pairs of answers that people compared. A judge may
+    gate only if its agreement with them has lower bounds of at least ``licence_min``, over
+    ``min_items`` or more of them.
     """
 
     target: Annotated[dict[str, Any], about("Target that is asked.")]
     labels: Annotated[
-        str, about("File of answers that people graded, with `id`, `input`, `output` and `label`.")
+        str,
+        about(
+            "File of answers that people graded, with `id`, `input`, `output` and `label`; to "
+            "compare, `output` has the keys `first` and `second`, and `label` is `FIRST`, `SECOND` "
+            "or `TIE`."
+        ),
     ]
     licence_min: Annotated[
         Annotated[float, msgspec.Meta(gt=0, le=1)],
@@ -72,7 +78,7 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0.6
     min_items: Annotated[
         Annotated[int, msgspec.Meta(ge=20, le=1_000_000)],
-        about("Minimum number of answers that people graded."),
+        about("Minimum number of answers or pairs that people labelled."),
     ] = 50
 
 
@@ -242,8 +248,14 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     @property
     def judge(self) -> str | None:
-        """The judge that this suite's scorer asks."""
-        return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
+        """The judge that this suite asks: about single answers, or to compare two."""
+        return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else self.comparing_judge
+
+    @property
+    def comparing_judge(self) -> str | None:
+        """The judge that compares both arms' answers to another suite, named in the options."""
+        named = None if self.source is None else self.options.get("judge")
+        return named if isinstance(named, str) else None
 
     @property
     def is_embedded(self) -> bool:
@@ -344,7 +356,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: Annotated[
         Arms | None, about("Who answers; a pack of evidence files alone has none.")
     ] = None
-    judges: Annotated[dict[Name, JudgeSpec], about("Models that grade, by name.")] = {}
+    judges: Annotated[dict[Name, JudgeSpec], about("Models that grade or compare, by name.")] = {}
     required_suites: Annotated[tuple[str, ...], about("Suites whose floors block.")] = ()
     alpha: Annotated[Annotated[float, msgspec.Meta(gt=0, lt=0.5)], about("Significance level.")] = (
         0.05
@@ -441,13 +453,14 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
 
     def _judge_problems(self) -> list[str]:
-        asked = {suite.judge for suite in self.suites}
+        # A suite may name a judge and still be refused, by its kind and with a better reason.
+        named = [n for suite in self.suites for n in (suite.judge, suite.options.get("judge"))]
         return [
             f"suite {suite.id} asks judge {suite.judge!r}, which is not among the pack's judges"
             for suite in self.suites
             if suite.judge is not None and suite.judge not in self.judges
         ] + [
-            f"judge {name!r} is not used by any suite" for name in self.judges if name not in asked
+            f"judge {name!r} is not used by any suite" for name in self.judges if name not in named
         ]
 
     def _answering(self) -> set[str]:

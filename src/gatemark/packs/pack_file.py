@@ -26,9 +26,9 @@ from gatemark.evidence.settings_file import (
     settings_text,
 )
 from gatemark.packs.answers import calls_of
-from gatemark.packs.grading import JUDGE_SCORER
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
+from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.scorer import ScoreFunction, scorers
 from gatemark.targets.spec import TargetSpec
 
@@ -245,7 +245,10 @@ def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, s
     else:
         name, given = spec.scorer.name, dict(spec.scorer.options)
     if name is None:
-        raise UsageError(f"suite {spec.id} needs a scorer")
+        raise UsageError(
+            f"suite {spec.id} needs a scorer, or from: ID in place of its dataset to look at the "
+            "answers to another suite"
+        )
     if (name == JUDGE_SCORER) != (spec.judge is not None):
         raise UsageError(
             f"suite {spec.id}: the scorer {JUDGE_SCORER!r} and a judge of the pack come together, "

@@ -29,6 +29,7 @@ from gatemark.packs.answers import (
     with_recorded,
 )
 from gatemark.packs.arms import with_replies
+from gatemark.packs.comparing import unjudged_answers
 from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
 from gatemark.packs.exam_suites import (
     SuiteOutcome,
@@ -40,10 +41,8 @@ from gatemark.packs.exam_suites import (
 )
 from gatemark.packs.grading import (
     Graded,
-    LabelledSet,
     RecordedGraders,
     SuiteQualification,
-    labelled_set,
     qualify_judges,
     read_graded,
     replies_name,
@@ -53,7 +52,6 @@ from gatemark.packs.pack import (
     FIRST_RULES,
     RULES,
     RULES_SETTING,
-    JudgeSpec,
     ScorerSpec,
     SuiteSpec,
     read_pack,
@@ -69,7 +67,6 @@ from gatemark.packs.pack_file import (
 from gatemark.packs.policy import conditions_of, limit_of
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.combined import NAME as COMBINED
-from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.journal import UNSCORED
@@ -107,6 +104,11 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     for arm in (CANDIDATE, BASELINE):
         if any(name.endswith(f".{arm}.jsonl") for name in data):
             arms[arm] = _arm(opened, arm, data, differences, unjudged)
+    graded = _graded(opened, data)
+    for suite in opened.pack.suites:
+        if suite.comparing_judge is not None and CANDIDATE in arms:
+            seen = arms[CANDIDATE][suite.id]
+            arms[CANDIDATE][suite.id] = unjudged_answers(seen, graded[suite.id])
     gathered = PackEvidence(
         candidate=arms.get(CANDIDATE, {}),
         baseline=arms.get(BASELINE),
@@ -117,7 +119,7 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
         ),
         exams=_exams(opened, result, blobs),
         qualifications=_qualifications(opened, result, blobs, data),
-        graded=_graded(opened, data),
+        graded=graded,
         limit=limit_of(result),
         conditions=conditions_of(result),
     )
@@ -210,22 +212,25 @@ def suites_again(
 def _qualifications(
     opened: OpenPack, result: Result, blobs: BlobStore, data: Mapping[str, bytes]
 ) -> dict[str, SuiteQualification]:
-    def labels(name: str, judge: JudgeSpec, options: JudgeOptions) -> LabelledSet:
+    def labels(name: str) -> Snapshot:
         kept = _labels_name(name)
         if kept not in data:
             raise IncomparableError(f"the labels of judge {name} were not kept with it")
-        return labelled_set(_stored_rows(judge.labels, data[kept], kept), options)
+        return _stored_rows(opened.pack.judges[name].labels, data[kept], kept)
 
     graders = RecordedGraders(result, blobs)
     return asyncio.run(qualify_judges(opened.pack, graders, labels))
 
 
 def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
-    kept = {
-        suite.id: _kept(replies_name(suite.id, CANDIDATE), data, read_graded)
-        for suite in opened.pack.suites
-    }
-    return {name: graded for name, graded in kept.items() if graded is not None}
+    kept = {}
+    for suite in opened.pack.suites:
+        name = replies_name(suite.id, CANDIDATE)
+        if name in data:
+            kept[suite.id] = read_graded(data[name], name)
+        elif suite.comparing_judge is not None:
+            raise IncomparableError(f"the replies of the judge to {suite.id} were not kept with it")
+    return kept
 
 
 def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:

@@ -41,7 +41,6 @@ from gatemark.packs.grading import (
     LiveGraders,
     RecordedGraders,
     SuiteQualification,
-    labels_of,
     qualify_judges,
 )
 from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks
@@ -531,13 +530,18 @@ async def _answer_session(
     arm_answers: Arms = {}
     try:
         qualifications = await qualify_judges(
-            session.opened.pack, session.graders, labels_of(session.opened.labels)
+            session.opened.pack, session.graders, session.opened.labels.__getitem__
         )
         looks = () if settled is None else _looks(session)
         for look in looks or (None,):
             due = None if look is None else look.due
             for name in session.arms:
                 arm_answers[name] = await _answer_arm(session, name, due, now)
+            if any(suite.comparing_judge for suite in session.opened.pack.suites):
+                # Only packs with a suite that compares should load this.
+                from gatemark.packs.comparing import compare_arms  # noqa: PLC0415
+
+                arm_answers = await compare_arms(session.opened, arm_answers, session.graders)
             if look is None or settled is None or settled(look, arm_answers, qualifications):
                 break
     finally:

@@ -11,7 +11,7 @@ from gatemark.core.errors import GatemarkError
 from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.answers import calls_of
 from gatemark.packs.exam_suites import check_exam
-from gatemark.packs.grading import judge_options, read_labels
+from gatemark.packs.grading import judge_task, read_labels
 from gatemark.packs.judge import check_rules
 from gatemark.packs.lint.data import data_warnings
 from gatemark.packs.lint.report import LintReport, LintWarning
@@ -27,6 +27,7 @@ from gatemark.packs.pack_file import (
     scorer_of,
     suite_plugin,
 )
+from gatemark.statistics.preference import MIN_DECISIVE
 from gatemark.workspace import Workspace
 
 DEFAULT_GATE: Final = 0.6
@@ -113,7 +114,8 @@ def _checks(pack: Pack, folder: Path) -> Iterator[tuple[str, Check]]:
         if suite.template is not None:
             yield f"{where}.template", partial(_check_template, suite, folder)
         if suite.judge is not None:
-            yield f"{where}.scorer", partial(_check_judge, pack, suite, folder)
+            named = "options" if suite.scorer is None else "scorer"
+            yield f"{where}.{named}", partial(_check_judge, pack, suite, folder)
 
 
 def _check_suite(suite: SuiteSpec, folder: Path) -> None:
@@ -128,7 +130,7 @@ def _check_template(suite: SuiteSpec, folder: Path) -> None:
 
 def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:
     labels = pack.judges[str(suite.judge)].labels
-    read_labels(folder / labels, labels, judge_options(suite))
+    read_labels(folder / labels, labels, judge_task(suite))
 
 
 def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
@@ -164,7 +166,8 @@ def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
                 f"suite {suite.id} is required: severity: warn has no effect on its floor; "
                 "remove it, or take the suite out of required_suites",
             )
-        if suite.weight == 0 and suite.id not in pack.required_suites:
+        is_deciding = suite.id in pack.required_suites or suite.comparing_judge is not None
+        if suite.weight == 0 and not is_deciding:
             yield LintWarning(
                 f"{where}.weight",
                 f"suite {suite.id} has weight 0 and is not required: it adds nothing to the bench "
@@ -199,12 +202,19 @@ def _same_targets(pack: Pack) -> Iterator[LintWarning]:
 
 
 def _unqualifiable(opened: OpenPack) -> Iterator[LintWarning]:
-    """Yield judges with too few labelled answers."""
-    for suite in opened.pack.suites:
+    """Yield judges with too few labelled answers, or too few pairs to compare."""
+    for number, suite in enumerate(opened.pack.suites):
         if suite.judge is None:
             continue
+        count = len(opened.snapshots[suite.id].rows)
+        if suite.comparing_judge is not None and count < MIN_DECISIVE:
+            yield LintWarning(
+                f"$.suites[{number}]",
+                f"suite {suite.id} can never pass: it compares {count} items, and at least "
+                f"{MIN_DECISIVE} must be decisive; add items to {suite.source}",
+            )
         judge = opened.pack.judges[suite.judge]
-        labelled = read_labels(opened.folder / judge.labels, judge.labels, judge_options(suite))
+        labelled = read_labels(opened.folder / judge.labels, judge.labels, judge_task(suite))
         if len(labelled.items) < judge.min_items:
             yield LintWarning(
                 f"$.judges.{suite.judge}",

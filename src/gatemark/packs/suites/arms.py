@@ -367,12 +367,7 @@ def _items_needed(
 
 def strata_of(suites: Sequence[PairedItems]) -> list[Stratum]:
     """Return suites as strata; items with a shared cluster or input form one unit."""
-    keys = [
-        _keys(items.lane, pair, row)
-        for items in suites
-        for pair, row in _with_rows(items.pairs, items.rows)
-    ]
-    units = joined_units(keys)
+    units = units_of(suites)
     strata, start = [], 0
     for items in suites:
         end = start + len(items.pairs)
@@ -380,6 +375,16 @@ def strata_of(suites: Sequence[PairedItems]) -> list[Stratum]:
         strata.append(Stratum(items.weight, np.array(drops), units[start:end], items.largest_drop))
         start = end
     return strata
+
+
+def units_of(suites: Sequence[PairedItems]) -> list[str]:
+    """Return the unit of every item of the suites, in order."""
+    keys = [
+        _keys(items.lane, pair, row)
+        for items in suites
+        for pair, row in _with_rows(items.pairs, items.rows)
+    ]
+    return joined_units(keys)
 
 
 def _with_rows(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -14,13 +14,18 @@ from gatemark.evidence.exam import Suite
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer, AnswerPair
 from gatemark.packs.pack import RULES, RegressionMode, SuiteSpec
+from gatemark.scorers.judge.prompt import JudgeReply, JudgeTask
+
+PREFERRED: Final = "preferred"
+"""Whether a judge prefers the candidate: 1 if so, -1 if it prefers the baseline."""
 
 
 class ArmsEvidence(msgspec.Struct, frozen=True):
     """The answers of both arms to one suite's items, and what they are judged against.
 
     ``baseline`` is None if the pack has none. ``margin`` is how far this suite may drop, and
-    ``rules`` the version of the rules that judge it.
+    ``rules`` the version of the rules that judge it. ``replies`` are those of the suite's judge, by
+    item and epoch.
     """
 
     spec: SuiteSpec
@@ -30,6 +35,7 @@ class ArmsEvidence(msgspec.Struct, frozen=True):
     margin: float
     alpha: float
     rules: int = RULES
+    replies: Mapping[tuple[str, int], tuple[JudgeReply, ...]] = {}
 
 
 class ArmsReport(msgspec.Struct, frozen=True):
@@ -53,7 +59,8 @@ class PackSuite(Suite, frozen=True):
 
     ``rules`` sees only the pack, so that no rule can depend on the evidence; ``scorer`` is used if
     the pack names none, and ``default_regression`` is the mode. ``is_paired`` means that its drop
-    is a mean over items, which the pooled test can include.
+    is a mean over items, which the pooled test can include. ``judge_task`` is for kinds whose judge
+    compares the answers of both arms: what it is asked.
     """
 
     rules: Callable[[SuiteSpec, Any], tuple[Rule, ...]]
@@ -61,3 +68,4 @@ class PackSuite(Suite, frozen=True):
     scorer: str | None
     default_regression: RegressionMode
     is_paired: bool = False
+    judge_task: Callable[[SuiteSpec], JudgeTask] | None = None

@@ -15,7 +15,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
+from gatemark.scorers.judge.grading import NAME, JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, with_options
 
@@ -65,7 +65,7 @@ def _known(title: str, expected: float | None, *grades: str, **options: object) 
 
 
 SCORER = Scorer(
-    name="judge",
+    name=NAME,
     summary="The grade that a model judge gave by a rubric, read strictly from recorded replies.",
     options=JudgeOptions,
     build=with_options(_score),

@@ -19,8 +19,17 @@ from gatemark.scorers.judge.prompt import (
     rendered,
     template_digest,
 )
-from gatemark.scorers.scorer import Scorable, Score, scored, text_of, truncate, unscored
+from gatemark.scorers.scorer import (
+    Scorable,
+    Score,
+    scored,
+    scorers,
+    text_of,
+    truncate,
+    unscored,
+)
 
+NAME: Final = "judge"
 JUDGED: Final = ("question", "reference", "answer")
 SLOTS: Final = frozenset((*JUDGED, "rubric", "nonce"))
 NO_REFERENCE: Final = "(none given)"
@@ -94,9 +103,11 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not 1 <= self.votes <= MAX_VOTES or self.votes % 2 == 0:
             raise InvalidValueError(f"votes must be odd, 1 to {MAX_VOTES}, got {self.votes}")
-        labels = [grade.label for grade in self.rubric]
+        labels = self.labels
         if len(labels) < 2 or len(set(labels)) != len(labels):
-            raise InvalidValueError(f"rubric must have two or more different grades, got {labels}")
+            raise InvalidValueError(
+                f"rubric must have two or more different grades, got {list(labels)}"
+            )
         if not self.model.strip():
             raise InvalidValueError("model must name the judge's model")
         check_template(self.template, SLOTS)
@@ -106,7 +117,30 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The digest of the template."""
         return template_digest(self.template, JUDGED)
 
-    def prompt(self, item: Scorable, nonce: str) -> str:
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the rubric."""
+        return tuple(grade.label for grade in self.rubric)
+
+    @property
+    def vote_count(self) -> int:
+        """How often the judge is asked about one answer."""
+        return self.votes
+
+    def identity(self) -> dict[str, str]:
+        """Return the identity of the scorer with these options."""
+        return scorers().get(NAME).identity(self)
+
+    def problem(self, item: Scorable) -> str | None:
+        """Return why there is nothing to grade, or None."""
+        return "has no output to grade" if item.output is None else None
+
+    def label(self, item: Scorable, replies: Sequence[JudgeReply]) -> str | None:
+        """Return the grade that more than half of the votes gave, or None."""
+        by_majority = msgspec.structs.replace(self, aggregate="majority")
+        return grade_replies(by_majority, item, replies).detail.get("grade")
+
+    def prompt(self, item: Scorable, nonce: str, _vote: int = 0) -> str:
         """Return the prompt for one vote on one item."""
         reference = NO_REFERENCE if item.target is None else text_of(item.target, "target")
         rubric = "\n".join(f"- {grade.label}: {grade.meaning}" for grade in self.rubric)

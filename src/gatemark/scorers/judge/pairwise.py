@@ -1,34 +1,33 @@
 """Compare two answers in both orders: a win counts only if both orders agree.
 
 Judges favour a position. An answer that wins only when shown first has not won, so every round asks
-twice, and a round whose two halves disagree is a tie.
+twice, and a round whose two halves disagree is a tie. The two answers of an item are its output:
+``{"first": …, "second": …}``.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.judge.prompt import (
-    Ask,
     JudgeReply,
     Unread,
-    asked,
     check_template,
     read_label,
     rendered,
     template_digest,
 )
-from gatemark.scorers.scorer import Scorable, Score, scored, text_of, unscored
+from gatemark.scorers.scorer import Scorable, text_of
 
 JUDGED: Final = ("question", "first", "second")
 SLOTS: Final = frozenset((*JUDGED, "nonce"))
-LABELS: Final = ("FIRST", "SECOND", "TIE")
+FIRST, SECOND, TIE = "FIRST", "SECOND", "TIE"
 MAX_ROUNDS: Final = 49
 
 TEMPLATE: Final = """\
@@ -50,22 +49,18 @@ exactly this form, with FIRST, SECOND or TIE in place of LABEL:
 GRADE {{nonce}}: LABEL
 """
 
-Choice = Literal["candidate", "baseline", "tie"]
-_AGREED: Final[dict[tuple[str, str], Choice]] = {
-    ("FIRST", "SECOND"): "candidate",
-    ("SECOND", "FIRST"): "baseline",
-    ("TIE", "TIE"): "tie",
-}
-"""What the two orders must say (candidate first, candidate second) to agree."""
-_WORTH: Final[dict[Choice, float]] = {"candidate": 1.0, "tie": 0.5, "baseline": 0.0}
+_AGREED: Final = {(FIRST, SECOND): FIRST, (SECOND, FIRST): SECOND, (TIE, TIE): TIE}
+"""What the two orders must say to agree, and what they agree on."""
 
 
 class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of a comparing judge: model, template, and the number of rounds in both orders."""
+    """A judge that compares: model, template, and the number of rounds in both orders."""
 
-    model: str = "unnamed"
-    template: str = TEMPLATE
-    rounds: int = 1
+    model: Annotated[str, about("Name of the judge's model, for the record.")] = "unnamed"
+    template: Annotated[str, about("Prompt of the judge, with its placeholders.")] = TEMPLATE
+    rounds: Annotated[
+        int, about("Number of rounds, which must be odd; each asks in both orders.")
+    ] = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.rounds <= MAX_ROUNDS or self.rounds % 2 == 0:
@@ -79,6 +74,16 @@ class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The digest of the template."""
         return template_digest(self.template, JUDGED)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the judge, or a person, may say of two answers."""
+        return FIRST, SECOND, TIE
+
+    @property
+    def vote_count(self) -> int:
+        """How often the judge is asked about two answers."""
+        return 2 * self.rounds
+
     def identity(self) -> dict[str, str]:
         """Return what must be equal for two outcomes to be comparable."""
         return {
@@ -88,127 +93,80 @@ class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "prompt": self.prompt_digest,
         }
 
-    def prompt(self, first: Scorable, second: Scorable, nonce: str) -> str:
-        """Return the prompt for one order; it does not reveal which answer is the candidate's."""
-        if first.id != second.id or first.input != second.input:
-            raise InvalidValueError(
-                f"a pair must answer one item, got {first.id!r} and {second.id!r}"
-            )
+    def problem(self, item: Scorable) -> str | None:
+        """Return why there are no two answers to compare, or None."""
+        if isinstance(item.output, dict) and set(item.output) == {"first", "second"}:
+            return None
+        return "needs an output with two answers to compare, first and second"
+
+    def prompt(self, item: Scorable, nonce: str, vote: int) -> str:
+        """Return the prompt of one vote; odd votes show the answers in the other order."""
+        if (problem := self.problem(item)) is not None or not isinstance(item.output, dict):
+            raise InvalidValueError(f"item {item.id!r} {problem}")
+        answers = [text_of(item.output[side], side) for side in ("first", "second")]
+        shown_first, shown_second = answers[::-1] if vote % 2 else answers
         judged = {
-            "question": text_of(first.input, "input"),
-            "first": first.output_text(),
-            "second": second.output_text(),
+            "question": text_of(item.input, "input"),
+            "first": shown_first,
+            "second": shown_second,
         }
         return rendered(self.template, judged=judged, plain={}, nonce=nonce)
 
-
-class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two recorded replies: with the candidate shown first, and shown second."""
-
-    candidate_first: JudgeReply
-    candidate_second: JudgeReply
+    def label(self, item: Scorable, replies: Sequence[JudgeReply]) -> str | None:
+        """Return the choice of all rounds, or None."""
+        return read_rounds(self, item, replies).choice
 
 
-class PairwiseOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The outcome of all rounds, or why there is none."""
+class PairwiseOutcome(msgspec.Struct, frozen=True):
+    """The choice of all rounds, or why there is none; and how often the two orders disagreed."""
 
-    choice: Choice | None
+    choice: str | None
     reason: str | None
-    inconsistent_count: int
-    round_count: int
-    prompt: str
-
-    def __post_init__(self) -> None:
-        if (self.choice is None) == (self.reason is None):
-            raise InvalidValueError("a pairwise outcome needs a choice or a reason, and not both")
-
-    def score(self) -> Score:
-        """Return the outcome as a score of the candidate: won 1, tied 0.5, lost 0."""
-        detail = {
-            "prompt": self.prompt,
-            "inconsistent_rounds": f"{self.inconsistent_count} of {self.round_count}",
-        }
-        if self.choice is None:
-            return unscored(str(self.reason), **detail)
-        return scored(_WORTH[self.choice], choice=self.choice, **detail)
-
-
-async def ask_for_preference(
-    ask: Ask,
-    options: PairwiseOptions,
-    candidate: Scorable,
-    baseline: Scorable,
-    nonces: Sequence[str],
-) -> tuple[Round, ...]:
-    """Ask for both orders of every round, concurrently; each round has two nonces."""
-    if len(nonces) != 2 * options.rounds or len(set(nonces)) != len(nonces):
-        raise InvalidValueError(
-            f"{options.rounds} rounds need twice as many different nonces, got {len(set(nonces))}"
-        )
-    orders = ((candidate, baseline), (baseline, candidate))
-    prompts = [options.prompt(*orders[index % 2], nonce) for index, nonce in enumerate(nonces)]
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(asked(ask, prompt, nonce))
-            for prompt, nonce in zip(prompts, nonces, strict=True)
-        ]
-    replies = [task.result() for task in tasks]
-    return tuple(
-        Round(candidate_first=first, candidate_second=second)
-        for first, second in zip(replies[::2], replies[1::2], strict=True)
-    )
+    read_count: int = 0
+    inconsistent_count: int = 0
 
 
 def read_rounds(
-    options: PairwiseOptions, candidate: Scorable, baseline: Scorable, rounds: Sequence[Round]
+    options: PairwiseOptions, item: Scorable, replies: Sequence[JudgeReply]
 ) -> PairwiseOutcome:
     """Return the choice of more than half of all rounds, or a tie.
 
     A round that cannot be read counts for neither side; if it could have changed the choice, there
     is a reason instead.
     """
-    choices: list[Choice] = []
+    if len(replies) != options.vote_count:
+        why = f"the judge must have {options.vote_count} replies, got {len(replies)}"
+        return PairwiseOutcome(None, why)
+    if len({reply.nonce for reply in replies}) != len(replies):
+        return PairwiseOutcome(None, "two replies share a nonce, so one may be a copy")
+    try:
+        read = [
+            read_label(reply, options.prompt(item, reply.nonce, vote), options.labels)
+            for vote, reply in enumerate(replies)
+        ]
+    except BadInputError as error:
+        return PairwiseOutcome(None, str(error))
+    choices: list[str] = []
     unread: list[str] = []
     inconsistent_count = 0
-    for each in rounds:
-        said = _said(options, candidate, baseline, each)
-        if isinstance(said, Unread):
-            unread.append(said.reason)
+    for one, other in zip(read[::2], read[1::2], strict=True):
+        if isinstance(one, Unread) or isinstance(other, Unread):
+            unread.append(next(said.reason for said in (one, other) if isinstance(said, Unread)))
         else:
-            choices.append(_AGREED.get(said, "tie"))
-            inconsistent_count += said not in _AGREED
-    choice, reason = _decided(choices, unread, options.rounds)
-    if len(rounds) != options.rounds:
-        choice, reason = None, f"the judge must have {options.rounds} rounds, got {len(rounds)}"
-    return PairwiseOutcome(
-        choice=choice,
-        reason=reason,
-        inconsistent_count=inconsistent_count,
-        round_count=len(rounds),
-        prompt=options.prompt_digest,
-    )
+            choices.append(_AGREED.get((one, other), TIE))
+            inconsistent_count += (one, other) not in _AGREED
+    choice = more_than_half(choices, options.rounds)
+    reason = None
+    if choice is None and unread:
+        reason = f"{len(unread)} of {options.rounds} rounds unread: {unread[0]}"
+    elif choice is None:
+        choice = TIE
+    return PairwiseOutcome(choice, reason, len(choices), inconsistent_count)
 
 
-def _decided(
-    choices: list[Choice], unread: list[str], round_count: int
-) -> tuple[Choice | None, str | None]:
+def more_than_half(choices: Sequence[str], total: int) -> str | None:
+    """Return the choice that more than half of ``total`` made, or None."""
     for choice, count in Counter(choices).items():
-        if 2 * count > round_count:
-            return choice, None
-    if unread:
-        return None, f"{len(unread)} of {round_count} rounds unread: {unread[0]}"
-    return "tie", None
-
-
-def _said(
-    options: PairwiseOptions, candidate: Scorable, baseline: Scorable, each: Round
-) -> tuple[str, str] | Unread:
-    """Return the labels of one round: candidate shown first, and shown second."""
-    one, other = each.candidate_first, each.candidate_second
-    if one.nonce == other.nonce:
-        return Unread("both orders share a nonce, so one may be a copy")
-    shown_first = read_label(one, options.prompt(candidate, baseline, one.nonce), LABELS)
-    shown_second = read_label(other, options.prompt(baseline, candidate, other.nonce), LABELS)
-    if isinstance(shown_first, Unread):
-        return shown_first
-    return shown_second if isinstance(shown_second, Unread) else (shown_first, shown_second)
+        if 2 * count > total:
+            return choice
+    return None

@@ -9,17 +9,14 @@ gives no valid grade.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
-from gatemark.scorers.scorer import truncate
-
-Ask = Callable[[str], Awaitable[str]]
-"""Sends one prompt to the judge and returns its reply as text."""
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.scorers.scorer import Scorable, truncate
 
 MAX_REPLY_LENGTH: Final = 100_000
 
@@ -49,6 +46,34 @@ class Unread(msgspec.Struct, frozen=True):
     """A reply that gives no label, and why."""
 
     reason: str
+
+
+class JudgeTask(Protocol):
+    """What a judge is asked about one item: to grade an answer, or to compare two."""
+
+    @property
+    def prompt_digest(self) -> str:
+        """The digest of the template."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that the judge and people may give."""
+
+    @property
+    def vote_count(self) -> int:
+        """How often the judge is asked about one item."""
+
+    def identity(self) -> dict[str, str]:
+        """Return what must be equal for two replies to be comparable, besides the target."""
+
+    def problem(self, item: Scorable) -> str | None:
+        """Return why this is not an item to judge, or None."""
+
+    def prompt(self, item: Scorable, nonce: str, vote: int) -> str:
+        """Return the prompt of one vote; votes are counted from 0."""
+
+    def label(self, item: Scorable, replies: Sequence[JudgeReply]) -> str | None:
+        """Return the label that the replies give an item, or None."""
 
 
 def check_nonce(nonce: str) -> None:
@@ -113,13 +138,3 @@ def read_label(reply: JudgeReply, prompt: str, labels: tuple[str, ...]) -> str |
     if label not in labels:
         return Unread(f"the grade must be one of {', '.join(labels)}, got {truncate(label, 40)!r}")
     return label
-
-
-async def asked(ask: Ask, prompt: str, nonce: str) -> JudgeReply:
-    """Return the reply to one prompt; a failure of the target is recorded, not raised."""
-    sent = digest_bytes(prompt.encode(errors="surrogatepass"))
-    try:
-        return JudgeReply(nonce=nonce, prompt=sent, text=await ask(prompt))
-    except GatemarkError as error:
-        why = truncate(str(error)) or type(error).__name__
-        return JudgeReply(nonce=nonce, prompt=sent, text=None, error=why)
