@@ -82,6 +82,9 @@ def compare_files(
     if request.id_path is not None and base.is_own and cand.is_own:
         raise UsageError("--id is for other tools' logs; these samples have their own ids")
     score = choose_score(base, cand, request.score)
+    for side in (base, cand):
+        if (why := side.inverted(score)) is not None:
+            raise UsageError(f"{side.name}: {why}")
     pairing = pair_samples(base, cand, score, clustered=request.cluster is not None)
     if request.cluster is not None and not (base.clusters or cand.clusters):
         raise UsageError(
@@ -272,7 +275,7 @@ def _caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[s
         known = "base" if base.task_hashes else "candidate"
         caveats.append(f"only the {known} says which task it ran ({TASK_HASH})")
     for name, keys in pairing.different.items():
-        if keys and (name == "input" or base.tool != cand.tool):
+        if keys and (name == "input" or not base.is_like(cand)):
             caveats.append(f"{len(keys)} paired samples have another {name}")
     if pairing.epoch_count > 1:
         caveats.append(f"each item counts once, by its mean over {pairing.epoch_count} epochs")

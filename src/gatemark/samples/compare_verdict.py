@@ -242,7 +242,7 @@ def _incomparable(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> I
     for side, samples in (("base", base), ("candidate", cand)):
         for reason in samples.contradictions:
             yield f"the {side} contradicts itself: {reason}"
-    if base.tool != cand.tool:
+    if not base.is_like(cand):
         return
     names = [DOC_HASH, "target"]
     if (base.by_position or cand.by_position) and not (base.contents[DOC_HASH]):
