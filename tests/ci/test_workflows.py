@@ -84,6 +84,18 @@ def test_inputs_of_the_action_never_become_text_of_a_script() -> None:
     assert all("${{" not in step.get("run", "") for step in action["runs"]["steps"])
 
 
+@pytest.mark.parametrize("place", ["action", "workflow"])
+@pytest.mark.parametrize("status", ["", "0", "1", "2", "3", "4", "5", "137"])
+def test_the_job_is_green_after_exit_code_0_alone(place: str, status: str) -> None:
+    action = loaded((ROOT / "action.yml").read_text("utf-8"))["runs"]["steps"]
+    workflow = loaded(workflow_text("github", "pack.yaml"))["jobs"]["gate"]["steps"]
+    step = {"action": action, "workflow": workflow}[place][-1]
+    assert (step["name"], step["env"]["STATUS"]) == ("Verdict", "${{ steps.gate.outputs.status }}")
+    environ = {**os.environ, "STATUS": status, "INCONCLUSIVE": "fail"}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], env=environ, check=False)
+    assert (done.returncode == 0) == (status == "0")
+
+
 PACK = """\
 gatemark: 1
 name: echo

@@ -17,11 +17,13 @@ from gatemark.evidence.exam import ExamRun, exam_suite
 from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
 
+SHOWN = ("candidate", "baseline")
+
 
 @pytest.fixture
 def votes(tmp_path: Path) -> Path:
     rows = [
-        {"item": f"i{n}", "reviewer": "bob", "choice": "candidate", "first": "candidate"}
+        {"item": f"i{n}", "reviewer": "bob", "choice": "candidate", "first": SHOWN[n % 2]}
         for n in range(40)
     ]
     path = tmp_path / "votes.jsonl"

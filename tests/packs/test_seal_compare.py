@@ -135,6 +135,28 @@ def test_a_comparison_is_derived_again_by_the_rules_that_it_names() -> None:
     assert fourth.policy.settings["largest_drop"] == 0.5
 
 
+def test_clusters_of_samples_count_from_rules_4_on(gatemark: Run, tmp_path: Path) -> None:
+    rows = [
+        {"schema": "gatemark.sample/1", "id": f"q{n}", "epoch": 1, "scores": {"s": 1.0}}
+        | {"cluster": f"talk {n // 50}"}
+        for n in range(400)
+    ]
+    data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    kept = {"score": "s", "cluster": None, "settings": {"alpha": 0.05, "margin": 0.05}}
+
+    def outcome(rules: int) -> str:
+        asked = msgspec.convert({**kept, "rules": rules}, KeptComparison)
+        sides = {"baseline": data, "candidate": data}
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        return str(seal_compare._judged(sides, asked, now)[1].verdict.outcome)
+
+    assert [outcome(rules) for rules in (1, 2, 3, 4)] == [*["pass"] * 3, "inconclusive"]
+    file, store = tmp_path / "samples.jsonl", ("--store", tmp_path / "store")
+    file.write_bytes(data)
+    assert gatemark("compare", file, file, "--seal", *store).code == 3
+    assert gatemark("ledger", "verify", "--rescore", *store).code == 0
+
+
 @pytest.mark.parametrize("is_timed", [True, False])
 def test_a_sealed_comparison_is_as_old_as_the_oldest_answer_of_its_candidate(
     gatemark: Run, tmp_path: Path, is_timed: bool

@@ -190,6 +190,50 @@ def test_clusters_match_a_cluster_robust_regression(compare: Run) -> None:
     assert compare(*by_field, "--cluster", "cluster").json["p_value"] == found["p_value"]
 
 
+def grouped(size: int, count: int = 400) -> list[dict[str, Any]]:
+    return [sample(n, 1.0, cluster=f"talk {n // size}") for n in range(count)]
+
+
+def test_clusters_that_the_samples_name_count_without_being_asked_for(compare: Run) -> None:
+    plain = scored([1.0] * 400)
+    assert compare(plain, plain).code == 0
+    for base, cand in ((grouped(50), grouped(50)), (plain, grouped(50)), (grouped(50), plain)):
+        ran = compare(base, cand)
+        assert (ran.code, ran.json["method"]) == (3, "cluster-robust t")
+        assert ran.json["clusters"] == {"key": "cluster", "count": 8, "largest": 50, "missing": 0}
+        assert any("8 clusters that the samples name" in told for told in ran.json["caveats"])
+
+
+def test_a_cluster_for_each_item_changes_nothing(compare: Run) -> None:
+    plain, alone = scored([1.0, 0.0] * 200), grouped(1)
+    for row, other in zip(alone, plain, strict=True):
+        row["scores"] = other["scores"]
+    found, wanted = compare(alone, alone).json, compare(plain, plain).json
+    assert (found["method"], found["clusters"]) == (wanted["method"], None)
+    assert found["interval"] == wanted["interval"]
+
+
+def test_items_without_a_cluster_stand_alone_unless_clusters_are_asked_for(compare: Run) -> None:
+    rows = [*grouped(2, 200), *scored([1.0] * 400)[200:]]
+    ran = compare(rows, rows)
+    assert (ran.code, ran.json["clusters"]["count"], ran.json["clusters"]["missing"]) == (0, 100, 0)
+    assert compare(rows, rows, "--cluster", "cluster").code == 3
+
+
+def test_items_that_repeat_an_input_are_told(compare: Run) -> None:
+    def asked(times: int, **more: Any) -> list[dict[str, Any]]:
+        return [sample(n, 1.0, input=f"question {n // times}", **more) for n in range(400)]
+
+    def told(rows: list[dict[str, Any]]) -> list[str]:
+        return [words for words in compare(rows, rows).json["caveats"] if "input" in words]
+
+    (words,) = told(asked(20))
+    assert words.startswith("400 items repeat 20 inputs and count as if they were independent")
+    assert told(asked(1)) == told(asked(20, cluster="one")) == []
+    same = [sample(0, 1.0, input="one", epoch=epoch) for epoch in range(1, 401)]
+    assert told(same) == []
+
+
 def test_an_item_without_its_cluster_holds_the_verdict(compare: Run) -> None:
     rows = [sample(i, tags={"doc": f"d{i % 100}"}) for i in range(400)]
     assert compare(rows, rows, "--cluster", "doc").code == 0

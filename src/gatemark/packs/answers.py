@@ -514,7 +514,12 @@ class RecordedScores(msgspec.Struct, frozen=True):
 
     def sample(self) -> dict[str, object]:
         """Return what a scorer sees of it."""
-        return {"scores": dict(self.scores)}
+        inverted = {
+            score: why
+            for score in self.scores
+            if self.origin is not None and (why := self.origin.inverted(score)) is not None
+        }
+        return {"scores": dict(self.scores), "inverted": inverted}
 
 
 def scores_of(

@@ -125,10 +125,10 @@ def exam_rules(
     return found, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
-def sealed_version(result: Result, suite: SuiteSpec) -> int | None:
-    """Return the version of an exam's rules that a result was judged by, if it names one."""
+def sealed_version(result: Result, suite: SuiteSpec) -> int:
+    """Return the version of an exam's rules that a result was judged by; the first has no name."""
     version = result.policy.settings.get(f"{suite.id}.{suite.kind}_rules")
-    return version if isinstance(version, int) else None
+    return version if isinstance(version, int) else 1
 
 
 def run_suite(

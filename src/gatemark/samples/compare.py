@@ -16,7 +16,12 @@ from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import measures
 from gatemark.evidence.source import ReadingChoices, digest_source, find_sources
-from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
+from gatemark.samples.compare_verdict import (
+    THIRD_RULES,
+    CompareSettings,
+    ComparisonVerdict,
+    judge_comparison,
+)
 from gatemark.samples.importer import log_file
 from gatemark.samples.pairing import (
     LISTED_MAX,
@@ -27,6 +32,7 @@ from gatemark.samples.pairing import (
 )
 from gatemark.samples.read_samples import (
     AUTO,
+    CLUSTER_FIELD,
     TASK_HASH,
     Key,
     SampleRequest,
@@ -82,6 +88,9 @@ def compare_files(
     if request.id_path is not None and base.is_own and cand.is_own:
         raise UsageError("--id is for other tools' logs; these samples have their own ids")
     score = choose_score(base, cand, request.score)
+    for side in (base, cand):
+        if (why := side.inverted(score)) is not None:
+            raise UsageError(f"{side.name}: {why}")
     pairing = pair_samples(base, cand, score, clustered=request.cluster is not None)
     if request.cluster is not None and not (base.clusters or cand.clusters):
         raise UsageError(
@@ -96,13 +105,26 @@ def compare_files(
                 f"{flag} needs scores inside [0, 1]; {score} ranges from "
                 f"{pairing.lowest:g} to {pairing.highest:g}"
             )
+    is_named = request.cluster is None and pairing.shared_clusters > 0
+    if is_named:
+        request = msgspec.structs.replace(request, cluster=CLUSTER_FIELD)
     judged = judge_comparison(
         measures(), pairing, base, cand, settings, clustered=request.cluster is not None
     )
-    return _document(files, pairing, judged, request)
+    document = _document(files, pairing, judged, request)
+    if not is_named or document.clusters is None:
+        return document
+    told = (
+        f"items count by the {document.clusters.count} clusters that the samples name; "
+        "name another grouping with --cluster"
+    )
+    return msgspec.structs.replace(document, caveats=(*document.caveats, told))
 
 
 def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None) -> _Files:
+    cluster = request.cluster
+    if cluster is None and request.settings.rules > THIRD_RULES:
+        cluster = CLUSTER_FIELD
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         paths = [str(log_file(Path(path))) for path in (request.base, request.cand)]
         sources = find_sources(paths, choices.limits, Path(folder))
@@ -120,7 +142,7 @@ def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progres
                 arm=arm,
                 arm_flag=flag,
                 id_path=request.id_path,
-                cluster=request.cluster,
+                cluster=cluster,
                 columns=request.columns,
             )
             read.append(read_samples(source, asked, choices, _shifted(on_progress, done, total)))
@@ -261,6 +283,15 @@ def _non_inferior(judged: ComparisonVerdict, settings: CompareSettings) -> NonIn
     )
 
 
+def _repeated_inputs(side: SampleSet, pairing: SamplePairing) -> list[int]:
+    """Return how many items share each input that more than one item has."""
+    asked = side.contents["input"]
+    inputs = {(name, asked[name, epoch]) for name, epoch in side.keys if (name, epoch) in asked}
+    paired = {item.id for item in pairing.items}
+    counts = Counter(content for name, content in inputs if name in paired)
+    return [count for count in counts.values() if count > 1]
+
+
 def _caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[str]:
     caveats = [
         f"{key} differs: base {base.lineage[key]}, candidate {cand.lineage[key]}"
@@ -272,10 +303,16 @@ def _caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[s
         known = "base" if base.task_hashes else "candidate"
         caveats.append(f"only the {known} says which task it ran ({TASK_HASH})")
     for name, keys in pairing.different.items():
-        if keys and (name == "input" or base.tool != cand.tool):
+        if keys and (name == "input" or not base.is_like(cand)):
             caveats.append(f"{len(keys)} paired samples have another {name}")
     if pairing.epoch_count > 1:
         caveats.append(f"each item counts once, by its mean over {pairing.epoch_count} epochs")
+    repeated = _repeated_inputs(base, pairing)
+    if repeated and not pairing.shared_clusters:
+        caveats.append(
+            f"{sum(repeated)} items repeat {len(repeated)} inputs and count as if they were "
+            "independent; make them epochs of one id, or name a cluster"
+        )
     if not pairing.is_bounded:
         caveats.append("scores are not all inside [0, 1], so an error cannot be counted as 0")
     for side, samples in (("base", base), ("candidate", cand)):

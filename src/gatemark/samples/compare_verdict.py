@@ -55,9 +55,11 @@ FIRST_RULES: Final = 1
 """Rules before 0.2.0: with a margin, a drop above it failed if its lower bound was above 0."""
 SECOND_RULES: Final = 2
 """A fail needs evidence beyond the margin; all scores use the bounds of the first rules."""
-RULES: Final = 3
+THIRD_RULES: Final = 3
 """The kind of score selects the bound: binary scores, and graded scores with a declared
 ``largest_drop``, use the score bound that packs use."""
+RULES: Final = 4
+"""Clusters that the samples name count, as in packs, even if nobody asks for them."""
 
 
 @original_fields("alpha margin seed resamples rules")
@@ -242,7 +244,7 @@ def _incomparable(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> I
     for side, samples in (("base", base), ("candidate", cand)):
         for reason in samples.contradictions:
             yield f"the {side} contradicts itself: {reason}"
-    if base.tool != cand.tool:
+    if not base.is_like(cand):
         return
     names = [DOC_HASH, "target"]
     if (base.by_position or cand.by_position) and not (base.contents[DOC_HASH]):

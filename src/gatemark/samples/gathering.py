@@ -195,6 +195,7 @@ class Gathering:
         self._partial: list[str] = []
         self._contradictions: list[str] = []
         self.by_position = False
+        self.lower_is_better: set[str] = set()
         self.version: str | None = None
         self.notes: list[str] = []
         self.lineage: dict[str, str] = {}
@@ -398,6 +399,7 @@ class Gathering:
                 partial=tuple(self._partial),
                 contradictions=tuple(self._contradictions[:_LISTED]),
                 by_position=self.by_position and self.options.id_path is None,
+                lower_is_better=tuple(sorted(self.lower_is_better)),
             ),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -64,6 +65,12 @@ class SamplePairing(msgspec.Struct, frozen=True):
     def scored_count(self) -> int:
         """The number of items with a score on both sides."""
         return sum(item.delta is not None for item in self.items)
+
+    @property
+    def shared_clusters(self) -> int:
+        """The number of clusters that hold more than one item with a score on both sides."""
+        sizes = Counter(i.cluster for i in self.items if i.cluster and i.delta is not None)
+        return sum(size > 1 for size in sizes.values())
 
     @property
     def is_bounded(self) -> bool:

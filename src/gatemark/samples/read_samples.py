@@ -90,6 +90,18 @@ class SampleSet:
         """Whether ids are positions, which depend on the order of items."""
         return any(origin.by_position for origin in self.origins)
 
+    def is_like(self, other: SampleSet) -> bool:
+        """Whether both write inputs and targets alike: the same format, or logs of one tool.
+
+        A log that was imported before has the format of Gatemark, but the contents of its tool.
+        """
+        tools = [{origin.tool for origin in side.origins} for side in (self, other)]
+        return self.tool == other.tool or (bool(tools[0]) and tools[0] == tools[1])
+
+    def inverted(self, score: str) -> str | None:
+        """Return why a score cannot be judged, if the log says that lower is better."""
+        return next(filter(None, (origin.inverted(score) for origin in self.origins)), None)
+
     def add(self, sample: Sample | ForeignSample, cluster: str | None) -> None:
         """Add one sample: a record or an imported row, which have the same fields."""
         key = (sample.id, sample.epoch)

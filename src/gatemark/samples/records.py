@@ -32,7 +32,8 @@ class SampleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     ``partial`` says why the run is incomplete, ``contradictions`` where the log disagrees with its
     own rows. Neither can pass a comparison. ``by_position`` means that the tool had no ids, so that
-    ids are positions or default names.
+    ids are positions or default names. ``lower_is_better`` names the scores of which the tool says
+    so: Gatemark judges scores that are better when higher.
     """
 
     tool: NonBlank
@@ -40,11 +41,21 @@ class SampleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     partial: tuple[NonBlank, ...] = ()
     contradictions: tuple[NonBlank, ...] = ()
     by_position: bool = False
+    lower_is_better: tuple[NonBlank, ...] = ()
 
     @property
     def name(self) -> str:
         """The tool with its version, if the log has one."""
         return self.tool if self.version is None else f"{self.tool} {self.version}"
+
+    def inverted(self, score: str) -> str | None:
+        """Return why a score cannot be judged, if the tool says that lower is better."""
+        if score not in self.lower_is_better:
+            return None
+        return (
+            f"{self.tool} says that {score} is better when lower, and Gatemark judges scores that "
+            "are better when higher; choose another score, or write 1 minus this one as a new score"
+        )
 
 
 class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

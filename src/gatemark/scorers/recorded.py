@@ -33,8 +33,12 @@ class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _score(options: RecordedOptions, item: Scorable) -> Score:
-    scores = _scores(item.sample.get(NAME))
+    kept = item.sample.get(NAME)
+    scores = _scores(kept)
     name = options.score or _only(scores)
+    inverted = kept.get("inverted") if isinstance(kept, Mapping) else None
+    if isinstance(inverted, Mapping) and name in inverted:
+        return unscored(str(inverted[name]))
     if name not in scores:
         listed = ", ".join(sorted(scores)) or "none"
         return unscored(f"the log has no score {truncate(name)} here (scores: {listed})")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
+import numpy as np
 import scipy
 
 from gatemark.core.errors import InvalidValueError
@@ -105,6 +106,27 @@ def judge_preference(
 def win_p_value(wins: int, losses: int) -> float:
     """Return the exact one-sided p-value of "the candidate wins more than half"."""
     return half_binomial_cdf(losses, wins + losses)
+
+
+Stratum = tuple[int, int]
+"""The candidate's wins, and the decisive pairs."""
+
+
+def order_p_value(candidate_first: Stratum, baseline_first: Stratum, both_ways: Stratum) -> float:
+    """Return the exact one-sided p-value of a preference, whatever being shown first is worth.
+
+    Without a preference, the answer shown first wins as often in one order as in the other (Gart's
+    test); pairs that were shown both ways are fair coins.
+    """
+    (won, n), (other_won, m), (fair_won, fair) = candidate_first, baseline_first, both_ways
+    if n + m == 0:
+        return win_p_value(fair_won, fair - fair_won)
+    first_wins = won + m - other_won
+    possible = np.arange(max(0, first_wins - m), min(n, first_wins) + 1)
+    # Each further win in the one order is, at the same number of first wins, one in the other too.
+    needed = fair_won + 2 * (won - possible)
+    chances = scipy.stats.hypergeom.pmf(possible, n + m, first_wins, n)
+    return float(min(1.0, chances @ scipy.stats.binom.sf(needed - 1, fair, 0.5)))
 
 
 def log_e_value(wins: int, losses: int) -> float:

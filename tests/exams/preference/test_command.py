@@ -156,3 +156,15 @@ def test_people_read_the_verdict_first(gatemark: Run, write_jsonl: Write, tmp_pa
     assert ran.out.startswith("PASS  the candidate is preferred 30:10")
     assert "win rate            0.7500 [0.5981, 0.8581]" in ran.out
     assert json.loads(kept.read_text())["wins"] == 30
+
+
+def test_votes_for_whatever_is_shown_first_are_inconclusive(score: Run) -> None:
+    rows = [vote(n, side, first=side) for n in range(100) for side in [SHOWN[n % 10 == 0]]]
+    ran = score(rows)
+    assert (ran.code, ran.json["verdict"], ran.json["wins"]) == (3, "inconclusive", 90)
+    assert "show each answer first as often as the other" in ran.json["blockers"][0]
+    both = [vote(n, "candidate", first=SHOWN[n % 10 == 0]) for n in range(100)]
+    assert score(both).code == 0
+
+
+SHOWN = ("candidate", "baseline")

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.evidence.exam import measures, schemas
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import decide
+from gatemark.evidence.exam import measures, schemas, suites
 from gatemark.exams.preference.exam import SUITE, PreferenceOptions
+from gatemark.statistics.preference import order_p_value
 from gatemark.testing.exams import check_exam
 
 Run = Callable[..., Any]
@@ -56,6 +63,83 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
         PreferenceOptions(**options)
 
 
+def shown(first: list[str], choice: Callable[[int, str], str]) -> list[dict[str, str]]:
+    return [
+        {"item": f"i{n}", "reviewer": "r1", "choice": choice(n, side), "first": side}
+        for n, side in enumerate(first)
+    ]
+
+
+def verdict_of(rows: list[dict[str, str]], **options: Any) -> str:
+    exam = SUITE.build(PreferenceOptions(**{"rules": 2} | options), measures())
+    report = exam.finish(exam.step(exam.zero(0), typed(rows)))
+    n = len(rows)
+    evidence = Evidence(
+        received=n, accepted=n, rejected=0, usable=n, missing=0, expected=None, files=()
+    )
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return decide(exam.policy(), (evidence,), report.measurements, (), now=now).outcome
+
+
+ALWAYS_FIRST = ["candidate"] * 100
+MOSTLY_FIRST = (["candidate"] * 9 + ["baseline"]) * 10
+EACH_WAY = ["candidate", "baseline"] * 50
+
+
+def test_a_habit_to_choose_the_first_answer_is_no_preference() -> None:
+    def first(_: int, side: str) -> str:
+        return side
+
+    assert verdict_of(shown(ALWAYS_FIRST, first)) == "inconclusive"
+    assert verdict_of(shown(MOSTLY_FIRST, first)) == "inconclusive"
+    assert verdict_of(shown(EACH_WAY, first)) == "inconclusive"
+    assert verdict_of(shown(MOSTLY_FIRST, first), rules=1) == "pass"
+
+
+def test_a_preference_in_both_orders_passes_whatever_the_balance() -> None:
+    def better(n: int, _: str) -> str:
+        return "baseline" if n % 7 == 0 else "candidate"
+
+    assert verdict_of(shown(EACH_WAY, better)) == "pass"
+    assert verdict_of(shown(MOSTLY_FIRST, better)) == "pass"
+    worse = shown(MOSTLY_FIRST, lambda n, _: "candidate" if n % 7 == 0 else "baseline")
+    assert verdict_of(worse) == "fail"
+
+
+def test_positions_that_a_coin_drew_need_no_balance() -> None:
+    rows = shown(ALWAYS_FIRST, lambda _, side: side)
+    assert verdict_of(rows, drawn_positions=True) == "pass"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["candidate", "baseline"]), st.booleans()), min_size=1),
+)
+def test_the_chance_of_an_order_is_that_of_enumerated_orders(votes: list[tuple[str, bool]]) -> None:
+    """Without a preference, each set of votes for the first answer is as likely as any other."""
+    votes = votes[:10]
+    sides = [side for side, _ in votes]
+    first_wins = sum(is_first for _, is_first in votes)
+
+    def wins(chosen: set[int]) -> int:
+        return sum((place in chosen) == (side == "candidate") for place, side in enumerate(sides))
+
+    observed = wins({place for place, (_, is_first) in enumerate(votes) if is_first})
+    all_sets = [set(one) for one in combinations(range(len(votes)), first_wins)]
+    expected = sum(wins(one) >= observed for one in all_sets) / len(all_sets)
+    strata = [
+        (
+            sum(side == name and is_first == (name == "candidate") for side, is_first in votes),
+            sides.count(name),
+        )
+        for name in ("candidate", "baseline")
+    ]
+    assert order_p_value(strata[0], strata[1], (0, 0)) == pytest.approx(expected)
+
+
+def test_items_that_were_shown_both_ways_are_fair_coins() -> None:
+    assert order_p_value((0, 0), (0, 0), (8, 10)) == pytest.approx(56 / 1024)
+
+
 PACK = """
 gatemark: 1
 name: review
@@ -94,3 +178,20 @@ def test_one_reviewer_may_not_vote_twice_on_an_item(gatemark: Run, tmp_path: Pat
     ran = gatemark("run", tmp_path / "pack.yaml", "--store", tmp_path / "store")
     assert ran.code == 2
     assert "votes.jsonl:41: item 'i000', reviewer 'r1' was seen before" in ran.err
+
+
+def test_a_pack_holds_votes_for_the_first_answer_and_earlier_results_keep_their_rules(
+    gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = shown(MOSTLY_FIRST, lambda _, side: side)
+    (tmp_path / "votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "pack.yaml").write_text(PACK)
+    store = ("--store", tmp_path / "store")
+    monkeypatch.delitem(suites().get("pairwise").newest_rules, "rules")
+    assert gatemark("run", tmp_path / "pack.yaml", *store).code == 0
+    monkeypatch.undo()
+    assert gatemark("ledger", "verify", "--rescore", *store).code == 0
+    ran = gatemark("run", tmp_path / "pack.yaml", *store, "--json")
+    assert ran.code == 3
+    assert any("order_p_value must be <= 0.05, got 1" in told for told in ran.json["blockers"])
+    assert gatemark("ledger", "verify", "--rescore", *store).code == 0

@@ -173,3 +173,24 @@ def test_the_same_seed_gives_the_same_intervals_and_the_text_shows_them(score: R
     ran = score(rows)
     assert ran.out.startswith("RANKING")
     assert "90 votes on 30 items by 1 reviewers" in ran.out
+
+
+def test_a_model_that_wins_by_being_shown_first_is_not_preferred(score: Run) -> None:
+    def shown(times_first: int, winner: Callable[[bool], str]) -> list[Any]:
+        rows = []
+        for n in range(100):
+            is_first = n % 10 < times_first
+            pair = ("new", "old") if is_first else ("old", "new")
+            rows.append(vote(n, *pair, winner(is_first)))
+        return rows
+
+    def outcome(rows: list[Any]) -> tuple[int, str]:
+        ran = score(rows, "--candidate", "new", "--json")
+        return ran.code, ran.json["reason"]
+
+    for times_first in (9, 10):
+        code, reason = outcome(shown(times_first, lambda _: "model_a"))
+        assert (code, "being shown first or second decides" in reason) == (3, True)
+    always_new = shown(9, lambda is_first: "model_a" if is_first else "model_b")
+    assert outcome(always_new)[0] == 0
+    assert outcome(shown(5, lambda is_first: "model_a" if is_first else "model_b"))[0] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -33,10 +33,17 @@ from gatemark.statistics.preference import (
     PositionBias,
     Preference,
     judge_preference,
+    order_p_value,
+    win_p_value,
 )
 
 MEASURE = "preference"
 PREFERRED = "preferred"
+ORDER = "order_p_value"
+FIRST_RULES: Final = 1
+RULES: Final = 2
+"""Rules 2: where answers were not shown as often one way as the other, a preference must be more
+than the habit of choosing the first, or the second."""
 _SIGNS = {"pass": 1.0, "fail": -1.0}
 _CHANCE = 3.3
 """Standard deviations that a fair coin stays within in 999 of 1,000 cases."""
@@ -62,6 +69,9 @@ class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     drawn_positions: Annotated[
         bool, option("A coin per vote decided which side was shown first; blind reviews set this.")
     ] = False
+    rules: Annotated[
+        Literal[1, 2], option("Version of the rules; packs always set the newest.")
+    ] = FIRST_RULES
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 0.5:
@@ -110,15 +120,23 @@ class PairwiseExam(Exam[PreferenceExamState]):
         )
 
     def policy(self) -> Policy:
-        least = self.options.coverage_min
-        return Policy(
-            name="pairwise",
-            rules=(
-                Rule("pairwise.coverage", "evidence.coverage", ">=", least, severity="hold"),
-                Rule("pairwise.preferred", PREFERRED, ">=", 1.0),
-            ),
-            settings=plain(self.options),
-        )
+        options = self.options
+        least = options.coverage_min
+        rules = [
+            Rule("pairwise.coverage", "evidence.coverage", ">=", least, severity="hold"),
+            Rule("pairwise.preferred", PREFERRED, ">=", 1.0),
+        ]
+        settings = {k: value for k, value in plain(options).items() if k != "rules"}
+        if options.rules != FIRST_RULES:
+            settings["pairwise_rules"] = options.rules
+        if self._judges_order:
+            rules.append(Rule("pairwise.order", ORDER, "<=", options.alpha, severity="hold"))
+        return Policy(name="pairwise", rules=tuple(rules), settings=settings)
+
+    @property
+    def _judges_order(self) -> bool:
+        """Whether positions may favour a side; those that a coin drew do not."""
+        return self.options.rules >= RULES and not self.options.drawn_positions
 
     def finish(self, state: PreferenceExamState) -> ExamReport:
         counted = measure.count_votes(state.votes)
@@ -144,6 +162,8 @@ class PairwiseExam(Exam[PreferenceExamState]):
             "position": msgspec.to_builtins(counted.position),
             "caveats": list(_caveats(counted.position, first, options)),
         }
+        if self._judges_order:
+            numbers = (*numbers, _order(found, counted.orders))
         return ExamReport(
             measurements=(_preferred(found), *numbers),
             figures=(_table(found, facts),),
@@ -172,6 +192,16 @@ def _preferred(found: Preference) -> Measurement:
         )
     sign = _SIGNS[found.outcome]
     return measured(PREFERRED, sign, n=decisive, direction="higher_is_better", unit="sign")
+
+
+def _order(found: Preference, orders: measure.Orders) -> Measurement:
+    """Return the chance of such a preference, if positions may have helped one side."""
+    decisive = found.wins + found.losses
+    if not decisive:
+        return unmeasured(ORDER, "no decisive items", direction="neutral")
+    is_balanced = abs(orders.candidate_first[1] - orders.baseline_first[1]) <= 1
+    chance = win_p_value(found.wins, found.losses) if is_balanced else order_p_value(*orders)
+    return measured(ORDER, chance, n=decisive, direction="neutral")
 
 
 def _caveats(
@@ -240,4 +270,5 @@ SUITE = ExamSuite(
     build=PairwiseExam,
     roles=(EvidenceRole("records", "Votes, one per line.", positional=True),),
     examine=examine_votes,
+    newest_rules={"rules": RULES},
 )

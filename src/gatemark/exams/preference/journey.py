@@ -10,9 +10,10 @@ from gatemark.core.errors import UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import EvidenceRole, ExamRun
+from gatemark.evidence.exam import EvidenceRole, ExamRun, exam_suite
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices
+from gatemark.exams.preference.exam import ORDER
 from gatemark.exams.preference.ranking import (
     PreferenceParameters,
     compares_models,
@@ -67,10 +68,11 @@ def score_preference(
 ) -> PreferenceScore:
     """Count the votes, one choice per item, and judge them."""
     options = {name: getattr(request, name) for name in ("alpha", "peeking", "min_decisive")}
+    newest = exam_suite(PAIRWISE).newest_rules
     examined = run_exam(
         ExamRun(
             kind=PAIRWISE,
-            options=options,
+            options={**options, **newest},
             files=[("records", path)],
             reading=choices,
             engine=workspace.engine,
@@ -78,7 +80,13 @@ def score_preference(
         )
     )
     facts = dict(examined.report.facts)
-    outcome = facts.pop("outcome")
+    outcome, order = facts.pop("outcome"), examined.report.by_name[ORDER]
+    if outcome == "pass" and order.value is not None and order.value > request.alpha:
+        outcome = "inconclusive"
+        facts["reason"] += (
+            f", but not if being shown first or second decides ({ORDER} {order.value:.4g}); "
+            "show each answer first as often as the other"
+        )
     (file,) = examined.evidence.files
     return msgspec.convert(
         {

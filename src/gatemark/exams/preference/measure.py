@@ -8,6 +8,7 @@ per vote.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 from typing import NamedTuple
 
@@ -64,6 +65,17 @@ class PreferenceState(msgspec.Struct, frozen=True):
     runs: Runs = ()
 
 
+class Orders(NamedTuple):
+    """Wins of the candidate and decisive items, by the order in which most of their votes saw them.
+
+    Items that were shown as often one way as the other are ``both_ways``.
+    """
+
+    candidate_first: tuple[int, int]
+    baseline_first: tuple[int, int]
+    both_ways: tuple[int, int]
+
+
 class Ballot(NamedTuple):
     """The counted votes: one choice per item, and what was noticed while counting."""
 
@@ -73,6 +85,7 @@ class Ballot(NamedTuple):
     votes: int
     repeated_votes: int
     position: PositionBias
+    orders: Orders
 
 
 def step(state: PreferenceState, batch: Batch) -> PreferenceState:
@@ -93,19 +106,24 @@ def count_votes(state: PreferenceState) -> Ballot:
     """Reduce votes to one choice per item; the position test uses single votes."""
     rows = union_rows(state.runs, _ROW)
     items: Counter[Choice] = Counter()
+    orders: Counter[tuple[int, Choice]] = Counter()
     repeated = first_wins = positioned = 0
     for _, of_item in groupby(rows.tolist(), key=lambda row: row[:2]):
         choices: list[Choice] = []
+        lean = 0
         for _, of_reviewer in groupby(of_item, key=lambda row: row[2:4]):
             cast = list(of_reviewer)
             repeated += sum(row[6] for row in cast) - 1
             codes = {row[4] for row in cast}
             choices.append(_CHOICES[codes.pop()] if len(codes) == 1 else "tie")
             shown = {row[5] for row in cast}
+            lean += (0 in shown) - (1 in shown)
             if choices[-1] != "tie" and len(shown) == 1 and _FIRST_UNKNOWN not in shown:
                 positioned += 1
                 first_wins += _CHOICES[shown.pop()] == choices[-1]
-        items[majority(choices)] += 1
+        choice = majority(choices)
+        items[choice] += 1
+        orders[(lean > 0) - (lean < 0), choice] += 1
     return Ballot(
         wins=items["candidate"],
         losses=items["baseline"],
@@ -113,7 +131,13 @@ def count_votes(state: PreferenceState) -> Ballot:
         votes=int(rows["count"].sum()),
         repeated_votes=repeated,
         position=position_bias(first_wins, positioned),
+        orders=Orders(*(_decided(orders, lean) for lean in (1, -1, 0))),
     )
+
+
+def _decided(orders: Mapping[tuple[int, Choice], int], lean: int) -> tuple[int, int]:
+    wins = orders[lean, "candidate"]
+    return wins, wins + orders[lean, "baseline"]
 
 
 def _choice_code(choice: str) -> int:

@@ -9,6 +9,7 @@ intervals are missing, and the direct votes decide.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
@@ -33,7 +34,12 @@ from gatemark.evidence.source import (
 from gatemark.exams.preference.records import SCHEMA, ModelVote
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, clean, number
 from gatemark.statistics.bradley_terry import Match, RedrawnStrengths, draw_strengths
-from gatemark.statistics.preference import MIN_DECISIVE, judge_preference, position_bias
+from gatemark.statistics.preference import (
+    MIN_DECISIVE,
+    judge_preference,
+    order_p_value,
+    position_bias,
+)
 
 MAX_MODELS: Final = 30
 MAX_VOTES: Final = 1_000_000
@@ -122,10 +128,14 @@ class PreferenceRanking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Counted(NamedTuple):
-    """Votes by item and pair: how often each side of the pair won; a tie counts half."""
+    """Votes by item and pair: how often each side of the pair won; a tie counts half.
+
+    ``leans`` says how much more often the first side of the pair was shown first than the second.
+    """
 
     names: tuple[str, ...]
     pairs: dict[tuple[str, int, int], list[float]]
+    leans: Counter[tuple[str, int, int]]
     votes: int
     reviewers: int
     first_wins: int
@@ -171,7 +181,10 @@ def rank_models(
     comparisons = (
         ()
         if draws is None
-        else tuple(_compared(request, counted, draws, rival, tail) for rival in rivals)
+        else tuple(
+            _in_any_order(_compared(request, counted, draws, rival, tail), request, counted, tail)
+            for rival in rivals
+        )
     )
     verdict, reason = _verdict(request, draws, comparisons)
     return PreferenceRanking(
@@ -197,6 +210,7 @@ def _counted(source: Source, choices: ReadingChoices) -> _Counted:
     pairs: dict[tuple[str, int, int], list[float]] = {}
     seen: dict[tuple[str, str, frozenset[str]], int] = {}
     repeated: list[str] = []
+    leans: Counter[tuple[str, int, int]] = Counter()
     first_wins = decisive = 0
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
         for line, vote in zip(reader.batch_lines, batch, strict=True):
@@ -212,6 +226,8 @@ def _counted(source: Source, choices: ReadingChoices) -> _Counted:
                 numbers.setdefault(n, len(numbers)) for n in (vote.model_a, vote.model_b)
             )
             _add(pairs, vote, first, second)
+            low, high = sorted((first, second))
+            leans[vote.item, low, high] += 1 if first == low else -1
             first_wins += vote.winner == "model_a"
             decisive += vote.winner in {"model_a", "model_b"}
         if len(numbers) > MAX_MODELS or len(seen) > MAX_VOTES:
@@ -223,7 +239,7 @@ def _counted(source: Source, choices: ReadingChoices) -> _Counted:
     if not seen:
         raise BadInputError(f"{source.name}: contains no votes")
     reviewers = len({reviewer for _, reviewer, _ in seen})
-    return _Counted(tuple(numbers), pairs, len(seen), reviewers, first_wins, decisive)
+    return _Counted(tuple(numbers), pairs, leans, len(seen), reviewers, first_wins, decisive)
 
 
 def _add(
@@ -321,6 +337,33 @@ def _compared(
         outcome=outcome,
         reason=reason,
     )
+
+
+def _in_any_order(
+    found: ModelComparison, request: PreferenceParameters, counted: _Counted, tail: float
+) -> ModelComparison:
+    """Hold a preference open that may be the habit of choosing the answer shown first.
+
+    Only between two models: with more, each comparison also rests on votes between others.
+    """
+    if found.outcome != "pass" or len(counted.names) > 2:
+        return found
+    at = counted.names.index(request.candidate or "")
+    orders: Counter[tuple[int, bool]] = Counter()
+    for key, (for_first, for_second) in counted.pairs.items():
+        if for_first != for_second:
+            side = 1 if key[1] == at else -1
+            lean = counted.leans[key] * side
+            orders[(lean > 0) - (lean < 0), (for_first - for_second) * side > 0] += 1
+    strata = [(orders[way, True], orders[way, True] + orders[way, False]) for way in (1, -1, 0)]
+    is_balanced = abs(strata[0][1] - strata[1][1]) <= 1
+    if is_balanced or order_p_value(*strata) <= tail:
+        return found
+    reason = (
+        f"{found.reason}, but not if being shown first or second decides: it was shown first on "
+        f"{strata[0][1]} decisive items and second on {strata[1][1]}"
+    )
+    return msgspec.structs.replace(found, outcome="inconclusive", reason=reason)
 
 
 def _direct(

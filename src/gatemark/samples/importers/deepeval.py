@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -55,6 +55,7 @@ class _Metric(msgspec.Struct):
     name: str = ""
     metric: str = ""
     score: object = None
+    threshold: object = None
     success: bool | None = None
     flaky: bool | None = None
     error: object = None
@@ -63,6 +64,11 @@ class _Metric(msgspec.Struct):
     def called(self) -> str:
         """The name of the metric; before version 1 the key was ``metric``."""
         return self.name or self.metric
+
+    @property
+    def score_name(self) -> str:
+        """The name of its score, which is not that of the verdict."""
+        return f"metric/{self.called}" if self.called == _PASSED else self.called
 
 
 class _Camel(msgspec.Struct, rename="camel"):
@@ -146,6 +152,7 @@ def _read(log: _Log, gathering: Gathering) -> Imported:
     for (place, raw, case), (item, epoch) in zip(cases, _keys(cases, gathering), strict=True):
         _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, case)
     _check(gathering, log, [case for _, _, case in cases])
+    gathering.lower_is_better |= _lower_is_better(case for _, _, case in cases)
     gathering.note("the file has neither a time nor a DeepEval version: lineage is incomplete")
     gathering.lineage |= {
         "identifier": log.identifier or "",
@@ -224,11 +231,25 @@ def _content(case: _Camel) -> object:
     return [asked, case.expected_output, case.expected_outcome, case.metadata]
 
 
+def _lower_is_better(cases: Iterable[_Camel]) -> set[str]:
+    """Return the metrics that pass below their threshold, such as toxicity, and never above it."""
+    below: set[str] = set()
+    above: set[str] = set()
+    for metric in (metric for case in cases for metric in case.metrics):
+        score, threshold = score_number(metric.score), score_number(metric.threshold)
+        if score is None or threshold is None or score == threshold:
+            continue
+        if metric.error or metric.success is None:
+            continue
+        (above if (score > threshold) == metric.success else below).add(metric.score_name)
+    return below - above
+
+
 def _add(gathering: Gathering, place: str, item: object, epoch: int, case: _Camel) -> None:
     scores: dict[str, object] = {_PASSED: case.success}
     tags = text_tags(case.metadata)
     for metric in case.metrics:
-        name = f"metric/{metric.called}" if metric.called == _PASSED else metric.called
+        name = metric.score_name
         scores[name] = None if metric.error else metric.score
         if metric.flaky:
             tags[f"flaky.{name}"] = "true"

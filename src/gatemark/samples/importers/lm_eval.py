@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from statistics import fmean
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from gatemark.samples.gathering import (
     check_count,
     check_mean,
     choose_arm,
+    same_number,
     score_number,
     usable_id,
 )
@@ -51,6 +53,7 @@ class _Counted(msgspec.Struct):
 class _MetricSpec(msgspec.Struct):
     metric: object = None
     aggregation: object = None
+    higher_is_better: object = None
 
 
 class _TaskConfig(msgspec.Struct):
@@ -67,6 +70,7 @@ class _Results(msgspec.Struct):
     config: _RunConfig = msgspec.field(default_factory=_RunConfig)
     counts: dict[str, _Counted] = msgspec.field(name="n-samples", default_factory=dict)
     task_hashes: dict[str, str] = {}
+    higher_is_better: dict[str, dict[str, object] | None] = {}
     model_name: str | None = None
     lm_eval_version: str | None = None
 
@@ -260,11 +264,11 @@ def _likelihood(pair: object) -> object:
 def _check(gathering: Gathering, results: _Results, task: str, docs: Mapping[int, _Doc]) -> None:
     claims = results.results.get(task, {})
     config = results.configs.get(task)
-    means = {
-        spec.metric
-        for spec in (config.metric_list if config and config.metric_list else [])
-        if spec.aggregation == "mean" and isinstance(spec.metric, str)
-    }
+    listed = (config.metric_list if config else None) or []
+    specs = {spec.metric: spec for spec in listed if isinstance(spec.metric, str)}
+    means = {metric for metric, spec in specs.items() if spec.aggregation == "mean"}
+    directions = {metric: spec.higher_is_better for metric, spec in specs.items()}
+    directions |= results.higher_is_better.get(task) or {}
     length = claims.get("sample_len")
     if isinstance(length, int):
         gathering.check(check_count(f"{task} sample_len", length, len(docs)))
@@ -275,12 +279,17 @@ def _check(gathering: Gathering, results: _Results, task: str, docs: Mapping[int
             continue
         name = f"{metric}/{filter_name}"
         gathering.claim(name, claimed)
+        scores = [doc.scores.get(name) for doc in docs.values()]
+        values = [score for score in scores if score is not None]
         if metric in means:
-            scores = [doc.scores.get(name) for doc in docs.values()]
-            values = [score for score in scores if score is not None]
             gathering.check(
                 check_mean(name, claimed, values, len(docs), "documents have no such score")
             )
+        # The direction is that of the aggregate. One that is no mean, such as a perplexity over log
+        # likelihoods, may turn it round.
+        is_mean = metric in means or (bool(values) and same_number(fmean(values), claimed))
+        if directions.get(metric) is False and is_mean:
+            gathering.lower_is_better.add(name)
 
 
 IMPORTER: Final = Importer(

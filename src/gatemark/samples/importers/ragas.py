@@ -26,6 +26,8 @@ _OTHERS: Final = frozenset(
     | {"persona_name", "query_style", "query_length"}
 )
 _IDS: Final = ("id", "sample_id")
+_LOWER_IS_BETTER: Final = "noise_sensitivity"
+"""Begins the names of the only metrics that count errors."""
 _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -56,6 +58,7 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
             f"{gathering.place}: not a Ragas result: no user_input or response column"
         )
     metrics = _metrics(table.columns)
+    gathering.lower_is_better |= {name for name in metrics if name.startswith(_LOWER_IS_BETTER)}
     rows = [(place, row) for place, row, _ in gathering.typed(table.rows, dict[str, object])]
     keys = _keys(table, [row for _, row in rows], gathering)
     for (place, row), (item, epoch) in zip(rows, keys, strict=True):
