@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -54,6 +55,7 @@ class RayEngine:
             raise UsageError(not_installed("the ray engine needs", "ray", "ray")) from error
         local: dict[str, Any] = {}
         if self._address is None:
+            keep_to_this_machine(ray)
             local = {"num_cpus": self.jobs, "include_dashboard": False}
         try:
             ray.init(
@@ -93,6 +95,19 @@ class RayEngine:
                 raise WorkerLostError(
                     f"a Ray worker was lost; nothing was judged: {first}"
                 ) from error
+
+
+def keep_to_this_machine(ray: Any) -> None:
+    """Start no process of a local cluster that asks elsewhere, and keep its token out of the home.
+
+    With statistics and dashboard off, Ray still starts the process of both, which asks the metadata
+    services of clouds where it runs, and looks for its own address on the way to a public name
+    server. No setting turns either off.
+    """
+    if not any(name.startswith("RAY_AUTH_") for name in os.environ):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    ray._private.node.Node.start_api_server = lambda *_, **__: None
+    ray._private.services.get_node_ip_address = lambda *_: LOOPBACK
 
 
 def work_on(work: Callable[[T], bytes], task: T) -> bytes:
