@@ -98,16 +98,17 @@ class RayEngine:
 
 
 def keep_to_this_machine(ray: Any) -> None:
-    """Start no process of a local cluster that asks elsewhere, and keep its token out of the home.
+    """Keep a cluster that is started here from asking other machines and writing to the home.
 
-    With statistics and dashboard off, Ray still starts the process of both, which asks the metadata
-    services of clouds where it runs, and looks for its own address on the way to a public name
-    server. No setting turns either off.
+    Without dashboard and statistics, Ray still starts the process of both, which asks the metadata
+    services of clouds whether it runs there, and it finds its own address by the route to a public
+    name server. No setting turns these off. It would write a new token of the cluster to the home.
     """
     if not any(name.startswith("RAY_AUTH_") for name in os.environ):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    ray._private.node.Node.start_api_server = lambda *_, **__: None
-    ray._private.services.get_node_ip_address = lambda *_: LOOPBACK
+    private = ray._private  # noqa: SLF001 - see above
+    private.node.Node.start_api_server = lambda *_, **__: None
+    private.services.get_node_ip_address = lambda *_: LOOPBACK
 
 
 def work_on(work: Callable[[T], bytes], task: T) -> bytes:
