@@ -376,18 +376,24 @@ def prepare(folder: Path) -> dict[str, str]:
         ended = _kept(line, folder / "said.txt")
         assert ended in (0, 1, 3), (line, ended)
     _kept("ledger prove 3", folder / "proof.json")
+    return names_in(folder)
+
+
+def names_in(folder: Path) -> dict[str, str]:
+    """What readings call by a name, in a scene that is prepared."""
     store = open_sqlite(folder / ".gatemark" / "gatemark.sqlite3")
     results = [name for name, _ in store.results.documents()]
     events = store.events.events()
     sealed = [p["attribution"] for e, p in events if p and e.kind == "attribution_sealed"]
     store.close()
-    return {
-        "RESULT": results[0],
-        "ATTRIBUTION": str(sealed[0]),
-        "MANIFEST": str(next(Path("data/manifests").glob("*.manifest.jsonl"))),
-        "TRACE": str(min(Path("data/traces").iterdir())),
-        "RUNLOG": str(min(Path("data/runs/V0").iterdir())),
+    data = folder / "data"
+    found = {
+        "MANIFEST": next((data / "manifests").glob("*.manifest.jsonl")),
+        "TRACE": min((data / "traces").iterdir()),
+        "RUNLOG": min((data / "runs" / "V0").iterdir()),
     }
+    files = {name: str(path.relative_to(folder)) for name, path in found.items()}
+    return {"RESULT": results[0], "ATTRIBUTION": str(sealed[0]), **files}
 
 
 def _kept(line: str, output: Path) -> int:

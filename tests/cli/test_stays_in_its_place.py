@@ -1,241 +1,200 @@
-"""Every command: no connection but loopback, no write but to the store, its outputs and TMPDIR.
+"""Every command: no connection but those named, no write but to the store, its outputs and TMPDIR.
 
-Each command runs with the examples of its own help, and with the good files of the chaos runs, in
-one process that is watched from its start, as are the Python processes that it starts. What a
-compiled part does by itself is seen only where it leaves something in the home.
+``tests/watched`` walks the commands, servers and loops among them. Python is watched by an audit
+hook, compiled parts by strace and by the counters of a network without a route, where the system
+has them.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import click
+import msgspec
 import pytest
-from tests.chaos.file_options import GRID
-from tests.chaos.mutation import spelled
-from tests.chaos.seeds import furnish, seeds
-
-from gatemark.cli.main import gatemark
+from tests.chaos.file_options import commands
+from tests.watched.lines import outputs
+from tests.watched.walk import OWN_SERVER, PATIENCE_S, Walked
+from tests.watched.watch import OUTSIDE, Touch, apart, start, touched, tracer
 
 pytestmark = pytest.mark.slow
 
-WATCH = """
-import os, sys
-
-LOG = os.open(os.environ["WATCHED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-SOCKETS = {"connect", "getaddrinfo", "gethostbyname", "sendto", "bind"}
-TWO = {"os.rename", "os.link", "os.symlink"}
-ONE = {"os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.utime"}
-
-def tell(kind, what):
-    os.write(LOG, f"{kind} {what}\\n".encode("utf-8", "backslashreplace"))
-
-def path_of(value):
-    return os.path.abspath(os.fsdecode(value))
-
-def watch(event, arguments):
-    if event.startswith("socket."):
-        if event[7:] in SOCKETS:
-            tell("socket", repr(arguments[-1] if event[7:] in ("connect", "bind", "sendto") else
-                                arguments[0]))
-    elif event == "open":
-        path, _, flags = arguments
-        if isinstance(path, (str, bytes)) and flags & WRITES:
-            tell("write", path_of(path))
-    elif event in ONE or event in TWO:
-        for path in arguments[: 1 + (event in TWO)]:
-            if isinstance(path, (str, bytes, os.PathLike)):
-                tell("write", path_of(path))
-    elif event == "sqlite3.connect":
-        tell("database", arguments[0])
-
-sys.addaudithook(watch)
-"""
-WALK = """
-import json, os, sys
-from gatemark.cli.main import main
-
-lines = json.load(open(sys.argv[1]))
-log = os.open(os.environ["WATCHED"], os.O_WRONLY | os.O_APPEND)
-codes = []
-for line in lines:
-    os.write(log, ("command " + json.dumps(line) + "\\n").encode())
-    try:
-        code = main(line)
-    except SystemExit as error:
-        code = error.code
-    codes.append(code)
-sys.stdout.flush()
-os.write(log, ("codes " + json.dumps(codes) + "\\n").encode())
-"""
-LONG_LIVED = {"serve", "view", "advisory gateway", "schedule run"}
-"""Servers and loops: they listen on loopback and have tests of their own."""
-NAMED = ("postgresql://", "--post github", "all=gateway", "--device")
-"""Examples that name a place to connect to; the gateway is watched beside its own tests."""
-DEMO = "my-demo"
-SETTINGS = "settings.yaml"
-KINDS_MIN = 60
-"""How many of the commands must get beyond their arguments."""
+ENDS = {0, 1, 3, 4}
+"""A verdict, a refusal, or done; 2 is an end at the arguments."""
+WITHOUT_AN_END = set() if find_spec("openvino") else {"advisory gateway"}
+"""Commands that are not walked to an end: the gateway, where OpenVINO is not installed."""
+HERE = {"127.0.0.1", "::1", "localhost"}
+KERNEL = re.compile(
+    r"/dev/(null|tty)"
+    r"|/dev/shm/(sem\.|plasma)[\w-]+"  # memory that processes share: of the C library, of Ray
+    r"|/proc/self/clear_refs"  # the peak of memory that 'overhead run' measures starts again
+    r"|/proc/\d+/oom_score_adj"  # Ray's workers end first when memory runs out
+)
+"""What looks like a file and is none."""
+NAME_SERVICE = "/var/run/nscd/socket"
+"""Where the C library asks for the name of a user."""
+STORE_CLOSED = re.compile(r"/gatemark\.sqlite3-(shm|wal)$")
+TEMPORARY = re.compile(r"\.([^/]+)\.\w{8}\.gatemark-tmp")
 
 
-class Walked(NamedTuple):
-    """What the watched process did: per command its exit codes, and everything it touched."""
+class Seen(NamedTuple):
+    """How the lines ended, and what the watches saw."""
 
-    codes: dict[str, list[int]]
-    touched: list[tuple[str, str, str]]
-    home: list[Path]
+    folder: Path
+    lines: list[Walked]
+    touches: list[Touch]
+    is_apart: bool
 
-
-def leaves(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        place = f"{path} {name}".strip()
-        if isinstance(command, click.Group):
-            yield from leaves(command, place)
-        else:
-            yield place, command
-
-
-def examples(command: click.Command) -> Iterator[list[str]]:
-    """The example lines of a command's help, without what belongs to a shell."""
-    text = (command.help or "").replace("\\\n", " ")
-    for line in re.findall(r"^\s*gatemark (.*)$", text, re.M):
-        if not any(word in line for word in NAMED):
-            plain = re.split(r" [>|<] ", line)[0].replace("/var/lib/node_exporter/", "")
-            # Few cases and settings go the same ways as many.
-            words = shlex.split(re.sub(r"--(cases|subset) \d+", r"--\1 2", plain))
-            is_search = words[:2] == ["runlog", "calibrate"]
-            yield [*words, "--config", SETTINGS] if is_search else words
-
-
-def prepared(folder: Path) -> list[list[str]]:
-    """The lines to walk, over files and stores that are made for them."""
-    lines = [["demo", DEMO]]
-    for number, seed in enumerate(seeds()):
-        place = folder / f"seed-{number}"
-        place.mkdir()
-        furnish(place)
-        rows = seed.document if seed.is_lines else [seed.document]
-        (place / seed.file).write_bytes(b"".join(spelled(row) + b"\n" for row in rows))
-        given = (text.replace("@", str(place)) for text in seed.arguments)
-        lines.append([str(place / seed.file) if text == "{}" else text for text in given])
-    furnish(folder)
-    (folder / SETTINGS).write_text(json.dumps({"grid": {**GRID, "min_words": [30, 40]}}))
-    for place, command in leaves(gatemark):
-        if place not in {*LONG_LIVED, "demo"}:
-            lines.extend(examples(command))
-    return lines
+    def line(self, touch: Touch) -> str:
+        return "" if touch.line == OUTSIDE else shlex.join(self.lines[touch.line].words)
 
 
 @pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory) -> Walked:
+def seen(tmp_path_factory: pytest.TempPathFactory, new_postgres_url: Callable[[], str]) -> Seen:
     folder = tmp_path_factory.mktemp("walk")
-    for name in ("home", "hooks", "tmp", "work"):
+    for name in ("home", "tmp", "work"):
         (folder / name).mkdir()
     (folder / "home").chmod(0o500)
-    (folder / "hooks" / "sitecustomize.py").write_text(WATCH)
-    lines = prepared(folder / "work")
-    (folder / "lines.json").write_text(json.dumps(lines))
-    kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-    environment = {name: os.environ[name] for name in kept if name in os.environ}
-    paths = [str(folder / "hooks"), os.environ.get("PYTHONPATH", "")]
+    words = apart()
+    command = [*words, sys.executable, "-m", "tests.watched.walk", str(folder), new_postgres_url()]
     subprocess.run(
-        [sys.executable, "-c", WALK, str(folder / "lines.json")],
+        [*command, *(["apart"] if words else [])],
         check=True,
-        cwd=folder / "work",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={
-            **environment,
-            "HOME": str(folder / "home"),
-            "TMPDIR": str(folder / "tmp"),
-            "WATCHED": str(folder / "seen"),
-            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "GATEMARK_STORE": str(folder / "work" / DEMO / "store"),
-        },
+        cwd=Path(__file__).parents[2],
+        timeout=PATIENCE_S,
     )
-    return read(folder, lines)
+    lines = msgspec.json.decode((folder / "walked.json").read_bytes(), type=list[Walked])
+    processes = {line.process for line in lines}
+    touches = [touch for name in sorted(processes) for touch in touched(folder, name)]
+    return Seen(folder, lines, touches, bool(words))
 
 
-def read(folder: Path, lines: list[list[str]]) -> Walked:
-    touched: list[tuple[str, str, str]] = []
-    command, codes = "", []
-    for line in (folder / "seen").read_text().splitlines():
-        kind, _, what = line.partition(" ")
-        if kind == "command":
-            command = shlex.join(json.loads(what))
-        elif kind == "codes":
-            codes = json.loads(what)
-        else:
-            touched.append((command, kind, what))
-    assert len(codes) == len(lines)
-    names = [place for place, _ in leaves(gatemark)]
-    ended: dict[str, list[int]] = {name: [] for name in names}
-    for words, code in zip(lines, codes, strict=True):
-        fitting = [name for name in names if words[: len(name.split())] == name.split()]
-        ended[max(fitting, key=len)].append(code)
-    return Walked(ended, touched, list((folder / "home").rglob("*")))
+def test_every_command_ends_in_a_verdict_or_does_what_it_is_for(seen: Seen) -> None:
+    names = [name for name, _ in commands()]
+    ended: dict[str, set[int]] = {name: set() for name in names}
+    for line in seen.lines:
+        fitting = [name for name in names if line.words[: len(name.split())] == name.split()]
+        ended[max(fitting, key=len)].add(line.code)
+    assert {name for name, codes in ended.items() if not codes & ENDS} == WITHOUT_AN_END
+    alone = {line.code for line in seen.lines if line.process != "worker"}
+    assert alone <= {*ENDS, -signal.SIGTERM}, "a server that a signal stops ends by it, or well"
+    broken = [line for line in seen.lines if line.code == 5 or "Traceback" in line.said]
+    assert broken == []
 
 
-def test_every_command_was_walked(walked: Walked) -> None:
-    unwalked = {name for name, codes in walked.codes.items() if not codes}
-    assert unwalked <= LONG_LIVED | {"score runlog"}, unwalked
-    assert not [name for name, codes in walked.codes.items() if 5 in codes], "internal errors"
-    beyond = [name for name, codes in walked.codes.items() if {0, 1, 3} & set(codes)]
-    assert len(beyond) >= KINDS_MIN, Counter(code for one in walked.codes.values() for code in one)
-
-
-def test_no_command_connects_beyond_this_machine(walked: Walked) -> None:
+def test_no_command_connects_but_to_what_its_line_names(seen: Seen) -> None:
     strange = [
-        (command, what)
-        for command, kind, what in walked.touched
-        if kind == "socket" and not re.match(r"\(?'(127\.0\.0\.1|::1|localhost)'|''|'/", what)
+        (seen.line(touch), touch)
+        for touch in seen.touches
+        if touch.kind in ("connect", "bind") and not _is_named(seen, touch)
     ]
     assert strange == []
 
 
-def test_no_command_writes_beside_store_outputs_and_temporary_folder(
-    walked: Walked, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    base = str(tmp_path_factory.getbasetemp())
+def _is_named(seen: Seen, touch: Touch) -> bool:
+    host, _, port = touch.place.rpartition(" ")
+    if host.startswith("/"):
+        return host == NAME_SERVICE or host.startswith(f"{seen.folder}/tmp/")
+    ports = [] if touch.line == OUTSIDE else seen.lines[touch.line].ports
+    # Port 0 is a look-up of loopback, which connects to nothing.
+    is_port_named = touch.kind == "bind" or port == "0" or {int(port), OWN_SERVER} & {*ports}
+    return host in HERE and bool(is_port_named)
+
+
+def test_each_named_place_was_connected_to(seen: Seen) -> None:
+    named = {port for line in seen.lines for port in line.ports if port}
+    connected = {touch.place.split()[1] for touch in seen.touches if touch.kind == "connect"}
+    if tracer() is None:
+        pytest.skip("strace is not installed, and the client of PostgreSQL is compiled")
+    assert {str(port) for port in named} <= connected
+
+
+def test_no_command_writes_beside_store_outputs_and_temporary_folder(seen: Seen) -> None:
     strange = [
-        (command, what)
-        for command, kind, what in walked.touched
-        if kind == "write"
-        and not re.match(rf"{re.escape(base)}/walk\d*/(work|tmp)(/|$)", what)
-        and what not in ("/dev/null", "/dev/tty")
-        and not what.endswith("/seen")
+        (seen.line(touch), touch)
+        for touch in seen.touches
+        if touch.kind == "write" and not _is_output(seen, touch)
     ]
     assert strange == []
-    assert walked.home == []
 
 
-def test_the_watch_sees_a_lookup_and_a_write_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(WATCH)
-    seen, elsewhere = tmp_path / "seen", tmp_path / "elsewhere"
-    act = (
-        f"import socket; open({str(elsewhere)!r}, 'w').close(); "
-        "socket.getaddrinfo('203.0.113.1', 80)"
-    )
-    # In a child of the child: processes that a command starts are watched too.
-    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {act!r}], check=True)"
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    watched = {**os.environ, "PYTHONPATH": paths, "WATCHED": str(seen)}
-    subprocess.run([sys.executable, "-c", start], check=True, env=watched)
-    told = seen.read_text().splitlines()
-    assert f"write {elsewhere}" in told
-    assert "socket '203.0.113.1'" in told
+def _is_output(seen: Seen, touch: Touch) -> bool:
+    work = f"{seen.folder}/work"
+    place = touch.place if touch.place.startswith("/") else f"{work}/{touch.place}"
+    path = TEMPORARY.sub(r"\1", os.path.normpath(place))
+    logs = re.escape(str(seen.folder)) + r"/(printed|[\w-]+\.hook)"
+    if path.startswith(f"{seen.folder}/tmp") or KERNEL.fullmatch(path) or re.fullmatch(logs, path):
+        return True
+    if touch.line == OUTSIDE:
+        return path.startswith(work) and STORE_CLOSED.search(path) is not None
+    named = [str(Path(work) / one) for one in outputs(seen.lines[touch.line].words)]
+    return any(path.startswith(one) or one.startswith(f"{path}/") for one in named)
+
+
+def test_the_home_stays_empty(seen: Seen) -> None:
+    assert list((seen.folder / "home").rglob("*")) == []
+
+
+def test_no_compiled_part_tries_to_leave_this_machine(seen: Seen) -> None:
+    if not seen.is_apart:
+        pytest.skip("this system gives no network of its own (unshare --net)")
+    assert [(line.words, line.counted) for line in seen.lines if line.counted] == []
+
+
+COMPILED = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None)
+libc.creat(sys.argv[1].encode(), 0o600)
+address = struct.pack("!2s H 4s 8x", struct.pack("H", 2), 53, bytes([203, 0, 113, 1]))
+# A datagram socket that is connected sends nothing.
+libc.connect(libc.socket(2, 2, 0), address, len(address))
+"""
+PYTHON = """
+import socket, sys
+open(sys.argv[1], "w").close()
+socket.getaddrinfo("203.0.113.1", 80)
+"""
+
+
+def watched(folder: Path, code: str) -> set[tuple[str, str]]:
+    """What the watches see of code that a watched process runs in a child."""
+    for name in ("home", "tmp", "work"):
+        (folder / name).mkdir()
+    words = [sys.executable, "-c", code, str(folder / "elsewhere")]
+    starting = f"import subprocess; subprocess.run({words!r}, check=True)"
+    with start(folder, "one", ["-c", starting], {}) as process:
+        assert process.wait(PATIENCE_S) == 0
+    return {(touch.kind, touch.place) for touch in touched(folder, "one")}
+
+
+def test_the_watch_sees_a_lookup_and_a_write_of_a_child(tmp_path: Path) -> None:
+    found = watched(tmp_path, PYTHON)
+    assert ("write", str(tmp_path / "elsewhere")) in found
+    assert ("connect", "203.0.113.1 80") in found
+
+
+def test_the_watch_sees_what_compiled_code_does(tmp_path: Path) -> None:
+    if tracer() is None:
+        pytest.skip("strace is not installed, or may not look at processes")
+    found = watched(tmp_path, COMPILED)
+    assert ("write", str(tmp_path / "elsewhere")) in found
+    assert ("connect", "203.0.113.1 53") in found
+
+
+def test_a_network_without_a_route_counts_what_compiled_code_tries(tmp_path: Path) -> None:
+    words = apart()
+    if not words:
+        pytest.skip("this system gives no network of its own (unshare --net)")
+    counting = "from tests.watched.watch import counted, raise_loopback\nraise_loopback()\n"
+    code = f"{counting}{COMPILED}\nprint(counted()['Ip OutNoRoutes'])"
+    command = [*words, sys.executable, "-c", code, str(tmp_path / "elsewhere")]
+    printed = subprocess.check_output(command, cwd=Path(__file__).parents[2])
+    assert int(printed) == 1

@@ -15,6 +15,9 @@ from gatemark.core.errors import ExitCode
 from gatemark.exams.advisory.dry_run.envelope import DeviceChoice
 from gatemark.exams.advisory.gateway.server import open_gateway
 
+LOOK_S = 1.0
+"""The system may hand a signal to another thread, which does not wake a wait without an end."""
+
 
 @click.command("gateway", cls=StrictCommand)
 @click.option(
@@ -58,7 +61,8 @@ def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
         for name, lane in gateway.health()["lanes"].items():
             note = "" if lane["fallback"] is None else f" ({lane['fallback']['reason']})"
             say(f"  {name}: {lane['device']} {lane['precision']}{note}")
-        stop.wait()
+        while not stop.wait(LOOK_S):
+            pass
         gateway.finish()
         serving.join()
     finally:

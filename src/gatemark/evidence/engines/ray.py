@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -54,6 +55,7 @@ class RayEngine:
             raise UsageError(not_installed("the ray engine needs", "ray", "ray")) from error
         local: dict[str, Any] = {}
         if self._address is None:
+            keep_to_this_machine(ray)
             local = {"num_cpus": self.jobs, "include_dashboard": False}
         try:
             ray.init(
@@ -93,6 +95,20 @@ class RayEngine:
                 raise WorkerLostError(
                     f"a Ray worker was lost; nothing was judged: {first}"
                 ) from error
+
+
+def keep_to_this_machine(ray: Any) -> None:
+    """Keep a cluster that is started here from asking other machines and writing to the home.
+
+    Without dashboard and statistics, Ray still starts the process of both, which asks the metadata
+    services of clouds whether it runs there, and it finds its own address by the route to a public
+    name server. No setting turns these off. It would write a new token of the cluster to the home.
+    """
+    if not any(name.startswith("RAY_AUTH_") for name in os.environ):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    private = ray._private  # noqa: SLF001 - see above
+    private.node.Node.start_api_server = lambda *_, **__: None
+    private.services.get_node_ip_address = lambda *_: LOOPBACK
 
 
 def work_on(work: Callable[[T], bytes], task: T) -> bytes:

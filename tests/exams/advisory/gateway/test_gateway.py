@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -318,8 +319,23 @@ def test_a_request_under_way_is_finished_before_the_gateway_ends() -> None:
     assert answers[0].json() == {"label": "log"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_prints_its_port_and_ends_cleanly_on_a_signal(number: int) -> None:
+def _send_to_another_thread(process: int, number: int) -> None:
+    """Send a signal as a system may deliver it: to a thread that does not wait for it."""
+    threads = {int(task.name) for task in Path(f"/proc/{process}/task").iterdir()}
+    assert not ctypes.CDLL(None).tgkill(process, max(threads - {process}), number)
+
+
+@pytest.mark.parametrize(
+    ("send", "number"),
+    [
+        (os.kill, signal.SIGINT),
+        (os.kill, signal.SIGTERM),
+        (_send_to_another_thread, signal.SIGTERM),
+    ],
+)
+def test_the_command_prints_its_port_and_ends_cleanly_on_a_signal(
+    send: Callable[[int, int], None], number: int
+) -> None:
     root = Path(__file__).resolve().parents[4]
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "gatemark", "advisory", "gateway", "--port", "0"],
@@ -334,7 +350,10 @@ def test_the_command_prints_its_port_and_ends_cleanly_on_a_signal(number: int) -
         with httpx2.Client(base_url=first[2]) as client:
             assert client.get("/health").json()["status"] == "ok"
             assert client.post("/v1/advise", content=json.dumps(envelope())).status_code == 415
-            process.send_signal(number)
-            _, err = process.communicate(timeout=10)
+            send(process.pid, number)
+            try:
+                _, err = process.communicate(timeout=60)
+            finally:
+                process.kill()
     assert process.returncode == 0
     assert err == "stopped\n"
