@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import re
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,57 @@ def test_a_bug_is_told_where_nothing_can_be_kept(
     ran = gatemark("list")
     assert ran.code == 5
     assert "could not be written" in ran.err
+
+
+def test_code_that_leaves_the_process_gives_no_verdict(
+    gatemark: Run, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leaves(_arguments: object) -> int:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(command, "_run", leaves)
+    ran = gatemark("list")
+    assert ran.code == 5
+    assert "internal error" in ran.err
+    assert "SystemExit" in next(temporary.iterdir()).read_text()
+
+
+FULL = Path("/dev/full")
+STARTED = "import sys; from gatemark.cli.main import run; sys.argv[0] = 'gatemark'; run()"
+
+
+def _started(*words: object, before: str = "", **streams: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", before + STARTED, *map(str, words)], check=False, **streams
+    )
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [["lint", "nowhere.yaml"], ["no-such-command"]])
+def test_a_message_that_cannot_be_written_changes_no_exit_code(words: list[str]) -> None:
+    with FULL.open("w") as full:
+        assert _started(*words, stdout=full, stderr=full).returncode == 2
+
+
+def test_a_bug_whose_message_cannot_be_written_is_no_failed_gate(tmp_path: Path) -> None:
+    before = (
+        "import tempfile; tempfile.tempdir = " + repr(str(tmp_path)) + "\n"
+        "from gatemark.cli import main\n"
+        "def broken(arguments): raise LookupError\n"
+        "main._run = broken\n"
+    )
+    with FULL.open("w") as full:
+        assert _started("list", before=before, stdout=full, stderr=full).returncode == 5
+
+
+def test_closed_streams_change_no_exit_code(write_jsonl: Callable[..., Path]) -> None:
+    sample = {"schema": "gatemark.sample/1", "scores": {"exact": 1}}
+    base = write_jsonl("base.jsonl", [{**sample, "id": str(number)} for number in range(9)])
+    before = "import os; [os.close(n) for n in (0, 1, 2)]; sys = __import__('sys'); "
+    closed = before + "sys.stdin = sys.stdout = sys.stderr = None\n"
+    opened = _started("compare", base, base, capture_output=True)
+    assert opened.returncode == 3
+    assert _started("compare", base, base, before=closed).returncode == 3
 
 
 @pytest.mark.parametrize("name", ["a\x1b[2J.jsonl", "a\u202eb.jsonl", "a\ngatemark: PASS"])

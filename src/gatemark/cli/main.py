@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -147,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         _complain(error.format_message())
         if isinstance(error, click.UsageError) and error.ctx is not None:
-            click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
+            _tell(f"Try '{error.ctx.command_path} --help'.")
         return ExitCode.BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         _complain("stopped")
@@ -160,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename is None:
             _give_up_output()
         return ExitCode.BAD_INPUT
-    except Exception as error:  # noqa: BLE001 - the last resort: told, kept, and never a verdict
+    # The last resort: told, kept, and never a verdict. Code of packs and plugins may call sys.exit.
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         _complain(*internal_error_lines(error))
         return ExitCode.INTERNAL
 
@@ -176,7 +178,13 @@ def _run(arguments: Sequence[str] | None) -> int | None:
 
 def _complain(*lines: str) -> None:
     for line in lines:
-        click.echo(f"gatemark: {visible_line(line)}", err=True)
+        _tell(f"gatemark: {visible_line(line)}")
+
+
+def _tell(line: str) -> None:
+    # The exit code says what happened; a full disk under standard error must not change it.
+    with suppress(OSError):
+        click.echo(line, err=True)
 
 
 def _give_up_output() -> None:
@@ -184,8 +192,16 @@ def _give_up_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _open_closed_streams() -> None:
+    """Put nothing in place of standard streams that are closed: files would get their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 def run() -> None:
     """The console script."""
+    _open_closed_streams()
     # Records come by the hundred thousand and form no cycles: looking for some after every 700
     # objects, as the interpreter does by itself, took a quarter of the time of `compare`.
     gc.set_threshold(50_000, 20, 20)
