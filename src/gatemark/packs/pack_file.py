@@ -5,8 +5,6 @@ Every mistake in the file is reported with its line before anything runs.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +24,7 @@ from gatemark.evidence.settings_file import (
     settings_text,
 )
 from gatemark.packs.answers import calls_of
+from gatemark.packs.git import git_answer
 from gatemark.packs.grading import JUDGE_SCORER
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
@@ -184,21 +183,11 @@ def open_pack(path: str) -> OpenPack:
 
 
 def _git_state(folder: Path) -> dict[str, str]:
-    git = shutil.which("git")
-    if git is None:
-        return {}
-    head = _git(git, folder, "rev-parse", "HEAD")
+    head = git_answer(folder, "rev-parse", "HEAD")
     if head is None:
         return {}
-    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
+    dirty = git_answer(folder, "status", "--porcelain", "--untracked-files=no")
     return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
-
-
-def _git(git: str, folder: Path, *arguments: str) -> str | None:
-    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:

@@ -424,7 +424,8 @@ class PythonWorkerTarget:
             self._private = tempfile.mkdtemp(prefix="gatemark-target-")
             self._environ["TMPDIR"] = self._private
             self._settings["isolation"] = {
-                "hidden": [str(path) for path in hidden],
+                # The process has another working folder.
+                "hidden": [str(path.resolve()) for path in hidden],
                 "writable": [self._private],
             }
         self._max_line_bytes = max_reply_bytes + 2**16
