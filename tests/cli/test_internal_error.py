@@ -77,7 +77,7 @@ FULL = Path("/dev/full")
 STARTED = "import sys; from gatemark.cli.main import run; sys.argv[0] = 'gatemark'; run()"
 
 
-def _started(*words: object, before: str = "", **streams: Any) -> subprocess.CompletedProcess[str]:
+def _started(*words: object, before: str = "", **streams: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-c", before + STARTED, *map(str, words)], check=False, **streams
     )
@@ -109,6 +109,30 @@ def test_closed_streams_change_no_exit_code(write_jsonl: Callable[..., Path]) ->
     opened = _started("compare", base, base, capture_output=True)
     assert opened.returncode == 3
     assert _started("compare", base, base, before=closed).returncode == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs proc(5)")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ada:hunter2@db/gm",
+        "postgresql://ada:p@hunter2@db/gm",
+        "postgresql://db/gm?user=ada&password=hunter2&x=1",
+        "postgresql://db/gm?sslpassword=hunter2",
+    ],
+)
+def test_other_processes_do_not_see_a_password_of_the_command_line(address: str) -> None:
+    before = (
+        "from gatemark.cli import main\n"
+        "def seen(arguments): print(sys.argv[2] == sys.argv[3], *open('/proc/self/cmdline'))\n"
+        "main._run = seen\n"
+    )
+    ran = _started("--store", address, address, "after", before=before, capture_output=True)
+    assert ran.stdout.startswith(b"True ")
+    seen = ran.stdout.split(b"\0")
+    assert not [word for word in seen if b"hunter2" in word]
+    assert b"after" in seen
+    assert len([word for word in seen if word.startswith(b"postgresql://")]) == 2
 
 
 @pytest.mark.parametrize("name", ["a\x1b[2J.jsonl", "a\u202eb.jsonl", "a\ngatemark: PASS"])

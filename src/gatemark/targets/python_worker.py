@@ -30,7 +30,7 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
-from gatemark.targets.isolation import landlock_version
+from gatemark.targets.isolation import close_process_memory, landlock_version
 from gatemark.targets.port import Call, CallPart, Reply, TargetError, shared_fields
 from gatemark.targets.python_callable import (
     module_file,
@@ -139,6 +139,7 @@ class WorkerProcess:
         self._ended: str | None = None
         self._said = bytearray()
         self._mark = new_mark()
+        close_process_memory()
         self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
             [sys.executable, "-P", "-B", WORKER],
             stdin=subprocess.PIPE,

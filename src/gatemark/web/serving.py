@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 import stat
@@ -134,6 +135,9 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         raise
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
     app = create_app(settings, lambda person: Workspace(store=store, actor=person))
+    if settings.oidc is not None:
+        # It is in memory now; a pack of the page could name the variable under ``env``.
+        os.environ.pop(read_sign_in_way(settings.oidc).settings.client_secret_env or "", None)
     say(f"Gatemark serves {workspace.address} at {settings.base_url}")
     if secret is not None:
         say(f"First sign-in, works once, for a day: {settings.base_url}/join/{secret}")
