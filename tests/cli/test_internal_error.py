@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import stat
 import subprocess
@@ -99,6 +100,24 @@ def test_a_bug_whose_message_cannot_be_written_is_no_failed_gate(tmp_path: Path)
     )
     with FULL.open("w") as full:
         assert _started("list", before=before, stdout=full, stderr=full).returncode == 5
+
+
+@pytest.mark.parametrize("words", [["schema"], ["--help"], ["run", "--help"], ["--version"]])
+def test_a_reader_that_leaves_is_no_failed_gate(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = _started(*words, stdout=writing, stderr=subprocess.PIPE)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_a_shell_can_ask_for_completions() -> None:
+    asked = {"_GATEMARK_COMPLETE": "bash_complete", "COMP_WORDS": "gatemark led", "COMP_CWORD": "1"}
+    ran = _started(env={**os.environ, **asked}, capture_output=True)
+    assert ran.stdout == b"plain,ledger\n"
+    assert ran.returncode == 0
 
 
 def test_closed_streams_change_no_exit_code(write_jsonl: Callable[..., Path]) -> None:
