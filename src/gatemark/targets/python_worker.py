@@ -55,6 +55,8 @@ LISTEN_GRACE_S: Final = 0.5
 POLL_S: Final = 0.005
 MAX_HELLO_BYTES: Final = 2**20
 READ_BYTES: Final = 2**18
+UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes of foreign code."""
 
 
 # A grandchild can leave the group by starting its own session. It still has the inherited
@@ -178,7 +180,7 @@ class WorkerProcess:
         line = self._stdout.readline(MAX_HELLO_BYTES)
         try:
             return decode_hello(line)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             message = self._end_message()
             self.kill()
             raise WorkerDiedError(message, was_alone=True, is_first=True) from None
@@ -279,7 +281,7 @@ class WorkerProcess:
         """Pass an answer to its call; return what is wrong with a line that answers none."""
         try:
             answered = decode_answered(line)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             return f"wrote something that is not an answer and was ended: {error}"
         future = self._asked.pop(answered.number, None)
         if future is None:

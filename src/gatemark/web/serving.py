@@ -28,6 +28,7 @@ from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
 from gatemark.logs import server_has_handler
 from gatemark.web.app import create_app
+from gatemark.web.guards import client_of
 from gatemark.web.settings import ServerSettings, check_settings
 from gatemark.workspace import Workspace
 
@@ -45,7 +46,7 @@ class IdleConnections:
 
     def add(self, address: str, connection: H11Protocol) -> None:
         """Count a connection as idle."""
-        waiting = self._waiting.setdefault(address, OrderedDict())
+        waiting = self._waiting.setdefault(client_of(address), OrderedDict())
         waiting[connection] = None
         while len(waiting) > self._most and not self._is_proxy(address):
             oldest, _ = waiting.popitem(last=False)
@@ -53,10 +54,11 @@ class IdleConnections:
 
     def remove(self, address: str, connection: H11Protocol) -> None:
         """Count a connection as busy or closed."""
-        waiting = self._waiting.get(address, OrderedDict())
+        client = client_of(address)
+        waiting = self._waiting.get(client, OrderedDict())
         waiting.pop(connection, None)
         if not waiting:
-            self._waiting.pop(address, None)
+            self._waiting.pop(client, None)
 
     def _is_proxy(self, address: str) -> bool:
         try:
