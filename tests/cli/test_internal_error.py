@@ -78,7 +78,9 @@ FULL = Path("/dev/full")
 STARTED = "import sys; from gatemark.cli.main import run; sys.argv[0] = 'gatemark'; run()"
 
 
-def _started(*words: object, before: str = "", **streams: Any) -> subprocess.CompletedProcess[bytes]:
+def _started(
+    *words: object, before: str = "", **streams: Any
+) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-c", before + STARTED, *map(str, words)], check=False, **streams
     )

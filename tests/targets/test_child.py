@@ -126,7 +126,8 @@ def test_a_target_cannot_read_the_environment_of_the_judge(tmp_path: Path, kind:
     (tmp_path / "app.py").write_text("def answer(text): return 'said'")
     (tmp_path / "script.py").write_text("print('\"said\"')")
     (tmp_path / "command.py").write_text(
-        "import sys\nfor line in sys.stdin:\n    print('{\"id\": \"q\", \"output\": \"said\"}', flush=True)"
+        "import sys\nfor line in sys.stdin:\n"
+        '    print(\'{"id": "q", "output": "said"}\', flush=True)\n'
     )
     ran = subprocess.run(
         [sys.executable, "-c", STARTED, kind, str(tmp_path)],

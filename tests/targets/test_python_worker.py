@@ -435,7 +435,9 @@ def test_a_line_that_cannot_be_decoded_ends_the_call(tmp_path: Path, words: byte
     assert outcome.error.kind == "crash"
 
 
-@pytest.mark.parametrize("words", [b"\xff\n", b'{"type":"ready","x":"\xff"}\n', b"[" * 60_000 + b"\n"])
+@pytest.mark.parametrize(
+    "words", [b"\xff\n", b'{"type":"ready","x":"\xff"}\n', b"[" * 60_000 + b"\n"]
+)
 def test_a_greeting_that_cannot_be_decoded_is_bad_input(tmp_path: Path, words: bytes) -> None:
     source = WRITES.replace("WORDS", repr(words)) + "\nanswer(1)\n"
     with pytest.raises(BadInputError, match="instead of answering"):
