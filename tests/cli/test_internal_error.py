@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gatemark.cli import main as command
+from gatemark.cli.screen import put
 
 Run = Callable[..., Any]
 
@@ -183,6 +184,19 @@ def test_a_store_path_drives_no_terminal(gatemark: Run, tmp_path: Path) -> None:
     ran = gatemark("ledger", "verify", "--store", tmp_path / "s\x1b]0;x\x07")
     assert ran.code == 2
     assert not set(ran.err + ran.out) & set("\x1b\x07")
+
+
+@pytest.mark.parametrize("data", ["a\x1b[2J\u202e\n", "a\x1b[2J\u202e\n".encode(), b"a\x1b\xff\n"])
+def test_data_reaches_a_terminal_escaped_and_a_file_unchanged(
+    data: str | bytes, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(data)
+    assert capsysbinary.readouterr().out == (data.encode() if isinstance(data, str) else data)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    put(data)
+    shown = capsysbinary.readouterr().out.decode()
+    assert not set(shown) & set("\x1b\u202e")
+    assert shown.startswith("a\\x1b")
 
 
 def test_every_command_prints_through_the_functions_that_clean() -> None:

@@ -292,6 +292,19 @@ def test_a_store_named_from_another_folder_is_hidden_from_an_isolated_candidate(
 
 
 @pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+def test_the_history_around_a_pack_is_hidden_from_an_isolated_candidate(
+    gatemark: Run, folder: Path
+) -> None:
+    """Earlier commits hold earlier labels, and settings of git name programs."""
+    for place in (folder, folder.parent):
+        (place / ".git").mkdir()
+        (place / ".git" / "config").write_text("")
+    isolated(folder, [str(place / ".git" / "config") for place in (folder, folder.parent)])
+    ran = run(gatemark, folder)
+    assert ran.code == 0, ran.json["blockers"]
+
+
+@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
 def test_passwords_and_blobs_of_a_database_are_hidden_from_an_isolated_candidate(
     gatemark: Run, folder: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

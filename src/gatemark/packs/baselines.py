@@ -8,6 +8,7 @@ and a result names its baseline and how it was chosen.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -21,8 +22,8 @@ from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_SET, RESULT_BLESSED, BaselineSet, ResultBlessed
-from gatemark.packs.git import git_answer, has_git
 from gatemark.packs.pack import Pack, PackAsset
+from gatemark.packs.pack_file import git_answer
 from gatemark.packs.seal import PACK_BLOB, pack_of
 from gatemark.workspace import Workspace
 
@@ -226,7 +227,7 @@ def _sealed(result: Result) -> str:
 
 
 def _commit(folder: Path, reference: str) -> str:
-    if not has_git():
+    if shutil.which("git") is None:
         raise UsageError(f"--baseline {GIT}{reference} needs git, which is not installed")
     # The reference cannot be an option.
     words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")

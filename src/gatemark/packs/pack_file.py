@@ -5,6 +5,9 @@ Every mistake in the file is reported with its line before anything runs.
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -24,12 +27,11 @@ from gatemark.evidence.settings_file import (
     settings_text,
 )
 from gatemark.packs.answers import calls_of
-from gatemark.packs.git import git_answer
 from gatemark.packs.grading import JUDGE_SCORER
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import ScoreFunction, scorers
-from gatemark.targets.spec import TargetSpec
+from gatemark.targets.spec import TargetSpec, target_environment
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -180,6 +182,36 @@ def open_pack(path: str) -> OpenPack:
         for name, judge in pack.judges.items()
     }
     return OpenPack(pack, folder, snapshots, labels, _git_state(folder))
+
+
+_GIT_RUNS_NOTHING: Final = (
+    "--no-optional-locks",
+    *("-c", "safe.bareRepository=explicit"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+)
+
+
+def git_answer(folder: Path, *arguments: str) -> str | None:
+    """Return what git prints about a folder; None if it refuses or is not installed.
+
+    The folder belongs to whoever is examined. Settings of a repository can name programs (a file
+    monitor, hooks), and a change can bring a whole bare repository among its files, which git would
+    take for the folder's own. So both are switched off, and git gets no more of the environment
+    than a target does.
+    """
+    git = shutil.which("git")
+    if git is None:
+        return None
+    own = [name for name in os.environ if name.startswith("GIT_")]
+    done = subprocess.run(  # noqa: S603 - no shell
+        [git, *_GIT_RUNS_NOTHING, "-C", str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=target_environment(os.environ, own),
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _git_state(folder: Path) -> dict[str, str]:
