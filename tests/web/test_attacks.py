@@ -139,6 +139,14 @@ def test_no_other_file_can_be_had_as_one_of_the_page(client: Client, name: str) 
     assert client.get(f"/static/{name}").status_code == 404
 
 
+def test_pages_run_no_inline_scripts_and_load_nothing_from_elsewhere(client: Client) -> None:
+    policy = client.get("/sign-in").headers["content-security-policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == rules["style-src"] == rules["form-action"] == "'self'"
+    assert rules["base-uri"] == rules["frame-ancestors"] == "'none'"
+
+
 def test_a_body_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     scene = new_scene(tmp_path, max_body_bytes=1000)
     with scene.running() as client:
