@@ -64,6 +64,8 @@ class Workspace:
         self._engine: EngineName = engine
         self._actor = actor
         self.clock = clock
+        self.secret_files: tuple[Path, ...] = ()
+        """Files with secrets of the process, such as the TLS key of a server."""
         self._stores: dict[Callable[[SqlDatabase], object], object] = {}
 
     @cached_property
@@ -279,6 +281,17 @@ class Workspace:
         """The key that signs checkpoints without being asked for; made at the first promotion."""
         named = os.environ.get("GATEMARK_SIGNING_KEY")
         return Path(named) if named else self._folder / "ledger.key"
+
+    @property
+    def private_paths(self) -> tuple[Path, ...]:
+        """What code under examination must not read: the store, keys, and ways into a database."""
+        keys = (self.session_key_file, self.review_key_file, self.signing_key_file)
+        found = (self._folder, *keys, *self.secret_files)
+        if self._address is None:
+            return found
+        from gatemark.ledger.stores.postgres import private_files  # noqa: PLC0415
+
+        return (*found, *private_files(self._address, os.environ))
 
     def run_folder(self, key: str) -> Path:
         """Return the folder for the journals of a run until it is sealed."""

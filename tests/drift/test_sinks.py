@@ -123,6 +123,14 @@ def test_a_missing_secret_is_an_error_and_nothing_goes_out_unsigned() -> None:
     assert server.got == []
 
 
+@pytest.mark.parametrize("tail", ["/T0/hunter2 x", "/T0/hunter2\u00e9", ":hunter2/x"])
+def test_an_impossible_address_is_told_without_the_key_in_it(tail: str) -> None:
+    sink = WebhookSink(name="hook", url=f"http://127.0.0.1{tail}")
+    with pytest.raises(DeliveryError, match="has characters that no address can have") as caught:
+        deliver(ALERT, sink)
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("answers", [(503, 200), (500, 429, 204), (408, 200)])
 def test_what_a_receiver_may_get_over_is_tried_again(answers: tuple[int, ...]) -> None:
     with serving(Receiver(*answers)) as server:

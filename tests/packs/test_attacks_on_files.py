@@ -255,6 +255,109 @@ def test_an_isolated_candidate_cannot_read_a_baseline_of_the_command_line(
     assert number(ran.json, "error_rate") == 1.0
 
 
+PEEKS = """
+import pathlib
+def answer(text):
+    for name in NAMES:
+        try:
+            open(name, "rb").close()
+        except OSError:
+            continue
+        return "read " + name
+    return text.upper()
+"""
+
+
+def isolated(folder: Path, names: list[str]) -> None:
+    """A pack with an isolated candidate that answers wrongly if it can open one of the files."""
+    text = PACK.replace("BASELINE", "none").replace("score_min: 0.0", "score_min: 0.9")
+    (folder / "pack.yaml").write_text(text.replace('"app:answer"', '"app:answer", isolate: true'))
+    (folder / "app.py").write_text(PEEKS.replace("NAMES", repr(names)))
+
+
+@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+def test_a_store_named_from_another_folder_is_hidden_from_an_isolated_candidate(
+    gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default is such a name: .gatemark where the command runs, and the pack in packs/."""
+    for place in (".gatemark", "packs"):
+        (tmp_path / place).mkdir()
+    (tmp_path / ".gatemark" / "ledger.key").write_text("secret")
+    rows = [{"id": f"r{n}", "input": f"say {n}", "target": f"SAY {n}"} for n in range(ITEMS)]
+    (tmp_path / "packs" / "golden.jsonl").write_text(lines(rows))
+    isolated(tmp_path / "packs", [str(tmp_path / ".gatemark" / "ledger.key")])
+    monkeypatch.chdir(tmp_path)
+    ran = gatemark("run", "packs/pack.yaml", "--json")
+    assert ran.code == 0, ran.json["blockers"]
+
+
+@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+def test_the_history_around_a_pack_is_hidden_from_an_isolated_candidate(
+    gatemark: Run, folder: Path
+) -> None:
+    """Earlier commits hold earlier labels, and settings of git name programs."""
+    for place in (folder, folder.parent):
+        (place / ".git").mkdir()
+        (place / ".git" / "config").write_text("")
+    isolated(folder, [str(place / ".git" / "config") for place in (folder, folder.parent)])
+    ran = run(gatemark, folder)
+    assert ran.code == 0, ran.json["blockers"]
+
+
+@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+def test_passwords_and_blobs_of_a_database_are_hidden_from_an_isolated_candidate(
+    gatemark: Run, folder: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, blobs = folder / "home", folder / "blobs"
+    for name in (".postgresql", "keys"):
+        (home / name).mkdir(parents=True)
+    blobs.mkdir()
+    secrets = [
+        *(home / name for name in (".pgpass", ".pg_service.conf", ".postgresql/postgresql.key")),
+        *(home / "keys" / name for name in ("pass", "service", "named.pass")),
+        blobs / "older",
+    ]
+    for secret in secrets:
+        secret.write_text("")
+        secret.chmod(0o600)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PGPASSFILE", str(home / "keys" / "pass"))
+    monkeypatch.setenv("PGSERVICEFILE", str(home / "keys" / "service"))
+    isolated(folder, [str(secret) for secret in secrets])
+    join = "&" if "?" in postgres_url else "?"
+    store = f"{postgres_url}{join}blobs={blobs}&passfile={home / 'keys' / 'named.pass'}"
+    ran = gatemark("run", folder / "pack.yaml", "--store", store, "--json")
+    assert ran.code == 0, ran.err
+
+
+EMBEDDED = """
+[core]
+    repositoryformatversion = 0
+    bare = false
+    worktree = FOLDER
+    fsmonitor = "touch FOLDER/ran; false"
+"""
+
+
+@pytest.mark.parametrize("place", [".", ".git"])
+def test_settings_of_git_in_the_folder_of_a_pack_run_nothing(
+    gatemark: Run, folder: Path, place: str
+) -> None:
+    """A change can bring the files of a bare repository; git takes its settings for its own."""
+    (folder / "pack.yaml").write_text(PACK.replace("BASELINE", "none"))
+    (folder / "app.py").write_text(RIGHT)
+    subprocess.run(["git", "init", "-q", "--bare", folder / place], check=True)
+    (folder / place / "config").write_text(EMBEDDED.replace("FOLDER", str(folder)))
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]
+    git += ["-c", "core.fsmonitor=false"]
+    subprocess.run([*git, "add", "app.py"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    ran = run(gatemark, folder)
+    assert ran.code == 0, ran.err
+    assert not (folder / "ran").exists()
+    assert ("git.commit" in ran.json["runtime"]) == (place == ".git")
+
+
 def test_the_commit_is_that_of_the_start(gatemark: Run, folder: Path) -> None:
     """A candidate that commits its own changes does not pass for a clean checkout."""
     git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b"]

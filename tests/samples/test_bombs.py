@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gatemark.core.errors import BadInputError
+from gatemark.samples.importer import ForeignLimits, open_foreign
+
 GIGABYTE = 1 << 30
 
 
@@ -56,6 +59,18 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         ran = bounded(*command, *more)
         assert (command, ran.returncode) == (command, 2)
         assert "expected a regular file" in ran.stderr
+
+
+def test_a_log_is_a_regular_file_whoever_reads_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    both = os.open(pipe, os.O_RDWR)
+    os.write(both, b"[]")
+    try:
+        with pytest.raises(BadInputError, match="expected a regular file"):
+            open_foreign(pipe, ForeignLimits())
+    finally:
+        os.close(both)
 
 
 def test_a_report_of_millions_of_arrays_is_refused(tmp_path: Path) -> None:

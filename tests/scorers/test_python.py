@@ -11,6 +11,7 @@ from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 
 SOURCE = """
 from __future__ import annotations
+import re
 from dataclasses import dataclass
 from gatemark.scorers.scorer import scored, unscored
 from gatemark.core.errors import BadInputError
@@ -41,6 +42,12 @@ def broken(item):
 
 def refusing(item):
     raise BadInputError("the item has no table")
+
+def leaving(item):
+    raise SystemExit(0)
+
+def unusual(item):
+    return re.compile("(")
 """
 
 
@@ -52,6 +59,8 @@ def pack(tmp_path: Path) -> Path:
     (folder / "inner" / "deep.py").write_text("def one(item): return 1")
     (folder / "wrong.py").write_text("def f(:")
     (folder / "raises.py").write_text("1 / 0")
+    (folder / "leaves.py").write_text("raise SystemExit(0)")
+    (folder / "odd.py").write_text("import re; re.compile('(')")
     return folder
 
 
@@ -85,6 +94,8 @@ def test_a_function_of_the_pack_scores(pack: Path) -> None:
         ("checks:echo", {}, "checks:echo must return a score"),
         ("checks:broken", "x", "checks:broken raised KeyError: 'nothing'"),
         ("checks:refusing", "x", "the item has no table"),
+        ("checks:leaving", "x", "checks:leaving raised SystemExit: 0"),
+        ("checks:unusual", "x", "checks:unusual raised error: missing )"),
     ],
 )
 def test_a_function_that_gives_no_score_gives_a_reason(
@@ -103,6 +114,8 @@ def test_a_function_that_gives_no_score_gives_a_reason(
         ("checks:NOT_A_FUNCTION", "must be a function, got 3"),
         ("wrong:f", "cannot be loaded: SyntaxError"),
         ("raises:f", "cannot be loaded: ZeroDivisionError"),
+        ("leaves:f", "cannot be loaded: SystemExit: 0"),
+        ("odd:f", "cannot be loaded: error: missing"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused_before_any_item(

@@ -6,6 +6,8 @@ import asyncio
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,44 @@ def test_a_program_that_cannot_be_started_is_an_os_error(tmp_path: Path) -> None
         asyncio.run(
             start_child(str(tmp_path / "gone"), [], tmp_path, environ={}, keeps_stderr=False)
         )
+
+
+STARTED = """
+import asyncio, ctypes, os, sys, time
+from pathlib import Path
+from gatemark.targets.command import CommandTarget
+from gatemark.targets.port import Call
+from gatemark.targets.python_worker import PythonWorkerTarget
+from gatemark.targets.script import ScriptTarget
+kind, folder = sys.argv[1], Path(sys.argv[2])
+options = {"environ": {"PATH": os.environ["PATH"]}, "max_reply_bytes": 1000}
+async def main():
+    if kind == "python":
+        target = PythonWorkerTarget("app:answer", folder, concurrency=1, **options)
+    else:
+        made = {"command": CommandTarget, "script": ScriptTarget}[kind]
+        target = made([sys.executable, kind + ".py"], folder, clock=time.monotonic, **options)
+    print((await target.call(Call(id="q", epoch=0, input="x"))).output)
+    await target.close()
+asyncio.run(main())
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+@pytest.mark.parametrize("kind", ["python", "command", "script"])
+def test_a_target_cannot_read_the_environment_of_the_judge(tmp_path: Path, kind: str) -> None:
+    """Other processes of the same user cannot open /proc/PID/environ of one that says so."""
+    (tmp_path / "app.py").write_text("def answer(text): return 'said'")
+    (tmp_path / "script.py").write_text("print('\"said\"')")
+    (tmp_path / "command.py").write_text(
+        "import sys\nfor line in sys.stdin:\n"
+        '    print(\'{"id": "q", "output": "said"}\', flush=True)\n'
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", STARTED, kind, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split() == ["said", "0"]

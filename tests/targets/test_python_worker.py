@@ -404,3 +404,41 @@ def test_the_identity_is_taken_without_running_the_module(tmp_path: Path) -> Non
     assert sorted(identity["sources"]) == ["app.py", "lib/__init__.py", "lib/words.py"]
     assert identity["packages"] == {"pyyaml": importlib.metadata.version("PyYAML")}
     ask(target, CALL)
+
+
+WRITES = """
+import os, stat
+def answer(q):
+    for number in range(3, 30):
+        try:
+            if stat.S_ISFIFO(os.fstat(number).st_mode):
+                os.write(number, WORDS)
+        except OSError:
+            continue
+    return "x"
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b'[1,{"output":"\xff","latency_ms":1.0}]\n',
+        b'[1,{"output":' + b"[" * 20_000 + b"\n",
+        b'[1,{"output":' + b"9" * 5_000 + b',"latency_ms":1.0}]\n',
+        b"\xff\n",
+    ],
+)
+def test_a_line_that_cannot_be_decoded_ends_the_call(tmp_path: Path, words: bytes) -> None:
+    """The function finds the pipe of the answers and writes to it itself."""
+    (outcome,) = run(_target(tmp_path, WRITES.replace("WORDS", repr(words))), questions(1))
+    assert outcome.error is not None
+    assert outcome.error.kind == "crash"
+
+
+@pytest.mark.parametrize(
+    "words", [b"\xff\n", b'{"type":"ready","x":"\xff"}\n', b"[" * 60_000 + b"\n"]
+)
+def test_a_greeting_that_cannot_be_decoded_is_bad_input(tmp_path: Path, words: bytes) -> None:
+    source = WRITES.replace("WORDS", repr(words)) + "\nanswer(1)\n"
+    with pytest.raises(BadInputError, match="instead of answering"):
+        _target(tmp_path, source)

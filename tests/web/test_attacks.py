@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -115,6 +116,35 @@ def test_only_files_that_a_result_keeps_can_be_had_by_it(scene: Scene, client: C
         for place in ("/api/v1/results", "/results"):
             found = client.get(f"{place}/{sealed}/files/{name}")
             assert found.status_code in (404, 422), (place, name)
+
+
+def test_nothing_but_the_files_of_the_page_is_kept_by_browsers(
+    scene: Scene, client: Client
+) -> None:
+    style = re.findall(r'"(/static/[^"]+)"', client.get("/sign-in").text)[0]
+    assert "immutable" in client.get(style).headers["cache-control"]
+    headers = scene.session(client, "root")
+    made = client.post("/api/v1/people", json={"name": "new", "roles": []}, headers=headers)
+    assert made.status_code in (200, 201)
+    answers = [made, client.post("/api/v1/nowhere", headers=headers)]
+    answers += [client.get(path) for path in ("/", "/people", "/tokens", "/join/x", "/ledger")]
+    answers += [client.get(path) for path in ("/api/v1/ledger", "/nowhere", "/static/nowhere")]
+    assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2fapp.py", "..%2f..%2flogs.py", "%2fetc%2fpasswd", "__init__.py"]
+)
+def test_no_other_file_can_be_had_as_one_of_the_page(client: Client, name: str) -> None:
+    assert client.get(f"/static/{name}").status_code == 404
+
+
+def test_pages_run_no_inline_scripts_and_load_nothing_from_elsewhere(client: Client) -> None:
+    policy = client.get("/sign-in").headers["content-security-policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == rules["style-src"] == rules["form-action"] == "'self'"
+    assert rules["base-uri"] == rules["frame-ancestors"] == "'none'"
 
 
 def test_a_body_that_is_too_large_is_not_read(tmp_path: Path) -> None:

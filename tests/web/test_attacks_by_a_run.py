@@ -12,6 +12,9 @@ from tests.web.test_interface import events_of
 
 from gatemark.accounts.journey import roles_of
 from gatemark.targets.isolation import landlock_version
+from gatemark.web.settings import ServerSettings
+from gatemark.web.site import Site
+from gatemark.workspace import Workspace
 
 PACK = """
 gatemark: 1
@@ -125,6 +128,53 @@ def test_an_isolated_target_reaches_neither_the_server_nor_the_store(
     code = attack("environment", "page", "parent", "key", "store", "pack")
     assert scored(scene, tmp_path / "packs", code, ", isolate: true") == ("pass", 1.0)
     assert roles_of(scene.workspace, "tom") == ("viewer",)
+
+
+@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+def test_an_isolated_target_cannot_read_the_secrets_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEMARK_SESSION_KEY", str(tmp_path / "session.key"))
+    for name in ("tls.key", "ledger.pem", "oidc.secret"):
+        (tmp_path / name).write_text("a-secret")
+    (tmp_path / "oidc.yaml").write_text(
+        "gatemark_oidc: 1\nissuer: https://id.example\nclient_id: gate\n"
+        "client_secret_file: oidc.secret\n"
+    )
+    (tmp_path / "packs").mkdir()
+    site = Site(
+        ServerSettings(
+            packs=(str(tmp_path / "packs"),),
+            tls_key=str(tmp_path / "tls.key"),
+            tls_cert=str(tmp_path / "tls.key"),
+            signing_key=str(tmp_path / "ledger.pem"),
+            oidc=str(tmp_path / "oidc.yaml"),
+        ),
+        lambda person: Workspace(store=str(tmp_path / "store"), actor=person),
+    )
+    named = {path.name for path in site.board.secret_files}
+    assert named == {"tls.key", "ledger.pem", "oidc.secret"}
+
+
+def test_code_that_breaks_a_run_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(*_words: object, **_more: object) -> None:
+        raise LookupError("quotes what somebody sent")
+
+    monkeypatch.setattr("gatemark.web.run_board.run_pack", breaks)
+    (tmp_path / "packs").mkdir()
+    (tmp_path / "packs" / "pack.yaml").write_text(PACK)
+    scene = Scene(str(tmp_path / "store"), packs=(str(tmp_path / "packs"),))
+    with scene.running() as client, caplog.at_level("ERROR", logger="gatemark"):
+        headers = scene.session(client, "eve")
+        run = client.post("/api/v1/runs", json={"pack": "pack.yaml"}, headers=headers).json()["id"]
+        end = events_of(client, run)[-1][2]
+    assert end["detail"] == "the run ended with an internal error; see the server's log"
+    (record,) = (one for one in caplog.records if one.name == "gatemark.web.run_board")
+    assert record.exc_info is not None
+    assert record.exc_info[0] is LookupError
+    scene.workspace.store.close()
 
 
 def test_the_attacks_are_real(scene: Scene, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.web.scene import ASSET, PASSWORD, Scene, new_scene
 from gatemark.accounts.nouns import form_mark
 from gatemark.core.errors import OutageError, UsageError
 from gatemark.ledger.stores.database import SqlDatabase
+from gatemark.web.guards import client_of
 from gatemark.web.settings import ServerSettings, check_settings
 from gatemark.workspace import Workspace
 
@@ -86,6 +87,31 @@ def test_buckets_are_per_client_behind_a_proxy_that_is_named(tmp_path: Path) -> 
     assert 429 not in tries
     assert again[-1] == 429
     scene.workspace.store.close()
+
+
+def test_the_addresses_of_one_ipv6_network_are_one_client(tmp_path: Path) -> None:
+    """A single machine has 2**64 of them, and could try a password from each."""
+    scene = behind(tmp_path)
+    with scene.running() as client:
+        tries = [failing(client, f"2001:db8::{number:x}") for number in range(6)]
+        other = failing(client, "2001:db8:0:1::1")
+    assert tries[-1] == 429
+    assert other != 429
+    scene.workspace.store.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8::7", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_what_counts_as_one_client(address: str, client: str) -> None:
+    assert client_of(address) == client
 
 
 def test_the_word_of_other_proxies_does_not_count(tmp_path: Path) -> None:

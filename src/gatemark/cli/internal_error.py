@@ -12,7 +12,7 @@ from tempfile import gettempdir
 from gatemark import __version__
 
 
-def internal_error_lines(error: Exception) -> tuple[str, str]:
+def internal_error_lines(error: BaseException) -> tuple[str, str]:
     """Write the traceback to a file that only this user can read; return what to print."""
     report = secrets.token_hex(4)
     at = traceback.extract_tb(error.__traceback__)[-1]
@@ -24,7 +24,7 @@ def internal_error_lines(error: Exception) -> tuple[str, str]:
     )
 
 
-def _kept(error: Exception, report: str) -> str:
+def _kept(error: BaseException, report: str) -> str:
     told = (
         f"gatemark {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
         f"internal error {report}\n\n{''.join(traceback.format_exception(error))}"

@@ -32,6 +32,9 @@ def put(data: str | bytes) -> None:
     """Print data unchanged to files and pipes; on a terminal, escape control characters."""
     if sys.stdout.isatty():
         data = visible(data if isinstance(data, str) else data.decode("utf-8", "surrogateescape"))
+    elif isinstance(data, str):
+        # click removes escape sequences from texts.
+        data = data.encode("utf-8", "surrogateescape")
     click.echo(data, nl=False)
 
 

@@ -247,10 +247,10 @@ def open_arm(
     raw: Mapping[str, object],
     *,
     jobs: int,
-    store: Path,
+    private: Sequence[Path],
     other: object = None,
 ) -> ArmSource:
-    """Open an arm of a pack; an isolated one cannot read the data or the store.
+    """Open an arm of a pack; an isolated one cannot read the data or what is ``private``.
 
     ``other`` is the arm it is compared with, if the pack does not name it.
     """
@@ -274,7 +274,7 @@ def open_arm(
         environ=os.environ,
         concurrency=jobs,
         open_recording=open_scored,
-        hidden=hidden_paths(pack, folder, store, other),
+        hidden=hidden_paths(pack, folder, private, other),
     )
     identity = target_identity(spec, target, folder)
     return ArmSource(
@@ -288,12 +288,10 @@ def open_arm(
     )
 
 
-KEY_SETTINGS: Final = ("GATEMARK_SESSION_KEY", "GATEMARK_REVIEW_KEY", "GATEMARK_SIGNING_KEY")
-"""Environment variables that name files of secret keys."""
-
-
-def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) -> tuple[Path, ...]:
-    """Return what an isolated target must not read: data, store, the files' history, keys."""
+def hidden_paths(
+    pack: Pack, folder: Path, private: Sequence[Path], other: object = None
+) -> tuple[Path, ...]:
+    """Return what an isolated target must not read: data, the files' history, the private."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
     named += [judge.labels for judge in pack.judges.values()]
     arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
@@ -307,9 +305,7 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
             named += files.values() if isinstance(files, dict) else ()
     data = [folder / name for name in named if not name.startswith(BUILTIN)]
     history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
-    # Keys outside the store would be readable like any other file.
-    keys = [os.environ[name] for name in KEY_SETTINGS if os.environ.get(name)]
-    return (store, *data, *history, *(Path(key).resolve() for key in keys))
+    return (*private, *data, *history)
 
 
 def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_SET, RESULT_BLESSED, BaselineSet, ResultBlessed
 from gatemark.packs.pack import Pack, PackAsset
+from gatemark.packs.pack_file import git_answer
 from gatemark.packs.seal import PACK_BLOB, pack_of
 from gatemark.workspace import Workspace
 
@@ -227,24 +227,11 @@ def _sealed(result: Result) -> str:
 
 
 def _commit(folder: Path, reference: str) -> str:
-    git = shutil.which("git")
-    if git is None:
+    if shutil.which("git") is None:
         raise UsageError(f"--baseline {GIT}{reference} needs git, which is not installed")
-    done = subprocess.run(  # noqa: S603 - no shell; the reference cannot be an option
-        [
-            git,
-            "-C",
-            str(folder),
-            "rev-parse",
-            "--verify",
-            "--quiet",
-            "--end-of-options",
-            f"{reference}^{{commit}}",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
+    # The reference cannot be an option.
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+    commit = git_answer(folder, *words)
+    if commit is None:
         raise UsageError(f"git knows no commit {reference!r} in {folder}")
-    return done.stdout.strip()
+    return commit

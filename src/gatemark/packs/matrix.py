@@ -155,7 +155,7 @@ def _open_cells(
                 CANDIDATE,
                 cell.target,
                 jobs=choices.jobs,
-                store=workspace.local_folder,
+                private=workspace.private_paths,
                 other=choices.baseline,
             )
     return arms

@@ -5,6 +5,7 @@ Every mistake in the file is reported with its line before anything runs.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.scorer import ScoreFunction, scorers
-from gatemark.targets.spec import TargetSpec
+from gatemark.targets.spec import TargetSpec, target_environment
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -183,22 +184,42 @@ def open_pack(path: str) -> OpenPack:
     return OpenPack(pack, folder, snapshots, labels, _git_state(folder))
 
 
-def _git_state(folder: Path) -> dict[str, str]:
+_GIT_RUNS_NOTHING: Final = (
+    "--no-optional-locks",
+    *("-c", "safe.bareRepository=explicit"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+)
+
+
+def git_answer(folder: Path, *arguments: str) -> str | None:
+    """Return what git prints about a folder; None if it refuses or is not installed.
+
+    The folder belongs to whoever is examined. Settings of a repository can name programs (a file
+    monitor, hooks), and a change can bring a whole bare repository among its files, which git would
+    take for the folder's own. So both are switched off, and git gets no more of the environment
+    than a target does.
+    """
     git = shutil.which("git")
     if git is None:
-        return {}
-    head = _git(git, folder, "rev-parse", "HEAD")
-    if head is None:
-        return {}
-    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
-    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
-
-
-def _git(git: str, folder: Path, *arguments: str) -> str | None:
-    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+        return None
+    own = [name for name in os.environ if name.startswith("GIT_")]
+    done = subprocess.run(  # noqa: S603 - no shell
+        [git, *_GIT_RUNS_NOTHING, "-C", str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=target_environment(os.environ, own),
     )
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _git_state(folder: Path) -> dict[str, str]:
+    head = git_answer(folder, "rev-parse", "HEAD")
+    if head is None:
+        return {}
+    dirty = git_answer(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:

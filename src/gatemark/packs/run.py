@@ -445,7 +445,7 @@ def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> di
             )
         return {}
     raw = choices.candidate or pack.targets.candidate
-    store = workspace.local_folder
+    private = workspace.private_paths
     wanted = wanted_baseline(opened, choices)
     # The baseline is read first, because opening a candidate runs its code.
     baseline: dict[str, ArmSource] = {}
@@ -456,10 +456,12 @@ def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> di
         baseline[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)
     elif not isinstance(wanted, str):
         baseline[BASELINE] = open_arm(
-            opened, BASELINE, wanted, jobs=choices.jobs, store=store, other=raw
+            opened, BASELINE, wanted, jobs=choices.jobs, private=private, other=raw
         )
     with let_go_on_error(baseline):
-        candidate = open_arm(opened, CANDIDATE, raw, jobs=choices.jobs, store=store, other=wanted)
+        candidate = open_arm(
+            opened, CANDIDATE, raw, jobs=choices.jobs, private=private, other=wanted
+        )
     return {CANDIDATE: candidate, **baseline}
 
 

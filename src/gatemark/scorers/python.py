@@ -34,19 +34,8 @@ from gatemark.scorers.scorer import (
 
 MAX_SOURCE_BYTES: Final = 1_000_000
 _REFERENCE: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", re.ASCII)
-_RAISED: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What user code usually raises; anything else stops the run."""
+_RAISED: Final = (Exception, SystemExit)
+"""What user code raises. A scorer that calls ``sys.exit`` must not end the run, least with 0."""
 
 
 class PythonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,7 +84,7 @@ def _load(options: PythonOptions) -> Callable[[Scorable], object]:
     sys.modules[module_name] = module
     try:
         loader.exec_module(module)
-    except (SyntaxError, *_RAISED) as error:
+    except _RAISED as error:
         del sys.modules[module_name]
         raise BadInputError(
             f"scorer python: {options.function} cannot be loaded: {_told(error)}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from gatemark.core.canonical import digest_bytes
+from gatemark.targets.isolation import close_process_memory
 from gatemark.targets.python_worker import MARK, end_marked, new_mark
 
 DEFAULT_LIMIT: Final = 2**16
@@ -75,6 +76,7 @@ async def start_child(
     keeps_stderr: bool,
 ) -> Child:
     """Start a program with pipes to its stdin and stdout; raise OSError if it cannot start."""
+    close_process_memory()
     loop = asyncio.get_running_loop()
     mark = new_mark()
     transport, protocol = await loop.subprocess_exec(

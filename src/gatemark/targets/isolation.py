@@ -68,7 +68,10 @@ def die_with_parent(parent: int) -> None:
 
 
 def close_process_memory() -> None:
-    """Hide this process's memory and environment from others of the same user (Linux only)."""
+    """Hide this process's memory and environment from others of the same user (Linux only).
+
+    Called before any code under examination starts. Root can read them still.
+    """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 

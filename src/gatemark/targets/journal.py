@@ -29,7 +29,6 @@ import msgspec
 from gatemark.core.atomic import make_private_folder
 from gatemark.core.canonical import DIGEST_PREFIX, digest
 from gatemark.core.errors import BadInputError, IntegrityError, InvalidValueError, UsageError
-from gatemark.targets.isolation import close_process_memory
 from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, TargetError
 
 VERSION: Final = 1
@@ -120,8 +119,7 @@ def call_key(pins: str, call: Call, reads: frozenset[CallPart]) -> str:
 def journal_key(environ: Mapping[str, str]) -> bytes:
     """Return the key that authenticates journal lines; empty if the environment has none.
 
-    No target receives it. On Linux, other processes of the same user (such as a target without
-    ``isolate``) can no longer read it from the environment of this process either.
+    No target receives it.
     """
     value = environ.get(KEY_VARIABLE, "").strip()
     if not value:
@@ -131,7 +129,6 @@ def journal_key(environ: Mapping[str, str]) -> bytes:
             f"{KEY_VARIABLE} must have at least {MIN_KEY_CHARACTERS} characters, got {len(value)}; "
             "make one with: openssl rand -hex 32"
         )
-    close_process_memory()
     return hashlib.sha256(value.encode()).digest()
 
 

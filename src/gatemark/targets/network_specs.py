@@ -25,6 +25,8 @@ from gatemark.targets.request_shapes import (
 )
 from gatemark.targets.template import Template
 
+OWN_PREFIX: Final = "GATEMARK_"
+"""How the names of Gatemark's own settings start; no target receives them."""
 SECRET_HEADERS: Final = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie"}
 )

@@ -30,7 +30,7 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
-from gatemark.targets.isolation import landlock_version
+from gatemark.targets.isolation import close_process_memory, landlock_version
 from gatemark.targets.port import Call, CallPart, Reply, TargetError, shared_fields
 from gatemark.targets.python_callable import (
     module_file,
@@ -55,6 +55,8 @@ LISTEN_GRACE_S: Final = 0.5
 POLL_S: Final = 0.005
 MAX_HELLO_BYTES: Final = 2**20
 READ_BYTES: Final = 2**18
+UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes of foreign code."""
 
 
 # A grandchild can leave the group by starting its own session. It still has the inherited
@@ -139,6 +141,7 @@ class WorkerProcess:
         self._ended: str | None = None
         self._said = bytearray()
         self._mark = new_mark()
+        close_process_memory()
         self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
             [sys.executable, "-P", "-B", WORKER],
             stdin=subprocess.PIPE,
@@ -177,7 +180,7 @@ class WorkerProcess:
         line = self._stdout.readline(MAX_HELLO_BYTES)
         try:
             return decode_hello(line)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             message = self._end_message()
             self.kill()
             raise WorkerDiedError(message, was_alone=True, is_first=True) from None
@@ -278,7 +281,7 @@ class WorkerProcess:
         """Pass an answer to its call; return what is wrong with a line that answers none."""
         try:
             answered = decode_answered(line)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             return f"wrote something that is not an answer and was ended: {error}"
         future = self._asked.pop(answered.number, None)
         if future is None:
@@ -424,7 +427,8 @@ class PythonWorkerTarget:
             self._private = tempfile.mkdtemp(prefix="gatemark-target-")
             self._environ["TMPDIR"] = self._private
             self._settings["isolation"] = {
-                "hidden": [str(path) for path in hidden],
+                # The process has another working folder.
+                "hidden": [str(path.resolve()) for path in hidden],
                 "writable": [self._private],
             }
         self._max_line_bytes = max_reply_bytes + 2**16

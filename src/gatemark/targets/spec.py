@@ -24,7 +24,7 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import about
 from gatemark.targets.command import WAIT_HINT, CommandTarget
 from gatemark.targets.journal import RecordedTarget, Recording, Reuse
-from gatemark.targets.network_specs import HttpSpec, OpenAISpec
+from gatemark.targets.network_specs import OWN_PREFIX, HttpSpec, OpenAISpec
 from gatemark.targets.port import ANSWER_FIELDS, Reply, Target
 from gatemark.targets.prompt_files import with_prompt_files
 from gatemark.targets.python_callable import PythonTarget, declared_digests, split_reference
@@ -38,7 +38,6 @@ _PROCESS_TIMEOUT_S: Final = 60.0
 _STOP_AFTER: Final = 10
 
 Clock = Callable[[], float]
-OWN_PREFIX: Final = "GATEMARK_"
 PASSED: Final = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE"),

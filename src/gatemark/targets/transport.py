@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -15,7 +15,7 @@ from gatemark import __version__
 from gatemark.core.errors import UsageError
 from gatemark.targets.aws_signature import AwsSigner
 from gatemark.targets.connections import NETWORK_ERRORS, new_pool
-from gatemark.targets.network_specs import Endpoint, HttpSpec
+from gatemark.targets.network_specs import OWN_PREFIX, Endpoint, HttpSpec
 from gatemark.targets.port import ErrorKind, TargetError, bad_reply, decode_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
@@ -171,9 +171,20 @@ def _url(text: str) -> httpx2.URL:
         raise UsageError(f"url is not valid: {error}") from error
 
 
+def _refuse_own_settings(variables: Iterable[str]) -> None:
+    """Refuse to send Gatemark's own settings: the store's address may hold a password."""
+    for variable in variables:
+        if variable.upper().startswith(OWN_PREFIX):
+            raise UsageError(
+                f"{variable} cannot be the key of a target: no target receives Gatemark's own "
+                f"settings; put the key into a variable that does not start with {OWN_PREFIX}"
+            )
+
+
 def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
     if endpoint.api_key_env is None:
         return None
+    _refuse_own_settings((endpoint.api_key_env,))
     header, prefix = endpoint.key_place()
     return ApiKey(endpoint.api_key_env, header, prefix, environ)
 
@@ -181,6 +192,8 @@ def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
 def _signer(endpoint: Endpoint, environ: Mapping[str, str]) -> AwsSigner | None:
     if not isinstance(endpoint, HttpSpec) or endpoint.aws_signature is None:
         return None
+    spec = endpoint.aws_signature
+    _refuse_own_settings((spec.access_key_env, spec.secret_key_env, spec.session_token_env))
     return AwsSigner(endpoint.aws_signature, endpoint.url, environ)
 
 

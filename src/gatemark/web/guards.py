@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
+from ipaddress import IPv4Address, ip_address, ip_network
 from math import ceil
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -43,6 +44,18 @@ class Limiter:
             while len(self._buckets) > MAX_KEYS:
                 self._buckets.popitem(last=False)
         return 0.0 if is_free else (1 - level) / self._rate
+
+
+def client_of(address: str) -> str:
+    """Return whom limits count an address to: an IPv6 machine has a whole /64 of them."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv4Address):
+        return str(found)
+    mapped = found.ipv4_mapped
+    return str(mapped or ip_network((found, 64), strict=False))
 
 
 Scope = MutableMapping[str, Any]
@@ -103,7 +116,7 @@ class Guards:
             return ProblemResponse(HTTPStatus.MISDIRECTED_REQUEST, "unknown host name")
         address = scope["client"][0] if scope.get("client") else "unknown"
         credentials = headers.get(b"authorization") or headers.get(b"cookie")
-        waits = [self._addresses.take(address)]
+        waits = [self._addresses.take(client_of(address))]
         if credentials is not None:
             waits.append(self._people.take(hashlib.sha256(credentials).hexdigest()))
         if max(waits) > 0:

@@ -7,6 +7,7 @@ after a lost connection. The state of a run is also in the store: after a restar
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from gatemark.packs.run import RunChoices, run_pack
 from gatemark.targets.runner import RunProgress
 from gatemark.workspace import Workspace
 
+logger = logging.getLogger(__name__)
 RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
 MAX_WAITING: Final = 20
 MAX_STEPS: Final = 5_000
@@ -85,9 +87,11 @@ class RunBoard:
         open_workspace: Callable[[str | None], Workspace],
         packs: Sequence[str],
         *,
+        secret_files: Sequence[Path] = (),
         workers: int = 1,
     ) -> None:
         self._open_workspace = open_workspace
+        self.secret_files = tuple(secret_files)
         self._folders = [Path(folder).resolve() for folder in packs]
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="gatemark-run")
         self._told: dict[str, _ProgressLog] = {}
@@ -189,6 +193,7 @@ class RunBoard:
 
     def _work(self, run: PageRun, told: _ProgressLog, resume: bool) -> None:
         workspace = self._open_workspace(run.person)
+        workspace.secret_files = self.secret_files
         page_runs_of(workspace).change(run.id, "running", workspace.clock())
         told.add("state", {"state": "running"})
         done = threading.Event()
@@ -207,6 +212,9 @@ class RunBoard:
             result_id, verdict = result.id, result.verdict
         except GatemarkError as error:
             detail = "\n".join(error.lines())
+        except (Exception, SystemExit):
+            # Nobody waits for the result of a run, so nobody else would see it.
+            logger.exception("run broke", extra={"run": run.id, "pack": run.pack})
         finally:
             done.set()
             pulse.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 import stat
@@ -27,6 +28,7 @@ from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
 from gatemark.logs import server_has_handler
 from gatemark.web.app import create_app
+from gatemark.web.guards import client_of
 from gatemark.web.settings import ServerSettings, check_settings
 from gatemark.workspace import Workspace
 
@@ -44,7 +46,7 @@ class IdleConnections:
 
     def add(self, address: str, connection: H11Protocol) -> None:
         """Count a connection as idle."""
-        waiting = self._waiting.setdefault(address, OrderedDict())
+        waiting = self._waiting.setdefault(client_of(address), OrderedDict())
         waiting[connection] = None
         while len(waiting) > self._most and not self._is_proxy(address):
             oldest, _ = waiting.popitem(last=False)
@@ -52,10 +54,11 @@ class IdleConnections:
 
     def remove(self, address: str, connection: H11Protocol) -> None:
         """Count a connection as busy or closed."""
-        waiting = self._waiting.get(address, OrderedDict())
+        client = client_of(address)
+        waiting = self._waiting.get(client, OrderedDict())
         waiting.pop(connection, None)
         if not waiting:
-            self._waiting.pop(address, None)
+            self._waiting.pop(client, None)
 
     def _is_proxy(self, address: str) -> bool:
         try:
@@ -135,6 +138,9 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         raise
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
     app = create_app(settings, lambda person: Workspace(store=store, actor=person))
+    if settings.oidc is not None:
+        # It is in memory now; a pack of the page could name the variable under ``env``.
+        os.environ.pop(read_sign_in_way(settings.oidc).settings.client_secret_env or "", None)
     say(f"Gatemark serves {workspace.address} at {settings.base_url}")
     if secret is not None:
         whose = f" as {admin}" if admin else ""

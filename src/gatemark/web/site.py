@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
@@ -41,14 +42,24 @@ class Site:
 
     def __init__(self, settings: ServerSettings, open_workspace: OpenWorkspace) -> None:
         self.settings = settings
-        self.board = RunBoard(open_workspace, settings.packs)
         self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
         self.failures = FailedSignIns()
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
+        self.board = RunBoard(
+            open_workspace, settings.packs, secret_files=self._secret_files(settings)
+        )
         self.workspaces = Workspaces(open_workspace)
         self._kept: dict[tuple[object, ...], Any] = {}
         self._keeping = threading.Lock()
+
+    def _secret_files(self, settings: ServerSettings) -> tuple[Path, ...]:
+        """Return the files that no pack of the page may read."""
+        named = [settings.tls_key, settings.signing_key]
+        if settings.oidc is not None and self.sign_in_way is not None:
+            secret = self.sign_in_way.settings.client_secret_file
+            named.append(secret and str(Path(settings.oidc).parent / secret))
+        return tuple(Path(name) for name in named if name)
 
     @property
     def cookie(self) -> str:

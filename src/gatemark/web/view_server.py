@@ -5,6 +5,7 @@ The standard library is enough: there is no sign-in, nothing is written, and the
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from collections.abc import Callable
@@ -27,6 +28,9 @@ MAX_FIELDS: Final = 8
 OPEN: Final = "/open/"
 NO_LINK: Final = "This page needs the link that 'gatemark view' printed."
 USED_LINK: Final = "This link was used. End 'gatemark view' with Ctrl-C and start it again."
+
+
+logger = logging.getLogger(__name__)
 
 
 class ViewServer(ThreadingHTTPServer):
@@ -87,7 +91,17 @@ class _Request(BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def do_GET(self) -> None:
-        """Answer with a page, the style or the icon."""
+        """Answer with a page, the style or the icon; a bug is told as one."""
+        try:
+            self._route()
+        except OSError:
+            # The browser left.
+            self.close_connection = True
+        except Exception:
+            logger.exception("page failed")
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error; see the terminal.")
+
+    def _route(self) -> None:
         address = urlsplit(self.path)
         if self.headers.get("Host", "").lower() not in self.server.hosts:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "Unknown host name.")

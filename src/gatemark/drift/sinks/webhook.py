@@ -27,6 +27,7 @@ def send(alert: Alert, sink: WebhookSink) -> None:
     """Post an alert; temporary failures are retried with growing delays."""
     body = alert.body
     trouble = ""
+    _check_address(sink.url)
     for attempt in range(sink.attempts):
         if attempt:
             time.sleep(sink.wait_s * 2 ** (attempt - 1))
@@ -41,6 +42,17 @@ def send(alert: Alert, sink: WebhookSink) -> None:
         if status < 500 and status not in (408, 429):
             break
     raise DeliveryError(f"{trouble} (after {attempt + 1} attempts)")
+
+
+def _check_address(url: str) -> None:
+    """Refuse what the library would refuse with a message that quotes the key in the address."""
+    try:
+        is_possible = url.isascii() and url.isprintable() and " " not in url
+        _ = urllib.parse.urlsplit(url).port
+    except ValueError:
+        is_possible = False
+    if not is_possible:
+        raise DeliveryError("the url of the sink has characters that no address can have")
 
 
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:

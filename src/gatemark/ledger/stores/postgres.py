@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -50,6 +51,18 @@ def postgres_place(address: str) -> StorePlace:
     )
     blobs = FolderBlobs(Path(folder)) if isinstance(folder, str) else SqlBlobs(database)
     return StorePlace(database, blobs)
+
+
+def private_files(address: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the blobs of a store, and the files in which libpq looks for passwords and keys."""
+    query = _url_of(address).query
+    named = [query.get(name) for name in (BLOBS_PARAMETER, "passfile", "sslkey")]
+    named += [environ.get(name) for name in ("PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY")]
+    usual = (".pgpass", ".pg_service.conf", ".postgresql")
+    return (
+        *(Path(name) for name in named if isinstance(name, str) and name),
+        *(Path.home() / name for name in usual),
+    )
 
 
 def shown_address(address: str) -> str:

@@ -8,6 +8,7 @@ from math import ceil
 from fastapi import Request, Response
 
 from gatemark.accounts.journey import sign_in
+from gatemark.web.guards import client_of
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import Site
 
@@ -28,7 +29,7 @@ def signed_in(site: Site, request: Request, name: str, password: str) -> str:
 
 def check_rate(site: Site, request: Request, name: str, what: str = "address") -> None:
     """Refuse too many attempts by name or by address."""
-    waits = [site.sign_ins.take(f"{what} {address_of(request)}")]
+    waits = [site.sign_ins.take(f"{what} {client_of(address_of(request))}")]
     if name:
         waits.append(site.sign_ins.take(f"name {name[:64]}"))
     if max(waits) > 0:
