@@ -25,6 +25,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.result import Result, read_result, verify_seal
+from gatemark.ledger.database import NOTE_EVENTS
 from gatemark.ledger.event import (
     EMPTY,
     Event,
@@ -161,7 +162,11 @@ class SqlEvents:
             self._edge = None
             _insert(connection, made, frontier)
             self._edge = (made[-1].event.head, frontier)
-        return tuple(new.event for new in made)
+        added = tuple(new.event for new in made)
+        note = NOTE_EVENTS.get()
+        if note is not None and added:
+            note(connection, added)
+        return added
 
     def next_number(self, connection: sa.Connection) -> int:
         """Return the number of the next event, for a caller that holds the write lock."""
