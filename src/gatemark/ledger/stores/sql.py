@@ -178,6 +178,17 @@ class SqlEvents:
         query = sa.select(EVENTS.c.seq).where(EVENTS.c.kind == kind).limit(1)
         return connection.execute(query).first() is not None
 
+    def newest(self, kind: str) -> tuple[Event, Mapping[str, object]] | None:
+        """Return the last event of a kind that has its payload, checked."""
+        wanted = sa.and_(EVENTS.c.kind == kind, PAYLOADS.c.data.is_not(None))
+        query = _ROW.where(wanted).order_by(EVENTS.c.seq.desc()).limit(1)
+        with self._database.reading() as connection:
+            found = connection.execute(query).first()
+        if found is None:
+            return None
+        event, payload = checked(EventRow._make(found))
+        return event, payload or {}
+
     def _frontier(self, connection: sa.Connection, head: Head, last: Event | None) -> Frontier:
         """Return the right edge of the tree: remembered from the last append, or read."""
         if self._edge is not None and self._edge[0] == head:
