@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import threading
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from httpx2 import Client
 from tests.web.scene import ASSET, Scene
 
+from gatemark.accounts.open_stores import answers_of
 from gatemark.accounts.stores.answers import SqlAnswers
+from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
 from gatemark.core.errors import OutageError
 from gatemark.lifecycle.commands import Promote
@@ -122,3 +125,31 @@ def test_keys_of_others_and_requests_without_one_are_not_noted(
     assert client.post("/api/v1/tokens", json=token, headers=plain).status_code == 201
     kept = client.post("/api/v1/tokens", json=token, headers=headers)
     assert (kept.status_code, kept.headers["idempotency-replayed"]) == (201, "true")
+
+
+def test_a_dead_key_is_not_taken_over_by_another_request(scene: Scene, client: Client) -> None:
+    headers = scene.session(client, "ann") | {"Idempotency-Key": "k-4"}
+    answers_of(scene.workspace).begin("ann", "k-4", digest("another request"), scene.clock())
+    scene.clock.now += timedelta(seconds=61)
+    body = {"kind": "prompt", "digest": digest("1.0.0")}
+    refused = client.post(f"{ADDRESS}/versions/1.0.0", json=body, headers=headers)
+    assert (refused.status_code, "different request" in refused.text) == (422, True)
+
+
+def test_a_server_says_that_a_slow_request_is_alive(
+    scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touched = threading.Event()
+    monkeypatch.setattr("gatemark.web.api.idempotency.ALIVE_S", 0.04)
+    monkeypatch.setattr(SqlAnswers, "touch", lambda *_: touched.set())
+    slow = SqlPeople.new_link
+
+    def wait(people: SqlPeople, person: str | None, now: datetime) -> str:
+        assert touched.wait(30), "nobody said that the request is running"
+        return slow(people, person, now)
+
+    headers = scene.session(client, "root") | {"Idempotency-Key": "k-5"}
+    scene.account("bob")
+    monkeypatch.setattr(SqlPeople, "new_link", wait)
+    made = client.post("/api/v1/people/bob/links", headers=headers)
+    assert (made.status_code, touched.is_set()) == (201, True)

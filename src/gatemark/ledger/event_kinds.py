@@ -286,8 +286,8 @@ class Channel(msgspec.Struct, frozen=True):
     """How an action reached Gatemark, and how its actor was authenticated.
 
     ``way`` is ``session``, ``token``, ``command_line`` or ``server`` (an automatic action).
-    ``authentication`` is ``password``, ``openid ISSUER``, ``token ID``, ``os_user NAME`` (the
-    actor's name is only claimed by that user) or ``none``.
+    ``authentication`` is ``password``, ``openid ISSUER``, ``link`` (of the first admin), ``token
+    ID``, ``os_user NAME`` (the actor's name is only claimed by that user) or ``none``.
     """
 
     way: str
