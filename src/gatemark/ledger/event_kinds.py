@@ -191,7 +191,7 @@ DRIFT_RECORDED: Final = "drift_recorded"
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """Result format of events that do not name one: version 0.1.0 had only this format."""
 
-RULES_VERSION: Final = 5
+RULES_VERSION: Final = 6
 """Version of the lifecycle rules that this build decides by; every decision names it."""
 
 DECIDED_BY: Final = "decided_by"
