@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
@@ -130,6 +131,17 @@ def test_a_dry_run_and_a_clock_that_went_back_change_nothing(live: Live) -> None
     assert "the clock went back" in back.notes[0]
     assert back.actions == ()
     assert live.workspace.events.head() == head
+
+
+def test_an_edited_time_of_the_last_probe_does_not_end_the_watch(live: Live) -> None:
+    live.push(0, lively())
+    assert level(live.probe(16)) == "OK"
+    with live.workspace.store.database.adding() as connection:
+        connection.execute(sa.text("UPDATE watch_ticks SET at = '2999-01-01T00:00:00+00:00'"))
+    found = live.probe(40)
+    assert (level(found), found.notes) == ("STALE", ())
+    assert [said["level"] for _, said in live.events("drift_signal")][-1] == "STALE"
+    assert memories_of(live.workspace).last_tick().at == day(40)
 
 
 def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:

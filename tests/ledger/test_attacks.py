@@ -538,3 +538,13 @@ def test_the_database_says_which_guards_are_gone(gatemark: Run, place: Path) -> 
 def test_the_subject_of_the_history_is_the_asset(place: Path) -> None:
     workspace = Workspace(store=str(place / "store"))
     assert {event.subject for event, _ in workspace.events.events(subject=ASSET)} == {ASSET}
+
+
+def test_a_history_that_was_rewritten_before_the_last_checkpoint_is_not_signed(
+    gatemark: Run, place: Path
+) -> None:
+    """Every digest and the tree fit; only what was signed before tells."""
+    with tampering(place / "store") as who:
+        rewrite(who, early_size(place))
+    flags = ("--store", place / "store", "--signing-key", place / "ledger.key")
+    assert gatemark("ledger", "checkpoint", *flags).code == 4

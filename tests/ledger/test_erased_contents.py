@@ -408,3 +408,38 @@ def test_the_command_tells_before_and_after(
     for wrong in ("pair:letters/99", "pair:nobody/1", "item:nobody/x", "pair:letters", "result:00"):
         ran = gatemark("ledger", "erase", wrong, *flags)
         assert ran.code == 2, (wrong, ran.err)
+
+
+def again(workspace: Workspace, folder: Path, kind: str) -> str:
+    """The same content in another review or label set; the name of its copy."""
+    if kind == "pair":
+        make_review(workspace, folder, name="second", count=6, min_decisive=1)
+        return "pair:second/3"
+    plan = LabelPlan(name="second", labels=("good", "bad"), source="pilot")
+    create_labels(workspace, plan, write_arm(folder, "new", 3))
+    return "item:second/q001"
+
+
+@pytest.mark.parametrize("kind", ["pair", "item"])
+def test_a_copy_from_before_the_erasure_is_named_and_is_no_forgery(
+    workspace: Workspace, tmp_path: Path, kind: str
+) -> None:
+    what = MAKE[kind](workspace, tmp_path)
+    copied = again(workspace, tmp_path, kind)
+    erase(workspace, what, "request 4711")
+    report = verify(workspace, VerifyRequest())
+    assert (report.verdict, report.troubles) == ("inconclusive", ())
+    assert [f"gatemark ledger erase {copied} --reason" in one for one in report.unjudged] == [True]
+    erase(workspace, copied, "request 4711")
+    assert verify(workspace, VerifyRequest()).verdict == "pass"
+
+
+@pytest.mark.parametrize("kind", ["pair", "item"])
+def test_a_copy_from_after_the_erasure_is_a_forgery(
+    workspace: Workspace, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erase(workspace, MAKE[kind](workspace, tmp_path), "request 4711")
+    for module in ("create", "labels"):
+        monkeypatch.setattr(f"gatemark.review.{module}.refuse_erased", lambda *_: None)
+    again(workspace, tmp_path, kind)
+    assert [one for one in troubles(workspace) if "has content that was erased by event" in one]

@@ -11,6 +11,7 @@ from tests.ledger.samples import result
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import RefusedError
+from gatemark.ledger.event import EventDraft
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -54,3 +55,20 @@ def test_verify_says_where_it_is_still_there(erased: Path, gatemark: Run) -> Non
     (folder / plain).write_bytes(SECRET)
     ran = gatemark("ledger", "verify", "--store", erased)
     assert (ran.code, f"{digest} was erased, but is in the store" in ran.out) == (3, True)
+
+
+def test_beside_a_running_server_no_page_of_the_database_holds_it(
+    tmp_path: Path, gatemark: Run
+) -> None:
+    """Others have the database open, so that its log is not removed when the command ends."""
+    store = tmp_path / "store"
+    server = Workspace(store=str(store))
+    text = "a text about a person " * 20
+    draft = EventDraft("noted", server.clock(), "ada", None, {"text": text})
+    (noted,) = server.events.append([draft])
+    ran = gatemark("ledger", "erase", str(noted.seq), "--reason", "x", "--store", store)
+    assert ran.code == 0, ran.err
+    holders = [path for path in store.rglob("*") if path.is_file()]
+    assert len(holders) >= 2
+    assert not [path for path in holders if b"about a person" in path.read_bytes()]
+    server.store.close()

@@ -14,19 +14,21 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.integrity import verify
-from gatemark.ledger.event_kinds import KEY_ADDED, KEY_ROTATED
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import KEY_ADDED, KEY_ROTATED, KeyRotated, as_payload
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import (
     NewKey,
     command_signer,
     keep_anchored,
     keyring_of,
+    ledger_origin,
     make_key,
     rotate_key,
     sign_checkpoint,
 )
 from gatemark.ledger.signing.command_signer import CommandSigner
-from gatemark.ledger.signing.note import VerifierKey, read_checkpoint
+from gatemark.ledger.signing.note import VerifierKey, read_checkpoint, sign_note
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace
@@ -204,3 +206,41 @@ def test_a_trouble_with_the_key_is_told_and_stops_nothing(
     told = keep_anchored(workspace, workspace.signing_key_file)
     assert told is not None
     assert "other users can read" in told
+
+
+def test_a_key_whose_event_was_lost_to_a_kill_is_announced_later(workspace: Workspace) -> None:
+    act(workspace, GrantRoles(actor="ada", person="ada", roles=("admin",)))
+    path = workspace.signing_key_file
+    # A process that is killed between the file and its event leaves the private key alone.
+    NewKey(path=path).write("gatemark")
+    NewKey(path=path).public_path.unlink()
+    private = path.read_bytes()
+    assert keep_anchored(workspace, path) is None
+    assert sizes(workspace) == [workspace.events.head().seq]
+    assert path.read_bytes() == private
+    public = NewKey(path=path).public_path.read_text().strip()
+    assert str(keyring_of(workspace.events).active) == public
+    assert verify(workspace, VerifyRequest()).troubles == ()
+
+
+def test_a_rotation_that_the_old_key_did_not_sign_is_found(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    make_key(workspace, tmp_path / "old.key")
+    old = keyring_of(workspace.events).active
+    new = NewKey(path=tmp_path / "new.key").write("mallory")
+    text = f"gatemark.key-rotation/1\n{ledger_origin(workspace.events)}\n{old}\n{new.verifier}\n"
+    said = KeyRotated(str(old), str(new.verifier), sign_note(text, new))
+    draft = EventDraft(KEY_ROTATED, workspace.clock(), "mallory", None, as_payload(said))
+    workspace.events.append([draft])
+    (trouble,) = verify(workspace, VerifyRequest()).troubles
+    assert (trouble.check, "is not signed by" in trouble.message) == ("key", True)
+
+
+def test_a_public_key_file_is_never_overwritten(workspace: Workspace, tmp_path: Path) -> None:
+    kept = tmp_path / "mine.key.pub"
+    kept.write_text("somebody's", encoding="utf-8")
+    with pytest.raises(BadInputError, match="already exists"):
+        make_key(workspace, tmp_path / "mine.key")
+    assert kept.read_text(encoding="utf-8") == "somebody's"
+    assert not (tmp_path / "mine.key").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gatemark.lifecycle.commands import (
     Promote,
     ReviewGlass,
     SetExam,
+    Waive,
 )
 from gatemark.lifecycle.decisions.decide import RULE_BOOKS
 from gatemark.lifecycle.decisions.decision import DecisionMoment
@@ -241,3 +243,37 @@ def test_only_the_newest_rules_know_the_one_person_mode() -> None:
     command = GrantRoles(actor="sam", person="sam", roles=ALL)
     with pytest.raises(RefusedError, match="an admin cannot approve"):
         decide(world.state, command, DecisionMoment(START))
+
+
+def add(world: World, version: str, author: str) -> None:
+    """A version by somebody; all of them have the same content."""
+    said: dict[str, Any] = {"kind": "prompt", "digest": candidate("1.0.0")}
+    world.do(AddVersion(actor=author, asset=ASSET, version=version, **said))
+
+
+def waive(world: World, actor: str, version: str = "1.0.0") -> None:
+    until = world.now + timedelta(hours=5)
+    more: dict[str, Any] = {"gate": "replay", "expires_at": until, "note": "traffic moved"}
+    world.do(Waive(actor=actor, asset=ASSET, version=version, **more))
+
+
+def test_who_wrote_the_same_content_under_another_name_cannot_waive_a_gate_for_it() -> None:
+    world = World()
+    grant(world, "adam", "author", "operator")
+    add(world, "1.0.0", author="adam")
+    add(world, "1.0.1", author="ann")
+    with pytest.raises(RefusedError, match="adam is the author"):
+        waive(world, "adam", "1.0.1")
+    waive(world, "olu", "1.0.1")
+
+
+def test_who_got_access_from_the_author_cannot_waive_a_gate_for_them() -> None:
+    world = World()
+    grant(world, "adam", "admin")
+    grant(world, "dan", "operator", by="adam")
+    grant(world, "adam", "author")
+    add(world, "1.0.0", author="adam")
+    with pytest.raises(RefusedError, match="dan got the role operator from adam"):
+        waive(world, "dan")
+    world.later(hours=72)
+    waive(world, "dan")

@@ -98,6 +98,8 @@ def test_somebody_new_comes_in_with_the_roles_of_their_groups(walk: Walk) -> Non
     assert added[:2] == ("account_added", "system")
     assert granted[:2] == ("roles_granted", "root")
     assert granted[2]["note"] == f"by groups at {walk.provider.issuer}"
+    channel = {"way": "server", "authentication": f"openid {walk.provider.issuer}"}
+    assert granted[2]["decided_by"]["channel"] == channel
     assert came[:2] == ("signed_in", "zoe@example.org")
     assert (came[2]["way"], came[2]["issuer"]) == ("oidc", walk.provider.issuer)
 

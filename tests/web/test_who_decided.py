@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from copy import copy
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,15 +12,19 @@ from httpx2 import Client
 from tests.web.scene import ASSET, PASSWORD, Scene
 from tests.web.test_attacks import ballot, tag
 
+from gatemark.accounts.journey import first_link, join
 from gatemark.accounts.nouns import hash_secret, seconds
 from gatemark.accounts.open_stores import people_of
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.accounts.stores.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
+from gatemark.integrity import verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.commands import AdoptPolicy, GrantRoles
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.workspace import Workspace
 
+MOMENT = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 VOTES = f"/api/v1/assets/{ASSET}/versions/1.0.0/votes"
 
 
@@ -142,6 +147,35 @@ def test_every_decision_says_how_it_was_made(scene: Scene, client: Client) -> No
     assert "session, password" in shown
     assert f"token {made['token']['id']}" in shown
     assert "name not proven" in shown
+
+
+def test_the_first_admin_came_by_the_link_and_not_by_the_command_line(tmp_path: Path) -> None:
+    workspace = Workspace(store=str(tmp_path / "new"), clock=lambda: MOMENT)
+    secret = first_link(workspace)
+    assert secret is not None
+    join(workspace, secret, "ada", PASSWORD)
+    ((_, said),) = workspace.events.events(kind="roles_granted")
+    channel = {"way": "session", "authentication": "link"}
+    assert (said or {})["decided_by"]["channel"] == channel  # type: ignore[index]
+    workspace.store.close()
+
+
+def test_verify_counts_how_decisions_were_made(scene: Scene, client: Client) -> None:
+    scene.to_shadow("1.0.0")
+    headers = scene.session(client, "bob") | tag(client)
+    assert client.post(VOTES, json=ballot(scene, "1.0.0"), headers=headers).status_code == 200
+    report = verify(scene.workspace, VerifyRequest())
+    assert report.decided_through["session"] == 1
+    assert report.decided_through["command line"] > 1
+
+
+def test_a_promotion_on_the_page_is_covered_by_a_checkpoint(scene: Scene, client: Client) -> None:
+    scene.add("1.0.0")
+    headers = scene.session(client, "ann") | tag(client)
+    address = f"/api/v1/assets/{ASSET}/versions/1.0.0/promotion"
+    moved = client.post(address, json={"to": "evaluating"}, headers=headers)
+    (number,) = moved.json()["events"]
+    assert max(size for size, _ in scene.workspace.events.checkpoints()) >= number
 
 
 def test_a_link_by_the_author_spoils_the_vote_on_the_page(scene: Scene, client: Client) -> None:

@@ -150,6 +150,7 @@ def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
         preview(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,)))
     people_of(workspace).use_link(secret, name, password, workspace.clock())
     if is_first:
+        workspace.channel = Channel("session", "link")
         note = "the first admin, by the link that the server printed"
         act(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
     tell(workspace, PASSWORD_SET, name)

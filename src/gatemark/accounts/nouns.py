@@ -62,11 +62,15 @@ class PageRun(msgspec.Struct, frozen=True):
 
 
 class KeptAnswer(msgspec.Struct, frozen=True):
-    """The answer to a request with an idempotency key; no status while it is running."""
+    """The answer to a request with an idempotency key; no status while it is running.
+
+    A request that is ``lost`` wrote these events, and its server never answered.
+    """
 
     request: str
     status: int | None
     body: bytes
+    lost: tuple[int, ...] = ()
 
 
 def check_name(name: str) -> None:

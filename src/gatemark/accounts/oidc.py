@@ -24,7 +24,7 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGNED_IN, SYSTEM
+from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGNED_IN, SYSTEM, Channel
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
@@ -141,6 +141,8 @@ def _set_roles(
         wanted = frozenset({"viewer"})
     if wanted == held or settings.granted_by is None:
         return
+    # The server acts on the provider's word; the admin whose name it uses is not there.
+    workspace.channel = Channel("server", f"openid {settings.issuer}")
     note = f"by {settings.roles_claim} at {settings.issuer}"
     roles = in_order(wanted)
     command = GrantRoles(actor=settings.granted_by, person=person, roles=roles, note=note)

@@ -6,12 +6,13 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from gatemark.accounts.nouns import SecretKey
-from gatemark.accounts.stores.answers import SqlAnswers, SqlPageRuns
+from gatemark.accounts.stores.answers import SqlAnswers, SqlPageRuns, noting_events
 from gatemark.accounts.stores.identities import SqlIdentities
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.ledger.signing.outside_key import outside_key
 from gatemark.workspace import Workspace
 
+__all__ = ["answers_of", "identities_of", "noting_events", "page_runs_of", "people_of"]
 _PEOPLE: Final[WeakKeyDictionary[Workspace, SqlPeople]] = WeakKeyDictionary()
 
 

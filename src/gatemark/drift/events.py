@@ -76,11 +76,13 @@ class DriftRecorded(msgspec.Struct, frozen=True):
 
     ``tick`` is the number of the recording. Digests cover whole tables, so that an edit between two
     recordings shows: the state before must equal the state after the previous recording.
+    ``probed_at`` is the time that the probe judged by; earlier builds did not record it.
     """
 
     tick: int
     memories: TableChange
     episodes: TableChange
+    probed_at: datetime | None = None
 
 
 declare(

@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
+import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.errors import IntegrityError
+from gatemark.core.stored import convert_stored
 from gatemark.drift.batches import PointBatch
 from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.drift.open_stores import points_of
@@ -103,6 +106,18 @@ def recording_events(
         )
 
     return tell
+
+
+def last_recording_at(workspace: Workspace) -> datetime | None:
+    """Return the time of the last probe that recorded something; None if no event says it."""
+    newest = workspace.store.events.newest(DRIFT_RECORDED)
+    if newest is None:
+        return None
+    event, payload = newest
+    try:
+        return convert_stored(payload, DriftRecorded).probed_at
+    except msgspec.ValidationError as error:
+        raise IntegrityError(f"event {event.seq}: is not a {event.kind}: {error}") from error
 
 
 def _drafts(

@@ -35,7 +35,7 @@ from gatemark.drift.judging.memory import (
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings, tick
-from gatemark.drift.ledger import recording_events
+from gatemark.drift.ledger import last_recording_at, recording_events
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import (
     UNJUDGED,
@@ -181,9 +181,10 @@ def probe(
     for _ in range(ATTEMPTS):
         seen = memories_of(workspace).last_tick()
         found = evaluate(workspace, policy, now)
-        notes = _notes(found, seen, now)
+        before = last_recording_at(workspace)
+        notes = _notes(found, before, now)
         # Windows that were closed earlier are closed now, so a clock that went back can judge them.
-        if dry_run or (_is_back(seen, now) and not found.ticked.judged_windows):
+        if dry_run or (_is_back(before, now) and not found.ticked.judged_windows):
             return _probed(found, policy, now, notes)
         try:
             _record(workspace, found, policy, seen, now)
@@ -359,21 +360,21 @@ def _is_news(found: Evaluation, series: Series, detector: str, signal: DriftSign
     return known is None or known.level != signal.level
 
 
-def _is_back(seen: LastTick, now: datetime) -> bool:
-    return seen.at is not None and now < seen.at
+def _is_back(before: datetime | None, now: datetime) -> bool:
+    return before is not None and now < before
 
 
 def _text(moment: datetime | None) -> str:
     return "-" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _notes(found: Evaluation, seen: LastTick, now: datetime) -> tuple[str, ...]:
+def _notes(found: Evaluation, before: datetime | None, now: datetime) -> tuple[str, ...]:
     notes = []
-    if _is_back(seen, now):
+    if _is_back(before, now):
         rest = "windows that were not judged yet are judged"
         if not found.ticked.judged_windows:
             rest = "nothing is recorded or acted on"
-        notes.append(f"the clock went back: the last probe was at {_text(seen.at)}; {rest}")
+        notes.append(f"the clock went back: the last probe was at {_text(before)}; {rest}")
     if found.changed_series:
         names = ", ".join(f"{one.asset} {one.metric}" for one in found.changed_series[:MOST_NAMED])
         more = len(found.changed_series) - MOST_NAMED

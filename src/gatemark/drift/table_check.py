@@ -29,6 +29,8 @@ CITED_AT_ONCE: Final = 500
 class DriftTables:
     """Collects the events about drift, then compares the tables with them."""
 
+    unjudged: Final = ()
+
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._episodes = LedgerEpisodes()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from contextvars import ContextVar
+from typing import Final, Protocol
 
 import sqlalchemy as sa
+
+from gatemark.ledger.event import Event
+
+EventNote = Callable[[sa.Connection, Sequence[Event]], None]
+NOTE_EVENTS: Final[ContextVar[EventNote | None]] = ContextVar("note_events", default=None)
+"""Called with the events of each append of this context, in the transaction that adds them."""
 
 
 class Database(Protocol):

@@ -191,7 +191,7 @@ DRIFT_RECORDED: Final = "drift_recorded"
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """Result format of events that do not name one: version 0.1.0 had only this format."""
 
-RULES_VERSION: Final = 5
+RULES_VERSION: Final = 6
 """Version of the lifecycle rules that this build decides by; every decision names it."""
 
 DECIDED_BY: Final = "decided_by"
@@ -286,8 +286,8 @@ class Channel(msgspec.Struct, frozen=True):
     """How an action reached Gatemark, and how its actor was authenticated.
 
     ``way`` is ``session``, ``token``, ``command_line`` or ``server`` (an automatic action).
-    ``authentication`` is ``password``, ``openid ISSUER``, ``token ID``, ``os_user NAME`` (the
-    actor's name is only claimed by that user) or ``none``.
+    ``authentication`` is ``password``, ``openid ISSUER``, ``link`` (of the first admin), ``token
+    ID``, ``os_user NAME`` (the actor's name is only claimed by that user) or ``none``.
     """
 
     way: str

@@ -71,13 +71,15 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     """How to create a key: in a file, encrypted or not, or held by a command.
 
     The private key is written to ``path``, the public key to ``path.pub``. With ``command``, the
-    command holds the key, ``public`` is its public key, and no private key is written.
+    command holds the key, ``public`` is its public key, and no private key is written. With
+    ``found``, the private key is in its file already.
     """
 
     path: Path
     passphrase: bytes | None = None
     command: str | None = None
     public: bytes = b""
+    found: SigningKey | None = None
 
     @property
     def public_path(self) -> Path:
@@ -86,6 +88,10 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 
     def write(self, name: str) -> Signer:
         """Create the key and its files."""
+        if self.found is not None:
+            if not self.public_path.exists():
+                write_whole(self.public_path, [f"{self.found.verifier}\n".encode()])
+            return self.found
         if self.public_path.exists():
             raise BadInputError(f"{self.public_path}: already exists and is never overwritten")
         key: Signer
@@ -98,7 +104,9 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
         return key
 
     def remove(self) -> None:
-        """Remove the files of a key that was not recorded."""
+        """Remove the files of a key that was not recorded, if they were made for it."""
+        if self.found is not None:
+            return
         if self.command is None:
             self.path.unlink(missing_ok=True)
         self.public_path.unlink(missing_ok=True)
@@ -344,8 +352,10 @@ def keep_anchored(context: LedgerContext, path: Path, *, is_daily: bool = False)
     try:
         events = context.existing_store().events
         active = keyring_of(events).active
-        if active is None and not path.exists():
-            make_key(context, path)
+        if active is None:
+            # A process that was killed between the file and its event left the file.
+            found = read_private_key(str(path)) if path.exists() else None
+            make_key(context, NewKey(path=path, found=found))
             logger.info("signing key made", extra={"file": str(path)})
         elif not path.exists() or read_private_key(str(path)).verifier != active:
             return None

@@ -15,7 +15,7 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.cast_rows import GivenRow, differences, items_digest
-from gatemark.review.sealed_rows import document_digest, misplaced_erasures
+from gatemark.review.sealed_rows import ErasedContent, document_digest, misplaced_erasures
 
 MARK_SCHEMA: Final = "gatemark.label-mark/1"
 
@@ -90,11 +90,12 @@ class _Line(NamedTuple):
 def label_findings(
     rows: LabelRows,
     told: Sequence[AcceptedSet],
-    erased_digests: Mapping[str, int] = MappingProxyType({}),
+    erased: ErasedContent,
+    made: int,
 ) -> Iterator[Finding]:
     """Yield the differences between a label set and the accepted data sets.
 
-    ``erased_digests`` has the items of all label sets that were erased, and the event of each.
+    ``made`` is the event that made the label set; 0 for one of an earlier build, which has none.
     """
     place = f"label set {rows.name}"
     last = told[-1].event.seq if told else None
@@ -114,10 +115,8 @@ def label_findings(
     for row in rows.items:
         erasure = rows.erased.get(row.number)
         known, trouble = document_digest("item", row.number, row.document, erasure)
-        if erasure is None and known in erased_digests:
-            trouble = (
-                f"item {row.number} has content that was erased by event {erased_digests[known]}"
-            )
+        if erasure is None and trouble is None:
+            trouble = erased.trouble(known, made, f"item:{rows.name}/{row.id}")
         if trouble is not None:
             yield finding(last, "label_items", f"{place}: {trouble}")
         item = plain_json(row.document) if erasure is None else erasure.said.remains

@@ -7,7 +7,6 @@ bytes are compared, so that builds with additional fields verify older rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -137,13 +136,35 @@ def missing_review(name: str, told: ReviewEvents) -> Finding:
     return finding(seq, "reviews", f"review {name} is missing")
 
 
-def review_findings(
-    rows: ReviewRows, told: ReviewEvents, erased_digests: Mapping[str, int] = MappingProxyType({})
-) -> Iterator[Finding]:
-    """Yield the differences between a review's rows and its events.
+class ErasedContent:
+    """What was erased of all reviews or label sets, and the copies of it that are left."""
 
-    ``erased_digests`` has the pairs of all reviews that were erased, and the event of each.
-    """
+    def __init__(self) -> None:
+        self.events: dict[str, int] = {}
+        """The event that erased the content with a digest."""
+        self.copies: list[str] = []
+
+    def trouble(self, known: str, made: int, place: str) -> str | None:
+        """Return what is wrong with content that the event ``made`` brought; None if nothing is.
+
+        Content from before the erasure was not brought back: it has to be erased there as well.
+        """
+        erased = self.events.get(known)
+        if erased is None:
+            return None
+        if made < erased:
+            self.copies.append(
+                f"{place} has the same content as what event {erased} erased; erase it too: "
+                f"gatemark ledger erase {place} --reason …"
+            )
+            return None
+        return f"{place} has content that was erased by event {erased}"
+
+
+def review_findings(
+    rows: ReviewRows, told: ReviewEvents, erased: ErasedContent
+) -> Iterator[Finding]:
+    """Yield the differences between a review's rows and its events."""
     name = rows.review.name
     if told.created is None:
         yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
@@ -153,7 +174,7 @@ def review_findings(
         yield finding(seq, "reviews", f"review {name}: {what}")
     for what in misplaced_erasures(told.erased, seq):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
-    for what in _pairs(rows.pairs(), told.created.payload, told.erased, erased_digests):
+    for what in _pairs(rows, told.created, told.erased, erased):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
     unreadable = list(misfits(rows))
     for table, what in unreadable:
@@ -233,13 +254,14 @@ def document_digest(
 
 
 def _pairs(
-    rows: Iterable[PairRow],
-    said: Mapping[str, object],
+    rows: ReviewRows,
+    created: LedgerFact,
     erased: Mapping[int, Erasure],
-    erased_digests: Mapping[str, int],
+    everywhere: ErasedContent,
 ) -> Iterator[str]:
     digests = []
-    for place, row in enumerate(rows, start=1):
+    said, made = created.payload, created.event.seq
+    for place, row in enumerate(rows.pairs(), start=1):
         if row.number != place:
             yield f"pair {place} is missing"
             return
@@ -249,17 +271,19 @@ def _pairs(
         if trouble is not None:
             yield trouble
             continue
-        if erasure is None and known in erased_digests:
-            yield f"pair {place} has content that was erased by event {erased_digests[known]}"
+        if erasure is None:
+            back = everywhere.trouble(known, made, f"pair:{rows.review.name}/{place}")
+            if back is not None:
+                yield back
         plain = plain_json(row.document) if erasure is None else erasure.said.remains
         kind = plain.get("kind", "pair") if isinstance(plain, dict) else None
         if bool(row.is_gold) != (kind != "pair"):
             yield f"column is_gold of pair {place} differs from its document"
     for number in sorted(set(erased) - set(range(1, len(digests) + 1))):
         yield f"event {erased[number].event.seq} erases pair {number}, which never was"
-    made = sum(int(str(said.get(word, 0))) for word in ("pair_count", "gold_count"))
-    if len(digests) != made:
-        yield f"has {len(digests)} pairs, was made with {made}"
+    count = sum(int(str(said.get(word, 0))) for word in ("pair_count", "gold_count"))
+    if len(digests) != count:
+        yield f"has {len(digests)} pairs, was made with {count}"
     elif digest(digests) != said.get("manifest_digest"):
         yield "its pairs differ from those recorded when it was made"
 

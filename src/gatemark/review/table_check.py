@@ -28,6 +28,7 @@ from gatemark.review.sealed_key import opened_key
 from gatemark.review.sealed_rows import (
     TITLE,
     VOTES,
+    ErasedContent,
     LedgerFact,
     ReviewEvents,
     ReviewRows,
@@ -63,7 +64,7 @@ class ReviewTables:
         self._open: list[str] = []
         self._unsealed: list[str] = []
         self._unopened: list[str] = []
-        self._erased: dict[str, int] = {}
+        self._erased = ErasedContent()
         self._erasures: list[str] = []
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
@@ -99,8 +100,13 @@ class ReviewTables:
             return
         erased.setdefault(said.number, erasure)
         place = "review" if said.what == "pair" else "label set"
-        self._erased[said.digest] = erasure.event.seq
+        self._erased.events.setdefault(said.digest, erasure.event.seq)
         self._erasures.append(f"{place} {said.name}: {said.what} {said.number} was {erasure.words}")
+
+    @property
+    def unjudged(self) -> Sequence[str]:
+        """Return the copies of erased content that are left; call it after the comparisons."""
+        return self._erased.copies
 
     @property
     def caveats(self) -> Iterator[str]:
@@ -195,7 +201,8 @@ class ReviewTables:
             told = [
                 AcceptedSet(one.event, one.payload, self._dataset(one)) for one in labels.accepted
             ]
-            yield from label_findings(rows, told, self._erased)
+            made = 0 if labels.created is None else labels.created[0].seq
+            yield from label_findings(rows, told, self._erased, made)
             if labels.created is not None:
                 yield from chained_findings(rows, labels.created, labels.given)
             elif {row.number for row in rows.items} - {row.number for row in rows.accepted}:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
 import sqlalchemy as sa
 
 from gatemark.accounts.nouns import ALIVE_S, KeptAnswer, PageRun, RunState, moment, seconds
 from gatemark.accounts.stores.tables import ANSWERS, PAGE_RUNS
-from gatemark.ledger.database import Database
+from gatemark.ledger.database import NOTE_EVENTS, Database
+from gatemark.ledger.event import Event
 
 KEPT_HOURS: Final = 24
 MAX_DETAIL: Final = 2_000
@@ -25,7 +29,8 @@ class SqlAnswers:
         """Claim a new request and return None; return what is known of a repeated one.
 
         A request that is running belongs to the server that claimed it, as long as that server
-        calls ``touch``. If it died, the same request claims the key again.
+        calls ``touch``. If it died, the same request claims the key again, unless it wrote events:
+        to decide it a second time could do it twice.
         """
         mine = (ANSWERS.c.person == person, ANSWERS.c.key == key)
         query = sa.select(ANSWERS).where(*mine)
@@ -34,11 +39,12 @@ class SqlAnswers:
             connection.execute(sa.delete(ANSWERS).where(ANSWERS.c.kept_s < old))
             row = connection.execute(query).first()
             is_dead = row is not None and row.status is None and row.kept_s < seconds(now) - ALIVE_S
-            if row is not None and is_dead and row.request == request:
+            if row is not None and is_dead and row.request == request and not row.body:
                 connection.execute(sa.update(ANSWERS).where(*mine).values(kept_s=seconds(now)))
                 return None
             if row is not None:
-                return KeptAnswer(row.request, row.status, row.body or b"")
+                lost = _numbers(row.body) if is_dead else ()
+                return KeptAnswer(row.request, row.status, row.body or b"", lost)
             fresh = {"person": person, "key": key, "request": request, "kept_s": seconds(now)}
             connection.execute(sa.insert(ANSWERS).values(fresh))
         return None
@@ -51,16 +57,39 @@ class SqlAnswers:
         """Say that a request is still running."""
         self._change(person, key, {"kept_s": seconds(now)})
 
-    def forget(self, person: str, key: str) -> None:
-        """Allow a failed request to be repeated."""
+    def fail(self, person: str, key: str) -> None:
+        """End a failed request: it may be repeated, unless it wrote events; then it is lost."""
+        mine = (ANSWERS.c.person == person, ANSWERS.c.key == key)
         with self._database.adding() as connection:
-            where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
-            connection.execute(sa.delete(ANSWERS).where(*where))
+            connection.execute(sa.delete(ANSWERS).where(*mine, ANSWERS.c.body.is_(None)))
+            silent = sa.update(ANSWERS).where(*mine)
+            connection.execute(silent.values(kept_s=ANSWERS.c.kept_s - ALIVE_S - 1))
 
     def _change(self, person: str, key: str, values: dict[str, object]) -> None:
         with self._database.adding() as connection:
             where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
             connection.execute(sa.update(ANSWERS).where(*where).values(values))
+
+
+@contextmanager
+def noting_events(person: str, key: str) -> Iterator[None]:
+    """Keep the numbers of the events that a request writes, each in the transaction of its act."""
+    mine = (ANSWERS.c.person == person, ANSWERS.c.key == key)
+
+    def note(connection: sa.Connection, events: Sequence[Event]) -> None:
+        before = _numbers(connection.execute(sa.select(ANSWERS.c.body).where(*mine)).scalar())
+        body = msgspec.json.encode([*before, *(event.seq for event in events)])
+        connection.execute(sa.update(ANSWERS).where(*mine).values(body=body))
+
+    token = NOTE_EVENTS.set(note)
+    try:
+        yield
+    finally:
+        NOTE_EVENTS.reset(token)
+
+
+def _numbers(body: bytes | None) -> tuple[int, ...]:
+    return msgspec.json.decode(body, type=tuple[int, ...]) if body else ()
 
 
 class SqlPageRuns:

@@ -44,7 +44,10 @@ def _memory(content: bytes) -> SeriesMemory:
 
 
 class LastTick(NamedTuple):
-    """The number of ticks so far, and the time of the last one."""
+    """The number of ticks so far, and the time of the last one.
+
+    No event covers the time: show it, but decide by ``last_recording_at``.
+    """
 
     number: int
     at: datetime | None
@@ -87,7 +90,7 @@ class TickRecorder:
         self._mark = "?" if dialect == "sqlite" else "%s"
         self._found: WatchState | None = None
 
-    def change(self, tick: int) -> DriftRecorded | None:
+    def change(self, tick: int, now: datetime) -> DriftRecorded | None:
         """Return how the tables changed, or None if they did not."""
         if self._found is None:
             return None
@@ -99,7 +102,7 @@ class TickRecorder:
             TableChange(rows=after.rows, before=before.digest, after=after.digest)
             for before, after in pairs
         )
-        return DriftRecorded(tick=tick, memories=memories, episodes=episodes)
+        return DriftRecorded(tick=tick, memories=memories, episodes=episodes, probed_at=now)
 
     def keep_memories(self, rows: Iterable[MemoryRow]) -> None:
         """Insert or replace memories, in chunks."""
@@ -181,7 +184,7 @@ class SqlMemories:
                 connection.execute(sa.update(TICKS).where(here).values(**values))
             recorder = TickRecorder(connection, self._database.dialect)
             yield recorder
-            change = recorder.change(seen.number + 1)
+            change = recorder.change(seen.number + 1, now)
             if change is not None:
                 tell(connection, change)
 

@@ -28,6 +28,10 @@ class RowCheck(Protocol):
     def caveats(self) -> Iterable[str]:
         """Notes on rows that no event covers; complete after the comparison."""
 
+    @property
+    def unjudged(self) -> Iterable[str]:
+        """What a person has to settle; complete after the comparison."""
+
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Read one event."""
 
@@ -100,6 +104,7 @@ class TableCheck:
         for one in rows:
             for caveat in one.caveats:
                 check.add_caveat(caveat)
+            check.unjudged.extend(one.unjudged)
 
     def _has_any(self, feature: FeatureRows) -> bool:
         """Whether there are rows, or events that the comparison fetches itself."""

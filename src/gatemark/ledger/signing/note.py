@@ -83,7 +83,7 @@ class SigningKey:
 
     def __init__(self, name: str, seed: bytes) -> None:
         if not _NAME.match(name):
-            raise BadInputError(f"invalid key name {name!r}: spaces and " + " are not allowed")
+            raise BadInputError(f"invalid key name {name!r}: spaces and plus signs are not allowed")
         self._seed = seed
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)

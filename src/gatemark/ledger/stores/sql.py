@@ -25,6 +25,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.result import Result, read_result, verify_seal
+from gatemark.ledger.database import NOTE_EVENTS
 from gatemark.ledger.event import (
     EMPTY,
     Event,
@@ -161,7 +162,11 @@ class SqlEvents:
             self._edge = None
             _insert(connection, made, frontier)
             self._edge = (made[-1].event.head, frontier)
-        return tuple(new.event for new in made)
+        added = tuple(new.event for new in made)
+        note = NOTE_EVENTS.get()
+        if note is not None and added:
+            note(connection, added)
+        return added
 
     def next_number(self, connection: sa.Connection) -> int:
         """Return the number of the next event, for a caller that holds the write lock."""
@@ -172,6 +177,17 @@ class SqlEvents:
         """Whether there is any event of a kind."""
         query = sa.select(EVENTS.c.seq).where(EVENTS.c.kind == kind).limit(1)
         return connection.execute(query).first() is not None
+
+    def newest(self, kind: str) -> tuple[Event, Mapping[str, object]] | None:
+        """Return the last event of a kind that has its payload, checked."""
+        wanted = sa.and_(EVENTS.c.kind == kind, PAYLOADS.c.data.is_not(None))
+        query = _ROW.where(wanted).order_by(EVENTS.c.seq.desc()).limit(1)
+        with self._database.reading() as connection:
+            found = connection.execute(query).first()
+        if found is None:
+            return None
+        event, payload = checked(EventRow._make(found))
+        return event, payload or {}
 
     def _frontier(self, connection: sa.Connection, head: Head, last: Event | None) -> Frontier:
         """Return the right edge of the tree: remembered from the last append, or read."""

@@ -252,9 +252,8 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
             "to waive"
         )
     require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
-    is_author = state.asset.versions[command.version].author == command.actor
-    if is_author and not (moment.rules >= 4 and policy.one_person):
-        raise RefusedError(f"{command.actor} is the author and cannot override a gate for it")
+    if not (moment.rules >= 4 and policy.one_person):
+        _require_apart(state, command, moment)
     if not command.note.strip():
         raise RefusedError("an override needs a note that says why")
     longest = timedelta(days=policy.approvals.waiver_max_days)
@@ -273,6 +272,19 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
             expires_at=command.expires_at,
         ),
     )
+
+
+def _require_apart(state: LifecycleState, command: Waive, moment: DecisionMoment) -> None:
+    """Refuse a waiver by the author, or by somebody whose access came from the author."""
+    authors = frozenset({state.asset.versions[command.version].author})
+    if moment.rules >= 6:
+        authors = authors_of(state, command.version)
+    if command.actor in authors:
+        raise RefusedError(f"{command.actor} is the author and cannot override a gate for it")
+    if moment.rules >= 6:
+        lent = lent_access(state.governance, command.actor, authors, moment.now, NEVER)
+        if lent is not None:
+            raise RefusedError(f"{command.actor} cannot override a gate: {lent}")
 
 
 @decides(PauseVersion)

@@ -88,6 +88,7 @@ RULE_BOOKS: Final[dict[int, RuleBook]] = {
     2: RuleBook("0.2.0", _by_rules(2)),
     3: RuleBook("0.2.0", _by_rules(3)),
     4: RuleBook("0.2.0", _by_rules(4)),
+    5: RuleBook("0.2.0", _by_rules(5)),
     RULES_VERSION: RuleBook("0.2.0", rule_on),
 }
 """Every version of the rules that a ledger may name, by its number.
@@ -107,4 +108,7 @@ within the time of the policy. A policy with ``one_person`` lifts this if nobody
 
 Rules 5: a new store starts with the default policy of 0.2.0, and a policy may have exceptions
 for some assets.
+
+Rules 6: a gate is not waived by whoever wrote the same content under another name, nor by somebody
+who got access from the author within the time of the policy.
 """

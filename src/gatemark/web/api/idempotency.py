@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from gatemark.accounts.nouns import ALIVE_S
-from gatemark.accounts.open_stores import answers_of
+from gatemark.accounts.open_stores import answers_of, noting_events
 from gatemark.core.canonical import digest
 from gatemark.evidence.source import parse_strictly
 from gatemark.web.guards import SAFE
@@ -22,6 +23,8 @@ from gatemark.web.problems import PROBLEM, ProblemResponse
 from gatemark.web.site import Site, site_of, visitor
 
 HEADER: Final = "idempotency-key"
+REPEATABLE: Final = {"x-repeatable": True}
+"""For the ``openapi_extra`` of a route whose repetition changes nothing and finishes the rest."""
 ONCE: Final = frozenset({"secret", "link"})
 """Fields that are shown once; they are null in a repeated answer."""
 MAX_DEPTH: Final = 64
@@ -35,6 +38,7 @@ class KeyedRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """Return the handler, which stores answers by person and key."""
         usual = super().get_route_handler()
+        is_repeatable = self.openapi_extra == REPEATABLE
 
         async def handle(request: Request) -> Response:
             await _check_json(request)
@@ -46,7 +50,7 @@ class KeyedRoute(APIRoute):
                     HTTPStatus.BAD_REQUEST,
                     "an Idempotency-Key must have 1 to 128 visible characters",
                 )
-            return await _once(request, key, usual)
+            return await _once(request, key, usual, is_repeatable=is_repeatable)
 
         return handle
 
@@ -68,7 +72,7 @@ async def _check_json(request: Request) -> None:
         )
 
 
-async def _once(request: Request, key: str, usual: Handler) -> Response:
+async def _once(request: Request, key: str, usual: Handler, *, is_repeatable: bool) -> Response:
     site = site_of(request)
     identity = await run_sync(lambda: visitor(request))
     if identity is None:
@@ -85,6 +89,8 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 "this Idempotency-Key was used for a different request",
             )
+        if kept.lost:
+            raise await run_sync(lambda: _lost(site, kept.lost))
         if kept.status is None:
             raise ProblemResponse(
                 HTTPStatus.CONFLICT,
@@ -97,15 +103,30 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
     done = False
     alive = asyncio.create_task(_touch(site, person, key))
     try:
-        response = await usual(request)
+        with nullcontext() if is_repeatable else noting_events(person, key):
+            response = await usual(request)
         await run_sync(lambda: _keep(site, person, key, response))
         done = True
     finally:
         alive.cancel()
         # A refused request changed nothing, so the same key may be used again.
         if not done:
-            await run_sync(lambda: answers_of(site.workspace).forget(person, key))
+            await run_sync(lambda: answers_of(site.workspace).fail(person, key))
     return response
+
+
+def _lost(site: Site, numbers: tuple[int, ...]) -> ProblemResponse:
+    """Return the answer to the repetition of a request that was carried out and not answered."""
+    rows = site.workspace.store.events.rows_at(numbers)
+    reasons = (
+        f"event {row.seq}: {row.kind} of {row.subject or 'the store'}" for row in rows.values()
+    )
+    return ProblemResponse(
+        HTTPStatus.CONFLICT,
+        "this request was carried out, but the server stopped before it answered; look at what it "
+        "wrote, and send what is still missing with a new Idempotency-Key",
+        reasons=tuple(reasons),
+    )
 
 
 async def _touch(site: Site, person: str, key: str) -> None:

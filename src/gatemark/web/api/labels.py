@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 from gatemark.review.labels import Accepted, accepted_rows
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.document import answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.api.moves import Note
 from gatemark.web.api.reviews import After, ArmName, Limit, PersonName, ReviewPath
 from gatemark.web.areas.labels import (
@@ -103,7 +103,7 @@ def next_item(request: Request, name: ReviewPath) -> Response:
     return reply(label_desk(site_of(request).workspace, identity, name))
 
 
-@router.post("/labels/{name}/marks", responses=answers(GivenLabel))
+@router.post("/labels/{name}/marks", responses=answers(GivenLabel), openapi_extra=REPEATABLE)
 def post_mark(request: Request, name: ReviewPath, body: MarkBody) -> Response:
     """Give a label; every version is kept. Needs a session."""
     identity = caller(request, "act", in_person=True)

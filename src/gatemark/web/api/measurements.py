@@ -17,7 +17,7 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
 from gatemark.web.areas.ingest import (
     hand_in_pairs,
@@ -90,7 +90,9 @@ def _together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> 
     return move_done(request, asset, CommandResult(facts, events))
 
 
-@router.post("/assets/{asset}/canary/windows", responses=answers(MoveDone))
+@router.post(
+    "/assets/{asset}/canary/windows", responses=answers(MoveDone), openapi_extra=REPEATABLE
+)
 def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Response:
     """Push measurements of a running canary; repeating it changes nothing."""
     identity = caller(request, "act")
@@ -100,7 +102,11 @@ def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Respo
     return _together(request, asset, done)
 
 
-@router.post("/assets/{asset}/versions/{version}/shadow", responses=answers(MoveDone))
+@router.post(
+    "/assets/{asset}/versions/{version}/shadow",
+    responses=answers(MoveDone),
+    openapi_extra=REPEATABLE,
+)
 def post_pairs(
     request: Request, asset: AssetPath, version: VersionPath, body: PairsBody
 ) -> Response:
@@ -113,7 +119,7 @@ def post_pairs(
     return _together(request, asset, done)
 
 
-@router.post("/assets/{asset}/canary/due", responses=answers(MoveDone))
+@router.post("/assets/{asset}/canary/due", responses=answers(MoveDone), openapi_extra=REPEATABLE)
 def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
     """Do what is due: judge windows, ramp, pause, roll back, end a watch."""
     identity = caller(request, "act")
@@ -122,7 +128,9 @@ def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
     return _together(request, asset, run_due_now(workspace, identity, asset, body.environment))
 
 
-@router.post("/assets/{asset}/service-reports", responses=answers(MoveDone))
+@router.post(
+    "/assets/{asset}/service-reports", responses=answers(MoveDone), openapi_extra=REPEATABLE
+)
 def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Response:
     """Report the good events and all events of a time span."""
     identity = caller(request, "act")
@@ -134,7 +142,7 @@ def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Respo
     return move_done(request, asset, act(workspace, command))
 
 
-@router.post("/drift/points", responses=answers(Pushed))
+@router.post("/drift/points", responses=answers(Pushed), openapi_extra=REPEATABLE)
 def post_points(request: Request, body: PointsBody) -> Response:
     """Push points of watched metrics; repeating it changes nothing."""
     identity = caller(request, "act")

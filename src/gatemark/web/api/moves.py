@@ -15,7 +15,7 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, Decision, Gate, Risk, par
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.areas.moves import ApprovalForm, MoveRequest, acted_document, cast_vote, move
 from gatemark.web.areas.overview import asset_etag
 from gatemark.web.site import caller, site_of
@@ -106,7 +106,9 @@ class RollbackBody(PlainBody):
     stop: bool = False
 
 
-@router.post("/assets/{asset}/versions/{version}", responses=answers(MoveDone))
+@router.post(
+    "/assets/{asset}/versions/{version}", responses=answers(MoveDone), openapi_extra=REPEATABLE
+)
 def post_version(
     request: Request, asset: AssetPath, version: VersionPath, body: VersionBody
 ) -> Response:

@@ -12,7 +12,7 @@ from gatemark.review.create import ReviewCreated, SavedVote, ShownPair
 from gatemark.review.plan import ReviewPlan
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.document import answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.api.moves import Note, Reference, Words
 from gatemark.web.areas.reviews import (
     InterimLook,
@@ -131,7 +131,7 @@ def one_pair(request: Request, name: ReviewPath, token: TokenPath) -> Response:
     return reply(desk(site_of(request).workspace, identity, name, token).pair)
 
 
-@router.post("/reviews/{name}/votes", responses=answers(SavedVote))
+@router.post("/reviews/{name}/votes", responses=answers(SavedVote), openapi_extra=REPEATABLE)
 def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Response:
     """Vote, or change a vote; repeating it changes nothing. Needs a session."""
     identity = caller(request, "act", in_person=True)
@@ -146,7 +146,7 @@ def post_look(request: Request, name: ReviewPath) -> Response:
     return reply(interim_look(site_of(request).workspace, identity, name))
 
 
-@router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome))
+@router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome), openapi_extra=REPEATABLE)
 def post_closing(request: Request, name: ReviewPath, body: CloseReviewBody) -> Response:
     """Close a review, write its key to the ledger, and judge it."""
     identity = caller(request, "act")
