@@ -32,7 +32,7 @@ EXTRAS: Final = {
     "concepts": "fast concept lexicons for run logs",
     "clinical": "clinical concepts for run logs",
     "ray": "evidence folds on a Ray cluster",
-    "observe": "metrics and traces of the server",
+    "observe": "gatemark drift metrics (Prometheus)",
     "torch": "guard overhead of PyTorch models",
 }
 _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+).*?extra == ['\"]([a-z]+)['\"]")

@@ -188,13 +188,12 @@ def inspect_source(path: str, *, name: str | None = None) -> Source:
     return Source(path, shown, next(packed, "none"), info.st_size)
 
 
-def spool_stdin(folder: Path, limits: Limits, stream: BinaryIO | None = None) -> Source:
+def spool_stdin(folder: Path, limits: Limits) -> Source:
     """Copy standard input to a file, because evidence may have to be read twice."""
     target = folder / "stdin"
-    incoming = stream or sys.stdin.buffer
     left = limits.total_bytes
     with target.open("wb") as out:
-        while chunk := incoming.read(1 << 20):
+        while chunk := sys.stdin.buffer.read(1 << 20):
             left -= len(chunk)
             if left < 0:
                 raise BadInputError("<stdin>: is larger than the size limit")

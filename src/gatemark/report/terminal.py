@@ -22,16 +22,17 @@ _STYLES: Final[dict[FindingVerdict, str]] = {
     "waived": "bold magenta",
     "soft_pass": "bold magenta",
 }
+_WIDTH: Final = 80
 _RULE_WIDTH: Final = 24
 _UNBOUNDED: Final = 10_000
 
 
-def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
+def verdict_table(result: Result, *, color: bool) -> str:
     """Return the verdict, one row per rule, the blockers, and the result id last."""
     stream = io.StringIO()
     console = Console(
         file=stream,
-        width=width,
+        width=_WIDTH,
         force_terminal=color,
         color_system="standard" if color else None,
         no_color=not color,
@@ -44,7 +45,7 @@ def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
     console.print()
     table = _table(result)
     wanted = console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum
-    table.collapse_padding = wanted > width
+    table.collapse_padding = wanted > _WIDTH
     console.print(table)
     console.print()
     for title, items in (("Blockers", result.blockers), ("Caveats", words.caveats(result))):

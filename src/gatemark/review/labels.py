@@ -94,11 +94,9 @@ class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
     open: dict[str, str]
 
 
-def create_labels(
-    workspace: Workspace, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
-) -> int:
+def create_labels(workspace: Workspace, plan: LabelPlan, path: str) -> int:
     """Create a label set from a file of samples and return the number of items."""
-    answers = read_answers(path, choices or ReadingChoices())
+    answers = read_answers(path, ReadingChoices())
     items = [
         LabelItem(id=name, input=told.input, output=told.output) for name, told in answers.items()
     ]

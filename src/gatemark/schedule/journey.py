@@ -276,9 +276,9 @@ def fire(
     return schedule_runs_of(workspace).add_trigger(Trigger(kind, identity, now, asset))
 
 
-def recent_runs(workspace: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
+def recent_runs(workspace: Workspace, limit: int) -> list[Run]:
     """Return the outcomes of the latest occasions."""
-    return schedule_runs_of(workspace).runs(limit, schedule)
+    return schedule_runs_of(workspace).runs(limit)
 
 
 def note_changes(workspace: Workspace, now: datetime) -> int:

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -344,8 +344,6 @@ MAX_DEATHS_IN_A_ROW: Final = 10
 AHEAD: Final = 64
 """How many calls may wait in the pipe of a worker process for each one it works on."""
 FAST_MS: Final = 1.0
-
-Clock = Callable[[], float]
 
 
 class _Window:

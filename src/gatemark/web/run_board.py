@@ -84,12 +84,10 @@ class RunBoard:
         self,
         open_workspace: Callable[[str | None], Workspace],
         packs: Sequence[str],
-        *,
-        workers: int = 1,
     ) -> None:
         self._open_workspace = open_workspace
         self._folders = [Path(folder).resolve() for folder in packs]
-        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="gatemark-run")
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gatemark-run")
         self._told: dict[str, _ProgressLog] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()

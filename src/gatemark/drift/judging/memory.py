@@ -57,7 +57,6 @@ def _written(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Bytes, NDA
     return np.where(inside, times, 0).astype(np.uint8), inside
 
 
-Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _SCORE = np.dtype("<f8")
 

@@ -151,9 +151,9 @@ class SqlMemories:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def last_tick(self, name: str = DRIFT) -> LastTick:
+    def last_tick(self) -> LastTick:
         """Return the last tick."""
-        query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == name)
+        query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == DRIFT)
         with self._database.reading() as connection:
             row = connection.execute(query).first()
         if row is None:
@@ -163,20 +163,20 @@ class SqlMemories:
 
     @contextmanager
     def recording(
-        self, seen: LastTick, now: datetime, tell: TellRecorded, name: str = DRIFT
+        self, seen: LastTick, now: datetime, tell: TellRecorded
     ) -> Iterator[TickRecorder]:
         """Open the transaction of one tick; raise ConflictError if another tick came first.
 
         ``tell`` is called in the same transaction when anything changed.
         """
         with self._database.writing() as connection:
-            here = TICKS.c.name == name
+            here = TICKS.c.name == DRIFT
             found = connection.execute(sa.select(TICKS.c.number).where(here)).scalar()
             if (found or 0) != seen.number:
                 raise ConflictError("another probe wrote first; nothing was recorded")
             values = {"number": seen.number + 1, "at": now.isoformat()}
             if found is None:
-                connection.execute(sa.insert(TICKS).values(name=name, **values))
+                connection.execute(sa.insert(TICKS).values(name=DRIFT, **values))
             else:
                 connection.execute(sa.update(TICKS).where(here).values(**values))
             recorder = TickRecorder(connection, self._database.dialect)

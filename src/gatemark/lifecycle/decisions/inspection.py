@@ -16,7 +16,7 @@ import msgspec
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
-from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide, RuleBook
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide
 from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
 from gatemark.lifecycle.events.canary import WindowJudged
@@ -44,9 +44,8 @@ class EventFinding(NamedTuple):
 class Inspector:
     """Reads lifecycle events in order and reports those that the rules do not explain."""
 
-    def __init__(self, evidence: Evidence, rule_books: Mapping[int, RuleBook] = RULE_BOOKS) -> None:
+    def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._rule_books = rule_books
         self._not_decided: dict[int, list[int]] = {}
         self._is_named = False
         self._newer: str | None = None
@@ -66,7 +65,7 @@ class Inspector:
         return alone + tuple(
             f"{_events(numbers)}: recorded, not decided again: rules {version} are gone"
             for version, numbers in self._not_decided.items()
-            if version <= max(self._rule_books)
+            if version <= max(RULE_BOOKS)
         )
 
     @property
@@ -77,7 +76,7 @@ class Inspector:
             f"{_events(numbers)}: decided by rules {version}, which this build does not know: "
             "install a newer Gatemark"
             for version, numbers in self._not_decided.items()
-            if version > max(self._rule_books)
+            if version > max(RULE_BOOKS)
         )
 
     def step(self, line: LifecycleEvent) -> list[EventFinding]:
@@ -153,10 +152,10 @@ class Inspector:
 
     def _rules_of(self, line: LifecycleEvent) -> Decide | None:
         """Return the rules that decided an action, or None if this build does not have them."""
-        book = self._rule_books.get(line.rules)
+        book = RULE_BOOKS.get(line.rules)
         if book is not None and book.decide is not None:
             return book.decide
-        if book is None and line.rules <= max(self._rule_books):
+        if book is None and line.rules <= max(RULE_BOOKS):
             raise IntegrityError(f"it names rules {line.rules}, which no release has had")
         self._not_decided.setdefault(line.rules, []).append(line.seq)
         return None

@@ -90,13 +90,6 @@ def find_leaks(reply: object, payload: object, kept: Mapping[str, Sequence[str]]
     return sorted(found)
 
 
-def repeats_payload(reply: object, payload: object) -> bool:
-    """Tell whether a reply has a part of the payload, in whatever spelling."""
-    texts = list(_texts(reply, keys=True))
-    sent = SentTexts(payload)
-    return sent.is_repeated_in(reply) or sent.is_spread_over(texts)
-
-
 def _fields(reply: object) -> Iterator[tuple[str, object]]:
     """Yield the known fields of a reply, and everything else together."""
     if not isinstance(reply, Mapping):
