@@ -124,7 +124,7 @@ class Registry(Generic[T]):
             for module in own:
                 self._load(module, loaded, is_own=True)
             for point in entry_points(group=ENTRY_POINT_GROUP):
-                if point.name.split(".", maxsplit=1)[0] == self.kind:
+                if point.name.split(".", maxsplit=1)[0] == self.kind.replace(" ", "_"):
                     self._load(point.module, loaded)
             self._loaded = loaded
         return self._loaded
