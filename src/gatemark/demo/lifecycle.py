@@ -72,8 +72,8 @@ class Stagehand:
             try:
                 lines.extend(lines_of(act(self.workspace, command)))
             except RefusedError as error:
-                told = (*lines, *(f"refused: {line}" for line in error.lines()))
-                return LifecycleAct(title, told, was_refused=True, planned=refuse)
+                printed = (*lines, *(f"refused: {line}" for line in error.lines()))
+                return LifecycleAct(title, printed, was_refused=True, planned=refuse)
         return LifecycleAct(title, tuple(lines), planned=not refuse)
 
     def tell(self, title: str, *done: CommandResult) -> LifecycleAct:

@@ -71,18 +71,18 @@ def act_on(
     episodes = (*ended.values(), *ticked.open)
     known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     did = {(one.episode, one.act, one.level) for one in known}
-    told = {one.episode: one.events for one in known if one.act == TOLD}
+    notified = {one.episode: one.events for one in known if one.act == TOLD}
     done = [
         _tell_closed(workspace, episode, now)
         for episode in ended.values()
-        if episode.id in told and (episode.id, CLOSED, "OK") not in did
+        if episode.id in notified and (episode.id, CLOSED, "OK") not in did
     ]
     to_tell: set[str] = set()
     moved: set[str] = set()
     for episode in sorted(ticked.open, key=lambda one: (-severity(one.level), one.opened.start)):
         if (episode.id, TOLD, episode.level) not in did:
             news = _tell(workspace, episode, now)
-            told[episode.id] = news.events
+            notified[episode.id] = news.events
             done.append(news)
         version = episode.version or history.version_at(episode.asset, episode.opened)
         stand = standing(workspace, episode.asset, version)
@@ -94,7 +94,7 @@ def act_on(
             if wanted == "alert" or is_done or episode.asset in moved:
                 continue
             may_stop = episode.level == "BREACH" and policy.on_breach == "stop"
-            cited = told[episode.id]
+            cited = notified[episode.id]
             action: ActionRecord | None = None
             why = "" if policy.keeps_live(stand.stage) else None
             if why is None and stand.stage == "enabled" and not may_stop:
@@ -104,7 +104,7 @@ def act_on(
             if why is None:
                 action = _move(workspace, episode, wanted, stand, cited, now=now, may_stop=may_stop)
             if action is None:
-                action = _kept_live(workspace, episode, did, told, now, why=why or NO_FALLBACK)
+                action = _kept_live(workspace, episode, did, notified, now, why=why or NO_FALLBACK)
             elif action.events:
                 moved.add(episode.asset)
             done.extend(() if action is None else (action,))
@@ -186,7 +186,7 @@ def _kept_live(
     workspace: Workspace,
     episode: Episode,
     did: Set[tuple[str, str, str]],
-    told: Mapping[str, tuple[int, ...]],
+    notified: Mapping[str, tuple[int, ...]],
     now: datetime,
     *,
     why: str,
@@ -198,7 +198,7 @@ def _kept_live(
     if (episode.id, KEPT, episode.level) in did:
         return None
     outcome = f"kept live: {why}; decide with 'gatemark demote {episode.asset}'"
-    return _kept(workspace, episode, KEPT, outcome, now, events=told[episode.id])
+    return _kept(workspace, episode, KEPT, outcome, now, events=notified[episode.id])
 
 
 def _bad_fallback(workspace: Workspace, history: ServingHistory, command: Command) -> str | None:

@@ -348,8 +348,8 @@ def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
             for row, (is_touched, series, signal) in enumerate(looked_at)
             if is_touched or _is_news(found, series, detector, signal)
         ]
-        told = memory.remembered(np.asarray(rows, dtype=np.int64))
-        for row, kept in zip(rows, told, strict=True):
+        remembered = memory.remembered(np.asarray(rows, dtype=np.int64))
+        for row, kept in zip(rows, remembered, strict=True):
             level = signals[row].level
             yield MemoryRow(cohort.series[row].id, detector, policy_digest, level, kept)
 

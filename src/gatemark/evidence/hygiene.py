@@ -421,8 +421,10 @@ class PrivateTextScan:
             read = text if self._first else _without_counts(text)
             kinds = [kind for kind in personal_data(read) if kind != "key"]
             # 0.1.0 took a social security number for a phone number.
-            told = ["phone" if kind == "ssn" else kind for kind in kinds] if self._first else kinds
-            found.extend(dict.fromkeys(told))
+            reported = (
+                ["phone" if kind == "ssn" else kind for kind in kinds] if self._first else kinds
+            )
+            found.extend(dict.fromkeys(reported))
         detected = may_hold_secret(text) and secret_kinds(text)
         if detected or (not self._first and _CREDENTIAL.search(text)):
             found.append("secret")

@@ -157,8 +157,8 @@ def _keys_in(value: object) -> int:
     """Count the keys of a decoded value and of everything inside it."""
     if isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
-        told = [one for one in inner if one is not msgspec.UNSET]
-        return len(told) + (value.__struct_config__.tag is not None) + _keys_inside(told)
+        present = [one for one in inner if one is not msgspec.UNSET]
+        return len(present) + (value.__struct_config__.tag is not None) + _keys_inside(present)
     if isinstance(value, dict):
         return len(value) + _keys_inside(value.values())
     return _keys_inside(value) if isinstance(value, list | tuple) else 0

@@ -160,11 +160,11 @@ def _blob_trouble(store: Store, digest: str) -> str | None:
 def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
     """Check files that only events name; an export does not have them."""
     try:
-        told = {digest: (seq, what) for seq, what, digest in _told_blobs(store)}
+        recorded = {digest: (seq, what) for seq, what, digest in _told_blobs(store)}
     except IntegrityError as error:
         check.troubles.add(None, "payload", str(error))
         return
-    for digest, (seq, what) in told.items():
+    for digest, (seq, what) in recorded.items():
         trouble = None if check.is_erased(digest) else _blob_trouble(store, digest)
         if trouble is None:
             continue

@@ -102,8 +102,8 @@ def _suite_problems(suite: SuiteSpec, path: str) -> Iterator[SettingsProblem]:
     problem = option_problems(suite.options, plugin.options)
     # Options of an exam may also come from its evidence, so only unknown ones are wrong here.
     if problem is not None and (isinstance(plugin, PackSuite) or problem.is_complete):
-        told = problem._replace(message=f"suite {suite.id}: {problem.message}")
-        yield told.below(f"{path}.options")
+        named = problem._replace(message=f"suite {suite.id}: {problem.message}")
+        yield named.below(f"{path}.options")
     if suite.scorer is not None:
         yield from _scorer_problems(suite.id, suite.scorer, f"{path}.scorer")
 
@@ -120,8 +120,8 @@ def _scorer_problems(suite: str, given: str | ScorerSpec, path: str) -> Iterator
     # Placeholders are filled in when the scorer is built.
     problem = option_problems({**options, **dict.fromkeys(scorer.places, "")}, scorer.options)
     if problem is not None:
-        told = problem._replace(message=f"suite {suite}: scorer {name}: {problem.message}")
-        yield told.below(path if isinstance(given, str) else f"{path}.options")
+        named = problem._replace(message=f"suite {suite}: scorer {name}: {problem.message}")
+        yield named.below(path if isinstance(given, str) else f"{path}.options")
 
 
 def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
@@ -130,11 +130,11 @@ def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
         return
     key = (problem.path or "").rpartition(".")[2]
     if problem.is_complete and key in WRITTEN_KEYS:
-        told = (
+        named = (
             f"{key!r} must not be written down; put the key into an environment variable and name "
             "that: api_key_env: MODEL_KEY"
         )
-        problem = problem._replace(message=told)
+        problem = problem._replace(message=named)
     yield problem.below(path)
 
 

@@ -138,7 +138,7 @@ def _arm(
     differences: list[str],
     unjudged: list[str],
 ) -> dict[str, tuple[Answer, ...]]:
-    told = {}
+    conditions = {}
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
@@ -146,16 +146,18 @@ def _arm(
         samples = read_sample_lines(data.get(name, b""), name)
         rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
         recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
-        told[suite.id] = _answers(samples, name, rows, recorded)
+        conditions[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept(replies_name(suite.id, arm), data, read_graded)
         vectors = _kept(vectors_name(suite.id, arm), data, read_embedded)
-        found, open_items = _scored_again(suite, told[suite.id], rows, graded or vectors, recorded)
+        found, open_items = _scored_again(
+            suite, conditions[suite.id], rows, graded or vectors, recorded
+        )
         differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
         unjudged.extend(f"{name}: {why}" for why in open_items)
     for suite in opened.pack.suites:
         if suite.source is not None:
-            told[suite.id] = told[suite.source]
-    return told
+            conditions[suite.id] = conditions[suite.source]
+    return conditions
 
 
 def _is_recorded(suite: SuiteSpec) -> bool:

@@ -288,8 +288,10 @@ def _require_given_votes(workspace: Workspace, name: str) -> None:
     """Refuse votes that differ from their events; earlier builds have no vote events."""
     if _creation(workspace, name).get(CHAINED):
         subject = subject_of_review(name)
-        told = promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
-        require_given(f"review {name}", given_votes(reviews_of(workspace).stored_rows(name)), told)
+        promised_rows = promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
+        require_given(
+            f"review {name}", given_votes(reviews_of(workspace).stored_rows(name)), promised_rows
+        )
 
 
 def _vote_lines(votes: Sequence[OpenVote]) -> bytes:

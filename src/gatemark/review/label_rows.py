@@ -89,7 +89,7 @@ class _Line(NamedTuple):
 
 def label_findings(
     rows: LabelRows,
-    told: Sequence[AcceptedSet],
+    accepted_sets: Sequence[AcceptedSet],
     erased_digests: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[Finding]:
     """Yield the differences between a label set and the accepted data sets.
@@ -97,13 +97,13 @@ def label_findings(
     ``erased_digests`` has the items of all label sets that were erased, and the event of each.
     """
     place = f"label set {rows.name}"
-    last = told[-1].event.seq if told else None
+    last = accepted_sets[-1].event.seq if accepted_sets else None
     plan = None if rows.plan is None else plain_json(rows.plan)
     if not isinstance(plan, dict):
         what = "is missing" if rows.plan is None else "cannot be read"
         yield finding(last, "label_sets", f"{place} {what}")
         return
-    for one in told:
+    for one in accepted_sets:
         if digest(plan) != one.payload.get("plan_digest"):
             yield finding(
                 one.event.seq,
@@ -129,8 +129,8 @@ def label_findings(
         what = f"event {rows.erased[number].event.seq} erases item {number}, which never was"
         yield finding(last, "label_items", f"{place}: {what}")
     # A missing data set is reported elsewhere; its content cannot be compared.
-    if all(one.data is not None for one in told):
-        yield from _accepted(rows, items, _lines(told), str(plan.get("field", "label")))
+    if all(one.data is not None for one in accepted_sets):
+        yield from _accepted(rows, items, _lines(accepted_sets), str(plan.get("field", "label")))
 
 
 def chained_findings(
@@ -156,10 +156,10 @@ def chained_findings(
         yield finding(seq, "label_marks", f"{place}: label {what}")
 
 
-def _lines(told: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
+def _lines(accepted_sets: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
     """Return every label that was ever accepted, by item and version."""
     lines: dict[tuple[str, int], _Line] = {}
-    for one in told:
+    for one in accepted_sets:
         for text in (one.data or b"").splitlines():
             row = plain_json(text)
             if isinstance(row, dict):

@@ -98,7 +98,8 @@ def create_labels(workspace: Workspace, plan: LabelPlan, path: str) -> int:
     """Create a label set from a file of samples and return the number of items."""
     answers = read_answers(path, ReadingChoices())
     items = [
-        LabelItem(id=name, input=told.input, output=told.output) for name, told in answers.items()
+        LabelItem(id=name, input=answer.input, output=answer.output)
+        for name, answer in answers.items()
     ]
     if plan.field == "label":
         items = [item for item in items if item.output is not None]
@@ -291,19 +292,19 @@ def _whole(
 
 def _is_told(workspace: Workspace, name: str, data: bytes) -> bool:
     """Whether the last acceptance in the ledger is of this data set."""
-    told = ""
+    digest = ""
     for _, payload in workspace.events.events(kind=LABELS_ACCEPTED, subject=_subject(name)):
         if payload is not None:
-            told = str(payload["dataset_digest"])
-    return same_digest(digest_bytes(data), told)
+            digest = str(payload["dataset_digest"])
+    return same_digest(digest_bytes(data), digest)
 
 
 def _require_given(workspace: Workspace, name: str) -> None:
     """Refuse labels that differ from their events; earlier builds have no label events."""
     subject = _subject(name)
     if any(workspace.events.events(kind=LABELS_CREATED, subject=subject)):
-        told = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))
-        require_given(f"label set {name}", label_sets_of(workspace).given(name), told)
+        promised_rows = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))
+        require_given(f"label set {name}", label_sets_of(workspace).given(name), promised_rows)
 
 
 def _subject(name: str) -> str:

@@ -131,44 +131,46 @@ class ReviewEvents:
         return self.created is not None and bool(self.created.payload.get(CHAINED))
 
 
-def missing_review(name: str, told: ReviewEvents) -> Finding:
+def missing_review(name: str, recorded: ReviewEvents) -> Finding:
     """Return the finding for a review that is in the ledger but not in the table."""
-    seq = None if told.created is None else told.created.event.seq
+    seq = None if recorded.created is None else recorded.created.event.seq
     return finding(seq, "reviews", f"review {name} is missing")
 
 
 def review_findings(
-    rows: ReviewRows, told: ReviewEvents, erased_digests: Mapping[str, int] = MappingProxyType({})
+    rows: ReviewRows,
+    recorded: ReviewEvents,
+    erased_digests: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[Finding]:
     """Yield the differences between a review's rows and its events.
 
     ``erased_digests`` has the pairs of all reviews that were erased, and the event of each.
     """
     name = rows.review.name
-    if told.created is None:
+    if recorded.created is None:
         yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
         return
-    seq = told.created.event.seq
-    for what in _review(rows, told.created):
+    seq = recorded.created.event.seq
+    for what in _review(rows, recorded.created):
         yield finding(seq, "reviews", f"review {name}: {what}")
-    for what in misplaced_erasures(told.erased, seq):
+    for what in misplaced_erasures(recorded.erased, seq):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
-    for what in _pairs(rows.pairs(), told.created.payload, told.erased, erased_digests):
+    for what in _pairs(rows.pairs(), recorded.created.payload, recorded.erased, erased_digests):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
     unreadable = list(misfits(rows))
     for table, what in unreadable:
         yield finding(seq, table, f"review {name}: {what}")
     if unreadable:
         return
-    for what in _shows(rows, told.created.payload):
+    for what in _shows(rows, recorded.created.payload):
         yield finding(seq, "review_shows", f"review {name}: {what}")
-    ended = seq if told.unblinded is None else told.unblinded.event.seq
-    for what in _votes(rows, told.unblinded):
+    ended = seq if recorded.unblinded is None else recorded.unblinded.event.seq
+    for what in _votes(rows, recorded.unblinded):
         yield finding(ended, "review_votes", f"review {name}: {what}")
-    if told.is_chained:
-        for at, what in differences(given_votes(rows), told.votes):
+    if recorded.is_chained:
+        for at, what in differences(given_votes(rows), recorded.votes):
             yield finding(at, "review_votes", f"review {name}: vote {what}")
-    for what in _closing(rows.closing, told.unblinded):
+    for what in _closing(rows.closing, recorded.unblinded):
         yield finding(ended, "review_closings", f"review {name}: {what}")
 
 
@@ -182,8 +184,8 @@ def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
             yield "review_votes", f"the row of {vote.reviewer!r}, {vote.ordinal!r} cannot be read"
 
 
-def _review(rows: ReviewRows, told: LedgerFact) -> Iterator[str]:
-    row, said = rows.review, told.payload
+def _review(rows: ReviewRows, recorded: LedgerFact) -> Iterator[str]:
+    row, said = rows.review, recorded.payload
     if digest(plain_json(row.plan)) != said.get("plan_digest"):
         yield "its rules differ from those recorded when it was made"
     if row.commitment != said.get("commitment"):
@@ -195,10 +197,10 @@ def _review(rows: ReviewRows, told: LedgerFact) -> Iterator[str]:
     for word in ("left_out", "tells"):
         if kept.get(word) != said.get(word):
             yield f"its facts ({word}) differ from those recorded when it was made"
-    if row.created_by != told.event.actor:
-        yield f"was made by {told.event.actor}, not by {row.created_by}"
-    if not is_moment_of(row.created_at, told.event.at):
-        yield f"was made at {told.event.at.isoformat()}, not at {row.created_at}"
+    if row.created_by != recorded.event.actor:
+        yield f"was made by {recorded.event.actor}, not by {row.created_by}"
+    if not is_moment_of(row.created_at, recorded.event.at):
+        yield f"was made at {recorded.event.at.isoformat()}, not at {row.created_at}"
 
 
 def is_key(rows: ReviewRows, said: Mapping[str, object]) -> bool:

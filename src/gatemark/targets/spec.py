@@ -116,8 +116,8 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ):
             if price is None:
                 continue
-            told = [(reply.usage or {}).get(name) for name in names]
-            counts = [count for count in told if isinstance(count, int | float)]
+            usage = [(reply.usage or {}).get(name) for name in names]
+            counts = [count for count in usage if isinstance(count, int | float)]
             if not counts:
                 return None
             cost += price * counts[0] / 1e6

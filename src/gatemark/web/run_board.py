@@ -161,8 +161,8 @@ class RunBoard:
 
     def steps(self, identity: str, after: int) -> tuple[RunStep, ...]:
         """Return the progress of a run after a number; empty if another server runs it."""
-        told = self._told.get(identity)
-        return () if told is None else told.after(after)
+        log = self._told.get(identity)
+        return () if log is None else log.after(after)
 
     def settle(self, workspace: Workspace) -> int:
         """Mark the runs of dead servers as interrupted; called at start and regularly."""
@@ -181,14 +181,14 @@ class RunBoard:
             )
 
     def _submit(self, run: PageRun, *, resume: bool) -> None:
-        told = self._told[run.id] = _ProgressLog()
-        told.add("state", {"state": "queued"})
-        self._pool.submit(self._work, run, told, resume)
+        log = self._told[run.id] = _ProgressLog()
+        log.add("state", {"state": "queued"})
+        self._pool.submit(self._work, run, log, resume)
 
-    def _work(self, run: PageRun, told: _ProgressLog, resume: bool) -> None:
+    def _work(self, run: PageRun, log: _ProgressLog, resume: bool) -> None:
         workspace = self._open_workspace(run.person)
         page_runs_of(workspace).change(run.id, "running", workspace.clock())
-        told.add("state", {"state": "running"})
+        log.add("state", {"state": "running"})
         done = threading.Event()
         pulse = threading.Thread(target=self._pulse, args=(run.id, done), daemon=True)
         pulse.start()
@@ -199,8 +199,8 @@ class RunBoard:
                 workspace,
                 self.path_of(run.pack),
                 choices,
-                on_progress=told.progress,
-                on_notice=lambda text: told.add("notice", {"text": text}),
+                on_progress=log.progress,
+                on_notice=lambda text: log.add("notice", {"text": text}),
             )
             result_id, verdict = result.id, result.verdict
         except GatemarkError as error:
@@ -218,7 +218,7 @@ class RunBoard:
                 result_id=result_id,
                 detail=detail,
             )
-            told.add(
+            log.add(
                 "state",
                 {"state": state, "result_id": result_id, "verdict": verdict, "detail": detail},
             )

@@ -158,8 +158,8 @@ class Memory:
             (self.trail.breach, [one.breach_trail for one in held.values()]),
         ):
             size = _SCORE.itemsize * trail.shape[1]
-            is_told = np.fromiter((len(told) == size for told in all_told), dtype=bool)
-            scores = b"".join(told for told in all_told if len(told) == size)
+            is_told = np.fromiter((len(stored) == size for stored in all_told), dtype=bool)
+            scores = b"".join(stored for stored in all_told if len(stored) == size)
             trail[rows[is_told]] = np.frombuffer(scores, dtype=_SCORE).reshape(-1, trail.shape[1])
 
     def _recall(self, row: int, kept: SeriesMemory) -> SeriesMemory:

@@ -305,8 +305,8 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         for response in self.responses:
             if (response.stage, response.level) == (stage, level):
                 return response.acts
-        told = any(response.level == level for response in self.responses)
-        return ("alert",) if told and stage is None else ()
+        is_set = any(response.level == level for response in self.responses)
+        return ("alert",) if is_set and stage is None else ()
 
 
 @lru_cache(maxsize=64)

@@ -148,12 +148,12 @@ class RowExam(Exam[AgreementExamState]):
     def _check_reasons(self, state: AgreementExamState, rows: RowColumns) -> None:
         first = [one.reason for one in rows.scholars]
         second = [one.reason for one in rows.auditors]
-        told = [one for reasons in (first, second) for one in reasons if one]
-        if not told:
+        given = [one for reasons in (first, second) for one in reasons if one]
+        if not given:
             return
         state.copied_count += sum(map(self.is_copied, first, second))
-        is_long = max(map(len, told)) > self.options.reason_max
-        if is_long or suspicious(told):
+        is_long = max(map(len, given)) > self.options.reason_max
+        if is_long or suspicious(given):
             sides = (("scholar", first), ("auditor", second))
             for place, name in enumerate(rows.names):
                 for who, reasons in sides:

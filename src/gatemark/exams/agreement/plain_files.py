@@ -463,7 +463,7 @@ def may_be_copies(
 
     As in ``RowExam.is_copied``: most reasons differ in their first letter.
     """
-    told = np.flatnonzero((first[2] > 0) & (second[2] > 0))
-    one, other = (_FIRST_SIGNS[signs[starts[told]]] for signs, starts, _ in (first, second))
-    alike: Places = told[(one == other) | (one == 0) | (other == 0)]
+    both_given = np.flatnonzero((first[2] > 0) & (second[2] > 0))
+    one, other = (_FIRST_SIGNS[signs[starts[both_given]]] for signs, starts, _ in (first, second))
+    alike: Places = both_given[(one == other) | (one == 0) | (other == 0)]
     return alike

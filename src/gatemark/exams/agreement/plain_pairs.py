@@ -282,11 +282,11 @@ class PairColumns:
         codes = self._codes[np.minimum(first, unknown - 1), np.minimum(second, unknown - 1)]
         reasons = [spans[place] for place in form.reasons if place is not None]
         if reasons:
-            told = (
+            given = (
                 np.concatenate([span[0] for span in reasons]),
                 np.concatenate([span[1] for span in reasons]),
             )
-            found = block.doubtful(told, self._exam.options.reason_max)
+            found = block.doubtful(given, self._exam.options.reason_max)
             is_odd |= found.reshape(len(reasons), chosen.size).any(axis=0)
         if form.claim is not None:
             is_odd |= self._odd_claims(block, spans[form.claim], codes)

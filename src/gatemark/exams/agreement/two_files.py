@@ -56,21 +56,21 @@ def _row(records: Sequence[Judgement]) -> JoinedRow:
 
 
 def _first_told(values: Sequence[T | UnsetType]) -> T | UnsetType:
-    told = [value for value in values if value is not UNSET]
-    return next((value for value in told if value is not None), told[0] if told else UNSET)
+    given = [value for value in values if value is not UNSET]
+    return next((value for value in given if value is not None), given[0] if given else UNSET)
 
 
 def _all_same(values: Sequence[object]) -> bool:
     """Return whether all sides that have a value have the same."""
-    told = [value for value in values if value is not UNSET]
-    return all(value == told[0] for value in told)
+    given = [value for value in values if value is not UNSET]
+    return all(value == given[0] for value in given)
 
 
 def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
     """Combine the flags of all sides; a flag that one side raised stays raised."""
-    told = [value for value in values if value is not UNSET]
-    raised = (one for one in told if True in (one.provenance_violation, one.constraints_mismatch))
-    return next(raised, told[0] if told else UNSET)
+    given = [value for value in values if value is not UNSET]
+    raised = (one for one in given if True in (one.provenance_violation, one.constraints_mismatch))
+    return next(raised, given[0] if given else UNSET)
 
 
 JOIN_BATCH = 1024

@@ -364,8 +364,8 @@ class LedgerCheck:
             ("policy", said.policy_digest, result.policy_digest),
             ("format", said.result_format, result.schema),
         )
-        for word, told, kept in pairs:
-            if told != kept:
+        for word, claimed, kept in pairs:
+            if claimed != kept:
                 message = f"names another {word} than result {result.id} has"
                 self.troubles.of_event(seq, "result", message)
 

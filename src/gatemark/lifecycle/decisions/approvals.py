@@ -82,13 +82,13 @@ def lent_access(
         for grant in governance.access.get(holder, ()):
             if grant.seq >= before or at - grant.at >= span:
                 continue
-            told = f"{words} {grant.what} from {grant.by}"
+            reason = f"{words} {grant.what} from {grant.by}"
             if grant.by in lenders:
                 hours = span / timedelta(hours=1)
-                return f"{told} less than {hours:g} hours before (event {grant.seq})"
+                return f"{reason} less than {hours:g} hours before (event {grant.seq})"
             if grant.by not in seen:
                 seen.add(grant.by)
-                paths.append((grant.by, f"{told}, who got"))
+                paths.append((grant.by, f"{reason}, who got"))
     return None
 
 

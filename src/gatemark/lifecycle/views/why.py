@@ -156,8 +156,8 @@ def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
     if erasure is not None:
         yield f"its texts were {erasure.words}"
     if erased:
-        told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
-        yield f"evidence was erased ({told}): it cannot be derived again"
+        events = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
+        yield f"evidence was erased ({events}): it cannot be derived again"
 
 
 def _votes(

@@ -322,14 +322,14 @@ def _summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]
     for place, summary in enumerate(found):
         fields = (getattr(summary.content, name) for name in SEMANTIC_FIELDS)
         index = place if summary.summary_idx is UNSET else summary.summary_idx
-        told: dict[str, object] = {
+        converted: dict[str, object] = {
             "event_index": index,
             "case_id": meta.case_id,
             "variant_id": meta.variant_id,
             "summary_content": summary.content,
             "summary_semantics_text": " ".join(field for field in fields if field),
         }
-        yield SummaryEvent(**{**unset, **told})  # type: ignore[arg-type]
+        yield SummaryEvent(**{**unset, **converted})  # type: ignore[arg-type]
 
 
 def _parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[T, ...]:
