@@ -119,10 +119,10 @@ def test_drift_counts_points_from_files_of_the_exam(scratch: Scratch) -> None:
     rows = [{"id": f"T{n}", "minutes": 40 if n < 3 else 20, **trip} for n in range(10)]
     path = scratch.write("timed.jsonl", *rows)
     words = ("drift", "derive", "--store", "points", "--now", "2026-03-05T00:00:00Z")
-    found = json.loads(scratch.gatemark(*words, "--from", f"deliveries={path}", "--json"))
+    found = json.loads(scratch.gatemark(*words, "--points", f"deliveries={path}", "--json"))
     assert found["pushed"]["added"] == 1
-    scratch.gatemark(*words, "--from", f"nobody={path}", code=2)
-    scratch.gatemark(*words, "--from", path, code=2)
+    scratch.gatemark(*words, "--points", f"nobody={path}", code=2)
+    scratch.gatemark(*words, "--points", path, code=2)
 
 
 def test_the_exam_is_sealed_and_derived_again(scratch: Scratch) -> None:

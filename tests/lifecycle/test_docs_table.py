@@ -79,7 +79,7 @@ def test_the_page_shows_every_move() -> None:
 
 def test_the_page_shows_every_gate_with_its_defaults() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    table = text.partition("| Gate | Stands before |")[2].partition("\n\n")[0]
+    table = text.partition("| Gate | Checked before |")[2].partition("\n\n")[0]
     assert [line for line in table.splitlines() if line.startswith("| ")] == gate_rows()
 
 

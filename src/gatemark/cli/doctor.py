@@ -90,7 +90,7 @@ def _temporary_folder() -> CheckedPart:
 
 def _store(store: str) -> CheckedPart:
     workspace = Workspace(store=store)
-    # The folder may exist without a store: keys beside a database server lie there.
+    # The folder may exist without a store: keys alongside a database server lie there.
     if not workspace.has_store:
         folder = workspace.local_folder
         place = folder if folder.exists() else folder.absolute().parent

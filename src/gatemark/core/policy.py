@@ -144,7 +144,7 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(message) from error
 
     def expired(self, now: datetime) -> bool:
-        """Tell whether the waiver has ended at ``now``."""
+        """Return whether the waiver has ended at ``now``."""
         return self.expires_at.astimezone(UTC) <= now
 
 

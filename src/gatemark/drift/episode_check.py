@@ -20,7 +20,7 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
 
-TOLD: Final = "tell"
+NOTIFIED: Final = "tell"
 """Act: the level of an episode was appended to the ledger."""
 CLOSED: Final = "close"
 """Act: the end of an episode was appended to the ledger."""
@@ -131,7 +131,7 @@ class LedgerEpisodes:
             for what in _columns(row, document):
                 yield finding(seq, "episodes", f"{name}: {what}")
             if recorded is not None:
-                for number, what in _told(recorded, document, is_ahead=is_ahead):
+                for number, what in _document_differences(recorded, document, is_ahead=is_ahead):
                     yield finding(number, "episodes", f"{name}: {what}")
         for identity, recorded in missing.items():
             if recorded.first is not None:
@@ -210,7 +210,7 @@ def _act(
     if recorded is None:
         yield "the ledger does not know this episode"
         return
-    is_telling = row.act in (TOLD, CLOSED)
+    is_telling = row.act in (NOTIFIED, CLOSED)
     is_excused = may_cite_none and not is_telling and row.outcome.startswith(ALREADY)
     if not numbers and not is_excused:
         yield "cites no event"
@@ -245,7 +245,7 @@ def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
             yield f"column {column} says {getattr(row, column)!r}, its document {said!s}"
 
 
-def _told(
+def _document_differences(
     recorded: LedgerEpisode, document: Mapping[str, object], *, is_ahead: bool
 ) -> Iterator[tuple[int, str]]:
     """Yield the differences between the document and the ledger, each with its event number."""

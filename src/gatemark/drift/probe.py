@@ -18,8 +18,8 @@ from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
 from gatemark.drift.assets import (
     ServingHistory,
+    baseline_reset,
     of_unknown_versions,
-    rearming,
     registered_kinds,
 )
 from gatemark.drift.cohorts import GatheredCohorts, gather
@@ -150,7 +150,7 @@ def evaluate(
         list(zip(found.gathered.cohorts, found.memories, strict=True)),
         policy,
         now,
-        lambda one: rearming(workspace, history, one) if one.asset in kinds else None,
+        lambda one: baseline_reset(workspace, history, one) if one.asset in kinds else None,
     )
     silent = _never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))

@@ -86,7 +86,7 @@ def write_rows(snapshot: Snapshot) -> bytes:
 def stored_snapshot(name: str, lines: bytes) -> Snapshot:
     """The snapshot in stored lines, its digest taken over the lines and not over today's types.
 
-    Raise msgspec.MsgspecError for lines that are no rows.
+    Raise msgspec.MsgspecError for lines that are not rows.
     """
     found = [(msgspec.json.decode(line, type=Row), line) for line in lines.splitlines()]
     found.sort(key=lambda one: one[0].id)

@@ -222,7 +222,7 @@ def whole_file(source: Source) -> Shard:
 
 
 _CUT_BYTES: Final = 1 << 24
-"""How far to look for the end of a line. The parts need not be equal, so none is no error."""
+"""How far to look for the end of a line. Parts need not be equal, so none is fine."""
 
 
 def _line_starts(source: Source, pieces: int) -> list[int]:
@@ -545,7 +545,7 @@ def _finite(digits: str) -> float:
 
 
 def _has_lone_surrogate(value: object) -> bool:
-    """Tell whether a text or key has a lone surrogate, which UTF-8 cannot encode."""
+    """Return whether a text or key has a lone surrogate, which UTF-8 cannot encode."""
     return any(
         _SURROGATE.search(text)
         for item, _ in _inside(value)

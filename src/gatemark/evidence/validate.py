@@ -69,7 +69,7 @@ class SchemaFile(msgspec.Struct, frozen=True):
 
 
 def is_schema_path(text: str) -> bool:
-    """Tell whether a schema was given as a file, not by name."""
+    """Return whether a schema was given as a file, not by name."""
     return text.endswith(".json") or Path(text).is_file()
 
 

@@ -22,8 +22,8 @@ from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
 from gatemark.core.result import Result
 from gatemark.evidence.exam import (
+    EXAM_INPUTS,
     EXPECTED_IDS,
-    SITTING,
     EvidenceRole,
     ExamRun,
     ExamSuite,
@@ -32,7 +32,7 @@ from gatemark.evidence.exam import (
     exam_suite,
     judge_exam,
     suites,
-    write_sitting,
+    write_exam_inputs,
 )
 from gatemark.evidence.fold_cache import CachePolicy
 from gatemark.evidence.run_exam import run_exam
@@ -275,7 +275,7 @@ def score_exam(
     outcome = run_exam(run)
     # 3. Judge it, and record what is needed to derive it again.
     roles = _file_roles(run, outcome.evidence)
-    kept = {SITTING: write_sitting(kind, options, request.reading, roles)}
+    kept = {EXAM_INPUTS: write_exam_inputs(kind, options, request.reading, roles)}
     if pinned is not None:
         kept[EXPECTED_IDS] = "\n".join(sorted(pinned)).encode()
     scored = judge_exam(

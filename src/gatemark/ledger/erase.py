@@ -91,7 +91,7 @@ def erase_recorded(
 def erase_document(
     context: LedgerContext, found: StoredDocument, reason: str, *, dry_run: bool
 ) -> ErasureReport:
-    """Empty a stored document, in one act with the event that tells of it."""
+    """Empty a stored document, in one transaction with the event that records it."""
     store, said = context.existing_store(), found.said
     if store.layout < FIRST_LAYOUT:
         raise RefusedError(

@@ -126,7 +126,7 @@ class BlobStore(Protocol):
         """Whether the store has the blob."""
 
     def remove(self, name: str, tombstone: int) -> None:
-        """Take a blob away; the event of that number tells why."""
+        """Take a blob away; the event of that number says why."""
 
 
 class Store(Protocol):

@@ -52,7 +52,7 @@ _WAYS: Final = (
 )
 
 
-def metrics_are_told_one_way(window: ArmWindow) -> list[Problem]:
+def metrics_have_one_form(window: ArmWindow) -> list[Problem]:
     """Require one form per metric: n and count, n with two sums, or single values."""
     problems = []
     for name, metric in window.metrics.items():
@@ -147,7 +147,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a misspelled field", _WINDOW | {"metric": {}}, "$"),
                 BadExample("fewer than none", _WINDOW | {"keys": -1}, "$.keys"),
             ),
-            rules=(metrics_are_told_one_way, violations_were_checked),
+            rules=(metrics_have_one_form, violations_were_checked),
         ),
     ),
 )

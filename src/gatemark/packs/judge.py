@@ -343,8 +343,10 @@ def _policy(
         settings["adaptive_budget"] = pack.adaptive.budget
     for suite in pack.suites:
         if suite.evidence is not None:
-            sat = exams.get(suite.id)
-            rules[suite.id], of_exam = exam_rules(suite, version, sat.rules if sat else None)
+            outcome = exams.get(suite.id)
+            rules[suite.id], of_exam = exam_rules(
+                suite, version, outcome.rules if outcome else None
+            )
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)

@@ -56,7 +56,7 @@ def read_pack_file(path: str) -> Pack:
 
 
 def has_matrix(path: str) -> bool:
-    """Tell whether a pack file has several candidates; other mistakes are found when it is read."""
+    """Return whether a pack file has several candidates; mistakes are found when it is read."""
     value = parse_settings(settings_text(path), path)
     return isinstance(value, dict) and bool(value.get("matrix"))
 

@@ -141,9 +141,9 @@ def outage_condition(arms: Mapping[str, Mapping[str, Sequence[Answer]]]) -> dict
     reasons = []
     for arm, suites in arms.items():
         # A suite over another's answers has the same answers.
-        told_once = {id(answers): answers for answers in suites.values()}.values()
-        lost = [answer for answers in told_once for answer in _lost(answers)]
-        total = sum(len(answers) for answers in told_once)
+        each_once = {id(answers): answers for answers in suites.values()}.values()
+        lost = [answer for answers in each_once for answer in _lost(answers)]
+        total = sum(len(answers) for answers in each_once)
         if lost:
             reason = " ".join((lost[0].reason or "no reason was given").split())[:SHOWN_LENGTH]
             reasons.append(f"{lost[0].error}: {reason} ({arm}: {len(lost)} of {total} calls)")

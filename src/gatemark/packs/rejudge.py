@@ -181,17 +181,17 @@ def _kept(name: str, data: Mapping[str, bytes], read: Callable[[bytes, str], T])
 
 def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
     """Run every exam over evidence files again, over the stored files."""
-    sat = {}
+    outcomes = {}
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for suite in opened.pack.suites:
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
                 version = sealed_version(result, suite)
-                sat[suite.id] = examine_suite(
+                outcomes[suite.id] = examine_suite(
                     Workspace(jobs=1), suite, files, _rules_of(result), version
                 )
-    return sat
+    return outcomes
 
 
 def suites_again(

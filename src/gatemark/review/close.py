@@ -24,13 +24,13 @@ from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import (
+    EXAM_INPUTS,
     EXPECTED_IDS,
-    SITTING,
     ExamOutcome,
     ExamRun,
     Scored,
     judge_exam,
-    write_sitting,
+    write_exam_inputs,
 )
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
@@ -359,11 +359,11 @@ def _left_out(opened: OpenedReview) -> int:
 
 def _kept(opened: OpenedReview) -> dict[str, bytes]:
     """Return the files that are needed to judge the votes again."""
-    sitting = write_sitting(
+    sitting = write_exam_inputs(
         PAIRWISE, _options(opened), ReadingChoices(), [VOTES], left_out=_left_out(opened)
     )
     pinned = "\n".join(sorted(item_ids(list(opened.pairs.values()))))
-    return {SITTING: sitting, EXPECTED_IDS: pinned.encode()}
+    return {EXAM_INPUTS: sitting, EXPECTED_IDS: pinned.encode()}
 
 
 def _judge(

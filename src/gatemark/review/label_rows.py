@@ -113,13 +113,13 @@ def label_findings(
     items = {}
     for row in rows.items:
         erasure = rows.erased.get(row.number)
-        known, trouble = document_digest("item", row.number, row.document, erasure)
+        known, problem = document_digest("item", row.number, row.document, erasure)
         if erasure is None and known in erased_digests:
-            trouble = (
+            problem = (
                 f"item {row.number} has content that was erased by event {erased_digests[known]}"
             )
-        if trouble is not None:
-            yield finding(last, "label_items", f"{place}: {trouble}")
+        if problem is not None:
+            yield finding(last, "label_items", f"{place}: {problem}")
         item = plain_json(row.document) if erasure is None else erasure.said.remains
         if not isinstance(item, dict) or item.get("id") != row.id:
             what = f"column id of item {row.number} is {row.id!r}, which differs from its document"

@@ -238,7 +238,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), list(after.values()))
     # Once an accepted item was erased, the data set is another one, without it.
     is_smaller = bool(erased.keys() & before.keys()) and bool(after)
-    if fresh or (is_smaller and not _is_told(workspace, name, data)):
+    if fresh or (is_smaller and not _is_accepted(workspace, name, data)):
         dataset = workspace.blobs.put(data)
         payload = {
             "labels": name,
@@ -272,7 +272,7 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
     erased = erased_items(workspace, name)
     left = list(_whole(accepted, erased).values())
     data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), left)
-    if _is_told(workspace, name, data):
+    if _is_accepted(workspace, name, data):
         return data
     for number in sorted(erased.keys() & accepted.keys()):
         item = erased[number].said.remains.get("id")
@@ -290,7 +290,7 @@ def _whole(
     return {number: one for number, one in accepted.items() if number not in erased}
 
 
-def _is_told(workspace: Workspace, name: str, data: bytes) -> bool:
+def _is_accepted(workspace: Workspace, name: str, data: bytes) -> bool:
     """Whether the last acceptance in the ledger is of this data set."""
     digest = ""
     for _, payload in workspace.events.events(kind=LABELS_ACCEPTED, subject=_subject(name)):

@@ -35,7 +35,7 @@ VOTES: Final = "votes.jsonl"
 """The evidence file of a sealed outcome."""
 TITLE: Final = "review "
 """Prefix of the titles of sealed outcomes."""
-MOST_TOLD: Final = 5
+MOST_LISTED: Final = 5
 """Maximum number of rows of one kind that are reported by name."""
 
 
@@ -246,10 +246,10 @@ def _pairs(
             yield f"pair {place} is missing"
             return
         erasure = erased.get(place)
-        known, trouble = document_digest("pair", place, row.document, erasure)
+        known, problem = document_digest("pair", place, row.document, erasure)
         digests.append(known)
-        if trouble is not None:
-            yield trouble
+        if problem is not None:
+            yield problem
             continue
         if erasure is None and known in erased_digests:
             yield f"pair {place} has content that was erased by event {erased_digests[known]}"
@@ -361,7 +361,7 @@ def sealed_vote_findings(
             opened.add(SealedVote(pair.item, cast.reviewer, choice, first))
     sealed = (msgspec.json.decode(line, type=SealedVote) for line in lines)
     lost = [one for one in sealed if one not in opened]
-    for one in lost[:MOST_TOLD]:
+    for one in lost[:MOST_LISTED]:
         yield f"{one.reviewer}'s vote on {one.item} differs from the sealed one"
-    if len(lost) > MOST_TOLD:
-        yield f"{len(lost) - MOST_TOLD} more votes differ from the sealed ones"
+    if len(lost) > MOST_LISTED:
+        yield f"{len(lost) - MOST_LISTED} more votes differ from the sealed ones"

@@ -540,7 +540,7 @@ class PythonWorkerTarget:
             return self._worker
 
     async def _new_worker(self, role: str) -> WorkerProcess:
-        """Start a process in a thread. If nobody waits for it any more, the next call gets it."""
+        """Start a process in a thread. If nobody waits for it any longer, the next call gets it."""
         if self._deaths >= MAX_DEATHS_IN_A_ROW:
             raise TargetError(
                 "crash",

@@ -88,7 +88,7 @@ class RunBoard:
         self._open_workspace = open_workspace
         self._folders = [Path(folder).resolve() for folder in packs]
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gatemark-run")
-        self._told: dict[str, _ProgressLog] = {}
+        self._logs: dict[str, _ProgressLog] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -132,8 +132,8 @@ class RunBoard:
             if len(going) >= MAX_WAITING:
                 raise RefusedError(f"{len(going)} runs are waiting already")
             page_runs_of(workspace).add(run)
-            while len(self._told) > MAX_KEPT:
-                self._told.pop(next(iter(self._told)))
+            while len(self._logs) > MAX_KEPT:
+                self._logs.pop(next(iter(self._logs)))
         self._submit(run, resume=False)
         return run
 
@@ -161,7 +161,7 @@ class RunBoard:
 
     def steps(self, identity: str, after: int) -> tuple[RunStep, ...]:
         """Return the progress of a run after a number; empty if another server runs it."""
-        log = self._told.get(identity)
+        log = self._logs.get(identity)
         return () if log is None else log.after(after)
 
     def settle(self, workspace: Workspace) -> int:
@@ -181,7 +181,7 @@ class RunBoard:
             )
 
     def _submit(self, run: PageRun, *, resume: bool) -> None:
-        log = self._told[run.id] = _ProgressLog()
+        log = self._logs[run.id] = _ProgressLog()
         log.add("state", {"state": "queued"})
         self._pool.submit(self._work, run, log, resume)
 

@@ -75,8 +75,7 @@ def push_command(
     help="File of advisory decisions to count. Repeatable.",
 )
 @click.option(
-    "--from",
-    "files",
+    "--points",
     multiple=True,
     metavar="NAME=FILE",
     help="File to count, by the name of its point source, such as one of a plugin. Repeatable.",
@@ -92,7 +91,7 @@ def derive_command(
     results: bool,
     run_logs: tuple[str, ...],
     decisions: tuple[str, ...],
-    files: tuple[str, ...],
+    points: tuple[str, ...],
     asset: str | None,
     window: str,
     now: datetime | None,
@@ -114,13 +113,13 @@ def derive_command(
       gatemark drift derive
       gatemark drift derive --run-log runs/V0.jsonl.gz --asset summariser
       gatemark drift derive --decisions decisions.jsonl
-      gatemark drift derive --from deliveries=trips.jsonl
+      gatemark drift derive --points deliveries=trips.jsonl
     """
     workspace = Workspace(store=store)
     sources = (
         *(("runlog", path) for path in run_logs),
         *(("advisory", path) for path in decisions),
-        *map(_named_file, files),
+        *map(_named_file, points),
     )
     request = DeriveRequest(
         results=results or not sources,
@@ -136,7 +135,7 @@ def derive_command(
 def _named_file(given: str) -> tuple[str, str]:
     name, equals, path = given.partition("=")
     if not (name and equals and path):
-        raise UsageError(f"--from takes NAME=FILE, got {given!r}")
+        raise UsageError(f"--points takes NAME=FILE, got {given!r}")
     return name, path
 
 

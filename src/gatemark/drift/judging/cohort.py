@@ -24,7 +24,7 @@ Rows = Indices | slice
 NEVER = -(2**62)
 LANES = 8
 PAIRED = 128
-"""Up to so many numbers, NumPy sums them in eight lanes: each adds every eighth number."""
+"""Up to this many numbers, NumPy sums them in eight lanes: each adds every eighth number."""
 
 
 def baseline_width(baseline: int, count: int) -> int:

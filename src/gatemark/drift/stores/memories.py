@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import ConflictError
 from gatemark.core.stored import convert_stored, read_stored
-from gatemark.drift.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
+from gatemark.drift.episode_check import CLOSED, NOTIFIED, ActRow, EpisodeRow
 from gatemark.drift.events import DriftRecorded, TableChange
 from gatemark.drift.judging.memory import SeriesMemory
 from gatemark.drift.signal import Episode, Level
@@ -241,7 +241,7 @@ class SqlMemories:
         with readable_rows("episodes"):
             return [read_stored(document, Episode) for document in documents]
 
-    def untold(self) -> list[Episode]:
+    def unnotified(self) -> list[Episode]:
         """Return the closed episodes that are still open in the ledger."""
 
         def did(act: str) -> sa.ColumnElement[bool]:
@@ -250,7 +250,7 @@ class SqlMemories:
 
         query = (
             sa.select(EPISODES.c.document)
-            .where(EPISODES.c.is_open.is_(False), did(TOLD), ~did(CLOSED))
+            .where(EPISODES.c.is_open.is_(False), did(NOTIFIED), ~did(CLOSED))
             .order_by(EPISODES.c.opened_at, EPISODES.c.id)
         )
         with self._database.reading() as connection:

@@ -44,7 +44,7 @@ class AgreementExamState(msgspec.Struct):
     """The id and the code of every row, and what the exam found in reasons and answers.
 
     ``names`` has a line per row, ``codes`` two bytes per row. Ordered data is stored by shard, and
-    ``hits`` also by check. ``vote_sizes`` counts, by side, the rows with so many votes.
+    ``hits`` also by check. ``vote_sizes`` counts, by side, the rows by their number of votes.
     """
 
     shard: int
@@ -160,7 +160,7 @@ class RowExam(Exam[AgreementExamState]):
                     self.check_reason(state, name, who, reasons[place])
 
     def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
-        """Tell whether both sides give one reason that is too long to be the same by chance."""
+        """Return whether both sides give one reason that is too long to be the same by chance."""
         if not one or not other:
             return False
         if self.options.rules < BARE_RULES:
@@ -209,7 +209,7 @@ class RowExam(Exam[AgreementExamState]):
         return len(self.options.refusal_token) + SLACK_CHARS
 
     def is_refusal(self, claim: str) -> bool:
-        """Tell whether a claim is the token apart from case and punctuation."""
+        """Return whether a claim is the token apart from case and punctuation."""
         return self._rarest in claim.casefold() and _plain_words(claim) == self._token_words
 
     def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:

@@ -183,7 +183,8 @@ def label_facts(use: LabelUse) -> dict[str, float]:
 def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement:
     """Return how many opinions have fewer votes than others of their side.
 
-    ``sizes`` has, by side, the number of rows with so many votes. A side without any is not asked.
+    ``sizes`` has, by side, the number of rows by their number of votes. A side without votes is
+    not asked.
     """
     count, words = 0, []
     for who, voted in sorted(sizes.items()):

@@ -46,7 +46,7 @@ class MigratedLog(msgspec.Struct, frozen=True):
 
 
 def migrate_logs(paths: Sequence[str], output: str) -> Iterator[MigratedLog]:
-    """Convert run logs, each by itself; one that cannot be converted does not stop the others."""
+    """Convert run logs one by one; one that cannot be converted does not stop the others."""
     found = list(_found(paths))
     if not found:
         raise BadInputError(f"{', '.join(paths)}: there are no run logs")

@@ -242,26 +242,33 @@ def possible_commands(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
 def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
     """Return the command behind a move; a demotion is its own first event."""
     first, actor = lines[0].fact, lines[0].actor
-    glass = first if isinstance(first, BreakGlassUsed) else None
+    break_glass = first if isinstance(first, BreakGlassUsed) else None
     for number, line in enumerate(lines):
         fact = line.fact
         if not isinstance(fact, VersionMoved) or fact.cause == "supersede":
             continue
-        if glass is not None and fact.cause != "break_glass":
+        if break_glass is not None and fact.cause != "break_glass":
             continue
         if isinstance(first, GateOverridden) and fact.cause != "promote":
             continue
-        return PossibleCommands(_step(fact, glass, actor, lines[number + 1 :]), number)
+        return PossibleCommands(_step(fact, break_glass, actor, lines[number + 1 :]), number)
     # An override, a break-glass event or a superseded version, without the move itself.
     return PossibleCommands((), breaks_off=True)
 
 
 def _step(
-    fact: VersionMoved, glass: BreakGlassUsed | None, actor: str, later: Sequence[LifecycleEvent]
+    fact: VersionMoved,
+    break_glass: BreakGlassUsed | None,
+    actor: str,
+    later: Sequence[LifecycleEvent],
 ) -> tuple[Command, ...]:
     tick = Tick(actor=actor, asset=fact.asset, environment=fact.environment)
     if fact.cause in ("promote", "break_glass"):
-        incident = glass.incident if glass is not None and fact.cause == "break_glass" else None
+        incident = (
+            break_glass.incident
+            if break_glass is not None and fact.cause == "break_glass"
+            else None
+        )
         step = Promote(
             actor=actor,
             asset=fact.asset,
@@ -273,7 +280,7 @@ def _step(
             incident=incident,
         )
         # The break-glass event comes before the move; such a move alone has no command.
-        return () if fact.cause == "break_glass" and glass is None else (step,)
+        return () if fact.cause == "break_glass" and break_glass is None else (step,)
     if fact.cause == "ramp":
         return (tick,)
     if fact.cause == "demote":

@@ -209,15 +209,15 @@ def _paused(track: Track) -> str | None:
     return f"{track.paused.reason} by {track.paused.actor}{note}"
 
 
-def _glass(glass: Glass | None, now: datetime) -> str | None:
-    if glass is None:
+def _glass(access: Glass | None, now: datetime) -> str | None:
+    if access is None:
         return None
-    words = f"{glass.actor} used break-glass for {glass.incident}: {glass.note}"
-    if glass.reviewed_by is not None:
-        return f"{words}; reviewed by {glass.reviewed_by}"
-    late = "; REVIEW IS OVERDUE" if now >= glass.review_due else ""
-    ends = "ended" if glass.is_over(now) else "ends"
-    return f"{words}; not reviewed, {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"
+    words = f"{access.actor} used break-glass for {access.incident}: {access.note}"
+    if access.reviewed_by is not None:
+        return f"{words}; reviewed by {access.reviewed_by}"
+    late = "; REVIEW IS OVERDUE" if now >= access.review_due else ""
+    ends = "ended" if access.is_over(now) else "ends"
+    return f"{words}; not reviewed, {ends} at {access.until:%Y-%m-%d %H:%M:%SZ}{late}"
 
 
 def _problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
     if verb not in VERBS:
         raise UnknownNameError(f"unknown action {verb}")
     days = one(fields, "days")
-    wish = MoveRequest(
+    wanted = MoveRequest(
         asset=asset,
         result_ids=tuple(fields.get("cite", ())),
         days=float(days) if days.isdigit() else None,
@@ -100,9 +100,9 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
         **limited(fields, "version", "environment", "to", "gate", "incident", "note"),
     )
     tag = None if verb in FALLS else one(fields, "tag")
-    acted = move(site_of(request).workspace, identity, verb, wish, tag)
+    result = move(site_of(request).workspace, identity, verb, wanted, tag)
     words = {"pause": "paused", "resume": "resumed", "review-glass": "reviewed", "waive": "waived"}
-    return back(f"/assets/{part(asset)}", words.get(verb, "moved") if acted.events else "nothing")
+    return back(f"/assets/{part(asset)}", words.get(verb, "moved") if result.events else "nothing")
 
 
 @router.get("/new-version")

@@ -125,7 +125,7 @@ class SentTexts:
                 self._places.setdefault(word, []).append(place)
 
     def is_repeated_in(self, value: object) -> bool:
-        """Tell whether a whole object, a longer text or several words in a row come back.
+        """Return whether a whole object, a longer text or several words in a row come back.
 
         Ignores case, spacing and what stands between words.
         """
@@ -187,7 +187,7 @@ class SentTexts:
 
 
 def _is_telling(text: str) -> bool:
-    """Tell whether a text is long enough not to come back by coincidence."""
+    """Return whether a text is long enough not to come back by coincidence."""
     return len(text) >= WINDOW or (len(text) >= MIN_CHARS and len(_WORD.findall(text)) >= MIN_WORDS)
 
 

@@ -127,7 +127,7 @@ def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice
         "confidence": msgspec.to_builtins(decision.confidence).get("score"),
         "model": msgspec.to_builtins(decision.service).get("model"),
         # A missing flag is a violation, and stays one.
-        "authority": {name: None if wish is UNSET else wish for name, wish in flags.items()},
+        "authority": {name: None if value is UNSET else value for name, value in flags.items()},
         "actions": list(decision.allowed_actions),
         "performed": bool(side_effect_breaches(decision)),
     }
