@@ -117,9 +117,10 @@ def fit(failures: Sequence[MarkedFailure]) -> Floats:
 
 
 def _matrix(failure: MarkedFailure) -> Floats:
-    from gatemark.attribution.clues import clue_matrix  # noqa: PLC0415
+    from gatemark.attribution.clues import CLUES, records  # noqa: PLC0415
 
-    return np.asarray(clue_matrix(failure.decision))
+    read = records(failure.decision)
+    return np.asarray([clue.values(failure.decision, read) for clue in CLUES]).T
 
 
 def _place(failure: MarkedFailure) -> int:

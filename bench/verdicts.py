@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from bench.measure import Line
-from gatemark.statistics.paired.verdict_rates import SuiteDesign, adaptive_rates, verdict_rates
+from gatemark.statistics.paired.verdict_rates import SuiteDesign, adaptive_rates
 
 PAGE = Path("docs/explanation/verdicts.md")
 BEGIN, END = "<!-- verdict table: begin -->\n", "<!-- verdict table: end -->\n"
@@ -40,10 +40,10 @@ def table() -> str:
 
 def _cells(items: int, margin: float, discordance: float) -> Iterator[str]:
     for times in (0.0, 0.5, 1.0, 2.0):
-        found = verdict_rates(
-            designs(items, margin, discordance), margin=margin, drop=times * margin
+        found = adaptive_rates(
+            designs(items, margin, discordance), looks=1, margin=margin, drop=times * margin
         )
-        yield " / ".join(f"{100 * share:.0f}" for share in found)
+        yield " / ".join(f"{100 * share:.0f}" for share in found[:3])
 
 
 def lines() -> Iterator[Line]:
@@ -51,15 +51,17 @@ def lines() -> Iterator[Line]:
     named = "four suites of 500 items, margin 0.02, 4 % differ"
     bar = designs(500, 0.02, 0.04)
     draws = 100_000
-    equal = verdict_rates(bar, margin=0.02, drop=0.0, draws=draws)
-    worse = verdict_rates(bar, margin=0.02, drop=0.02, draws=draws)
-    half = verdict_rates(bar, margin=0.02, drop=0.01, draws=draws)
+    equal = adaptive_rates(bar, looks=1, margin=0.02, drop=0.0, draws=draws)
+    worse = adaptive_rates(bar, looks=1, margin=0.02, drop=0.02, draws=draws)
+    half = adaptive_rates(bar, looks=1, margin=0.02, drop=0.01, draws=draws)
     yield Line(f"{named}: an equal candidate passes", 100 * equal.passed, "%", at_least=80)
     yield Line(f"{named}: an equal candidate fails", 100 * equal.failed, "%", at_most=2)
     yield Line(f"{named}: worse by half the margin fails", 100 * half.failed, "%", at_most=2)
     yield Line(f"{named}: worse by the margin passes", 100 * worse.passed, "%", at_most=5)
     highest = max(
-        verdict_rates(designs(n, margin, share), margin=margin, drop=margin, draws=20_000).passed
+        adaptive_rates(
+            designs(n, margin, share), looks=1, margin=margin, drop=margin, draws=20_000
+        ).passed
         for n, margin, share in product(SIZES, MARGINS, DISCORDANCES)
     )
     yield Line("highest rate at which the margin itself passes", 100 * highest, "%", at_most=5.3)

@@ -107,6 +107,24 @@ def test_the_exam_has_a_command_made_from_its_declaration(scratch: Scratch) -> N
     scratch.gatemark("score", "deliveries", "nowhere.jsonl", code=2)
 
 
+def test_the_command_may_take_more_than_the_options_of_the_exam(scratch: Scratch) -> None:
+    assert "--strict" in scratch.gatemark("score", "deliveries", "--help")
+    words = ("score", "deliveries", "trips.jsonl", "--min-share", "0.5")
+    scratch.gatemark(*words)
+    scratch.gatemark(*words, "--strict", code=1)
+
+
+def test_drift_counts_points_from_files_of_the_exam(scratch: Scratch) -> None:
+    trip = {"promised_minutes": 30, "courier": "north", "at": "2026-03-01T09:30:00Z"}
+    rows = [{"id": f"T{n}", "minutes": 40 if n < 3 else 20, **trip} for n in range(10)]
+    path = scratch.write("timed.jsonl", *rows)
+    words = ("drift", "derive", "--store", "points", "--now", "2026-03-05T00:00:00Z")
+    found = json.loads(scratch.gatemark(*words, "--points", f"deliveries={path}", "--json"))
+    assert found["pushed"]["added"] == 1
+    scratch.gatemark(*words, "--points", f"nobody={path}", code=2)
+    scratch.gatemark(*words, "--points", path, code=2)
+
+
 def test_the_exam_is_sealed_and_derived_again(scratch: Scratch) -> None:
     words = ("--min-share", "0.9", "--seal", "--store", "sealed")
     scratch.gatemark("score", "deliveries", "trips.jsonl", *words)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
-from gatemark.statistics.paired.verdict_rates import SuiteDesign, verdict_rates
+from gatemark.statistics.paired.verdict_rates import SuiteDesign, adaptive_rates
 from gatemark.statistics.proportion import wilson
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -122,7 +122,9 @@ def power() -> str:
     plot.line([(MARGIN, 0), (MARGIN, 1)], INK, 'stroke-dasharray="5 4"')
     design = [SuiteDesign(1.0, 400, 2 * MARGIN, 0.2)]
     drops = [step * MARGIN / 5 for step in range(16)]
-    rates = [verdict_rates(design, margin=MARGIN, drop=drop, draws=4000) for drop in drops]
+    rates = [
+        adaptive_rates(design, looks=1, margin=MARGIN, drop=drop, draws=4000) for drop in drops
+    ]
     for name, shares in (
         ("pass", [rate.passed for rate in rates]),
         ("inconclusive", [rate.left_open for rate in rates]),

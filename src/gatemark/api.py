@@ -323,8 +323,8 @@ def import_log(path: AnyPath, *, tool: str = "auto", arm: str | None = None) -> 
         target = Path(folder) / "samples.jsonl"
         read = import_logs([fspath(path)], tool=tool, arm=arm, output=str(target))
         if read.output is None:
-            told = [refusal for log in read.logs for refusal in log.refusals]
-            raise BadInputError((f"{fspath(path)}: {read.refused} rows cannot be read", *told))
+            refusals = [refusal for log in read.logs for refusal in log.refusals]
+            raise BadInputError((f"{fspath(path)}: {read.refused} rows cannot be read", *refusals))
         return _read_samples(target.read_bytes())
 
 

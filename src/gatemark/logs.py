@@ -55,7 +55,7 @@ def configure_logs(level: LogLevel, form: LogFormat, stream: TextIO) -> None:
 
 
 def server_has_handler() -> bool:
-    """Tell whether the web server's records already have a handler."""
+    """Return whether the web server's records already have a handler."""
     return any(_is_ours(one) for one in logging.getLogger(_SERVER).handlers)
 
 

@@ -90,8 +90,8 @@ class GateFixture:
 
         store = options.pop("store", None) or self._store or self._scratch / "store"
         found = run(pack, store=store, **options)
-        told = "; ".join(found.blockers) or found.title
-        self._settle(found.verdict, told, found.to_markdown())
+        reason = "; ".join(found.blockers) or found.title
+        self._settle(found.verdict, reason, found.to_markdown())
         return found
 
     def _path(self, samples: AnySamples, name: str) -> str | PathLike[str]:

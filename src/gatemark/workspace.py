@@ -261,7 +261,7 @@ class Workspace:
 
     @property
     def local_folder(self) -> Path:
-        """The folder of the store, or of the local files beside a database."""
+        """The folder of the store, or of the local files alongside a database."""
         return self._folder
 
     @property

@@ -61,7 +61,7 @@ def test_a_secret_file_is_found_beside_the_settings(tmp_path: Path) -> None:
         ("https://login.example", "https://a:b@login.example", "must be https"),
         ("https://login.example", "https://login.example?x=1", "must be https"),
         ("https://login.example", "ftp://127.0.0.1", "must be https"),
-        ("client_secret_env: OIDC_SECRET", "client_secret: abc", "does not belong here"),
+        ("client_secret_env: OIDC_SECRET", "client_secret: abc", "do not write the secret here"),
         ("client_secret_env: OIDC_SECRET\n", "", "give either client_secret_file"),
         ("OIDC_SECRET", "ANOTHER", "must hold the client secret"),
         ("granted_by: root\n", "", "granted_by"),

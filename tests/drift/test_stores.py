@@ -6,13 +6,13 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.drift.alert import Alert
-from gatemark.drift.judging.parts import FORM_NAMES
+from gatemark.drift.judging.parts import FormName
 from gatemark.drift.open_stores import alerts_of, memories_of, points_of
 from gatemark.drift.stores.alerts import MAX_ATTEMPTS
 from gatemark.integrity import upgrade_store
@@ -80,7 +80,7 @@ def test_every_point_is_read_back_whatever_its_form(live: Live) -> None:
     names = {series.id: series for series in points_of(live.workspace).series()}
     seen = {
         names[int(i)].metric: (items, parts)
-        for form in FORM_NAMES
+        for form in get_args(FormName)
         for chunk in points_of(live.workspace).chunks(form, DAY, 0)
         for i, items, parts in zip(
             chunk.series_id, chunk.items.tolist(), chunk.parts(6).tolist(), strict=True

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gatemark.lifecycle.model.nouns import CANARY_SHARES, Stage
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GATES
-from gatemark.lifecycle.model.stages import EVIDENCE_WORDS, MOVES, Move
+from gatemark.lifecycle.model.stages import MOVES, Move
 
 RANK = {
     "draft": 0,
@@ -26,6 +26,17 @@ RANK = {
 }
 """How much authority a stage carries. A step to a higher rank above evaluating needs evidence."""
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "lifecycle.md"
+
+
+EVIDENCE_WORDS = {
+    "none": "nothing",
+    "full_pack": "a passing result of the full pack, newer than any demotion",
+    "failed_full_pack": "a failed result of the full pack",
+    "shadow": "the full-pack result, and a passing comparison with the live version made in shadow",
+    "windows": "the results so far, and clean canary windows",
+    "original": "the results it was enabled by",
+    "earlier": "a passing result of any age",
+}
 
 
 def move_rows() -> list[str]:
@@ -68,7 +79,7 @@ def test_the_page_shows_every_move() -> None:
 
 def test_the_page_shows_every_gate_with_its_defaults() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    table = text.partition("| Gate | Stands before |")[2].partition("\n\n")[0]
+    table = text.partition("| Gate | Checked before |")[2].partition("\n\n")[0]
     assert [line for line in table.splitlines() if line.startswith("| ")] == gate_rows()
 
 

@@ -14,7 +14,7 @@ from gatemark.lifecycle.commands import (
     Approve,
     GrantRoles,
     Promote,
-    ReviewGlass,
+    ReviewBreakGlass,
     SetExam,
     Waive,
 )
@@ -178,7 +178,7 @@ def test_whoever_got_access_from_the_breaker_of_glass_does_not_review_it() -> No
         )
     )
     with pytest.raises(RefusedError, match="dan got the role approver from olu"):
-        world.do(ReviewGlass(actor="dan", asset=ASSET, version="2.0.0"))
+        world.do(ReviewBreakGlass(actor="dan", asset=ASSET, version="2.0.0"))
 
 
 def alone() -> World:

@@ -13,7 +13,7 @@ from gatemark.lifecycle.commands import (
     PauseVersion,
     Promote,
     ResumeVersion,
-    ReviewGlass,
+    ReviewBreakGlass,
     RollBack,
     Waive,
 )
@@ -350,7 +350,7 @@ def test_broken_glass_enables_now_and_shows_and_needs_a_second_look() -> None:
     assert facts[-1].cause == "break_glass"
     assert "broken_glass" in {gate.state for gate in facts[-1].gates}
     assert world.stage("2.0.0") == "enabled"
-    review = ReviewGlass(actor="ann", asset=ASSET, version="2.0.0")
+    review = ReviewBreakGlass(actor="ann", asset=ASSET, version="2.0.0")
     with pytest.raises(RefusedError):
         world.do(review)
     assert world.do(msgspec.structs.replace(review, actor="bob"))
@@ -416,7 +416,7 @@ def test_a_late_look_behind_the_glass_is_on_record_and_changes_nothing() -> None
     world.to_shadow("2.0.0")
     world.promote("2.0.0", "enabled", incident="INC-7", note="1.0.0 leaks")
     world.later(hours=4)
-    assert world.do(ReviewGlass(actor="bob", asset=ASSET, version="2.0.0"))
+    assert world.do(ReviewBreakGlass(actor="bob", asset=ASSET, version="2.0.0"))
     world.tick()
     assert world.stage("2.0.0") == "rolled_back"
     glass = world.state.asset.track("production", "2.0.0").glass
@@ -479,7 +479,7 @@ def test_who_broke_the_glass_cannot_review_it() -> None:
     world.to_shadow("1.0.0")
     world.promote("1.0.0", "enabled", incident="INC-7", note="now", actor="both")
     with pytest.raises(RefusedError, match="both used break-glass"):
-        world.do(ReviewGlass(actor="both", asset=ASSET, version="1.0.0"))
+        world.do(ReviewBreakGlass(actor="both", asset=ASSET, version="1.0.0"))
 
 
 def _roles(person: str, *roles: str) -> object:

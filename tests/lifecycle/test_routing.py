@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import UsageError
-from gatemark.lifecycle.commands import Demote, PauseVersion, ReviewGlass
+from gatemark.lifecycle.commands import Demote, PauseVersion, ReviewBreakGlass
 from gatemark.lifecycle.decisions.citation import citation_problems
 from gatemark.lifecycle.model.nouns import Pins
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
@@ -182,7 +182,7 @@ def test_a_version_behind_glass_is_routed_for_as_long_as_the_glass_counts() -> N
     assert found.primary.version == "1.0.0"
     assert "2.0.0 is left out: its break-glass time was over" in found.warnings[0]
     # A look that comes too late does not bring it back.
-    world.do(ReviewGlass(actor="bob", asset=ASSET, version="2.0.0"))
+    world.do(ReviewBreakGlass(actor="bob", asset=ASSET, version="2.0.0"))
     late = route(world).primary
     assert late is not None
     assert late.version == "1.0.0"

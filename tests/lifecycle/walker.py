@@ -23,7 +23,7 @@ from gatemark.lifecycle.commands import (
     Promote,
     PushWindow,
     ResumeVersion,
-    ReviewGlass,
+    ReviewBreakGlass,
     RollBack,
     SetExam,
     Tick,
@@ -352,7 +352,7 @@ class Walker:
         by = self.by(self.person("olu"), environment)
         self.do(Promote(version=version, to="enabled", incident="INC-1", note="now", **by))
         if self.one_in(2):
-            self.do(ReviewGlass(version=version, **self.by(self.person("bob"), environment)))
+            self.do(ReviewBreakGlass(version=version, **self.by(self.person("bob"), environment)))
 
     def measure(self, environment: str | None = None, kind: str | None = None) -> None:
         """Let a window pass, hand in what it brought, and tick."""

@@ -13,13 +13,16 @@ from gatemark.packs.pack_file import load_probes
 from gatemark.scorers.probe import (
     OUTPUT_CHARACTERS_MAX,
     ProbeOutcome,
-    attack_succeeded,
     examine_output,
     probe_of,
 )
 
 PROBES = load_probes()
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
+
+
+def attack_succeeded(probe, output):
+    return examine_output(probe, output).succeeded
 
 
 def probe_with(criterion):

@@ -9,7 +9,7 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.clustered_means import mean_estimate
 
 
-def test_cr0_is_the_sandwich_of_statsmodels():
+def test_the_error_is_the_widened_sandwich_of_statsmodels():
     rng = np.random.default_rng(1)
     for _ in range(200):
         n = int(rng.integers(4, 80))
@@ -22,7 +22,8 @@ def test_cr0_is_the_sandwich_of_statsmodels():
         )
         found = mean_estimate(d, clusters)
         assert found.mean == pytest.approx(fit.params[0])
-        assert found.cr0_error == pytest.approx(fit.bse[0], rel=1e-9)
+        widened = fit.bse[0] * np.sqrt(found.clusters / (found.clusters - 1))
+        assert found.error == pytest.approx(widened, rel=1e-9)
 
 
 def test_lone_items_give_the_paired_t_test():
@@ -32,7 +33,7 @@ def test_lone_items_give_the_paired_t_test():
         d = rng.normal(0.2, 1, n)
         found = mean_estimate(d)
         theirs = stats.ttest_1samp(d, 0.0)
-        assert found.error == pytest.approx(found.iid_error, rel=1e-12)
+        assert found.error == pytest.approx(stats.sem(d), rel=1e-12)
         assert found.p_value() == pytest.approx(theirs.pvalue, rel=1e-9)
         assert found.bounds(0.025) == pytest.approx(
             tuple(theirs.confidence_interval(0.95)), rel=1e-9, abs=1e-12
@@ -54,7 +55,7 @@ def test_items_that_move_together_have_a_larger_error_than_lone_ones():
     clusters = np.repeat(np.arange(30), 10)
     d = 0.3 * rng.normal(size=30)[clusters] + 0.3 * rng.normal(size=300)
     found = mean_estimate(d, clusters)
-    assert found.cr0_error > 1.4 * found.iid_error
+    assert found.error > 1.4 * stats.sem(d)
 
 
 def test_names_of_clusters_do_not_matter():
@@ -65,10 +66,9 @@ def test_names_of_clusters_do_not_matter():
 
 
 def test_one_item_or_one_cluster_has_no_error():
-    lone = mean_estimate([0.5])
-    assert (lone.iid_error, lone.cr0_error, lone.error) == (None, None, None)
+    assert mean_estimate([0.5]).error is None
     together = mean_estimate([0.5, 0.7], ["a", "a"])
-    assert together.iid_error is not None
+    assert together.error is None
     assert together.bounds(0.05) is None
     assert together.p_value() is None
 

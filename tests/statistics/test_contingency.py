@@ -23,7 +23,6 @@ from gatemark.statistics.contingency import (
     kappa_analytic_interval,
     kappa_variance,
     multinomial_bootstrap,
-    percent_agreement,
     percent_agreement_each,
 )
 
@@ -162,13 +161,13 @@ def test_percent_agreement_is_the_share_on_the_diagonal() -> None:
     for table in TABLES:
         first, second = ratings(table)
         agreed = sum(a == b for a, b in zip(first, second, strict=True))
-        assert percent_agreement(table).value == agreed / len(first)
+        assert percent_agreement_each(np.array([table]))[0] == agreed / len(first)
 
 
 def test_published_agreement_tables() -> None:
     # Gwet (2008), table of 125 items: agreement .944, kappa -.023, AC1 .941.
     skewed = [[118, 5], [2, 0]]
-    assert percent_agreement(skewed).value == 0.944
+    assert percent_agreement_each(np.array([skewed]))[0] == 0.944
     assert cohen_kappa(skewed).value == pytest.approx(-0.0234, abs=5e-5)
     assert gwet_ac1(skewed, label_space="table").value == pytest.approx(0.9408, abs=5e-5)
     # Three abstractors' table from irrCAC's documentation: AC1 .84933.
@@ -193,7 +192,6 @@ def test_one_category_gives_ac1_of_one_and_no_kappa() -> None:
 @pytest.mark.parametrize("table", [np.zeros((0, 0), dtype=int), [[0, 0], [0, 0]]])
 def test_no_items_give_reasons_and_no_numbers(table: Any) -> None:
     for found in (
-        percent_agreement(table),
         cohen_kappa(table),
         gwet_ac1(table, label_space="table"),
         gwet_ac1(table, label_space="occurring"),
@@ -210,7 +208,6 @@ def test_a_stack_gives_what_its_tables_give_one_by_one() -> None:
         stack = np.array([table for table in TABLES if len(table) == size])
         assert len(stack) > 10
         for each, single in (
-            (percent_agreement_each, percent_agreement),
             (cohen_kappa_each, cohen_kappa),
             (lambda t: gwet_ac1_each(t, "table"), lambda t: gwet_ac1(t, label_space="table")),
             (

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.quantiles import (
-    SKETCH_ERROR,
     percentile_disc,
     sketch_percentile,
     sketched,
@@ -39,7 +38,7 @@ def test_a_sketch_is_at_most_a_tenth_of_a_per_cent_too_high(
 ) -> None:
     exact = percentile_disc(np.sort(np.array(values)), percent)
     found = sketch_percentile(sketched(np.array(values)), percent)
-    assert exact <= found <= exact * (1 + 2 * SKETCH_ERROR)
+    assert exact <= found <= exact * (1 + 2.0**-9)
 
 
 @settings(deadline=None)

@@ -107,7 +107,7 @@ COMMANDS = {
     "PushWindow": "POST /assets/{asset}/canary/windows",
     "ReportService": "POST /assets/{asset}/service-reports",
     "ResumeVersion": MOVES["resume"],
-    "ReviewGlass": MOVES["review-glass"],
+    "ReviewBreakGlass": MOVES["review-glass"],
     "RollBack": MOVES["rollback"],
     "SetExam": "POST /assets/{asset}/full-pack",
     "Tick": "POST /assets/{asset}/canary/due",

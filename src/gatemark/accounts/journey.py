@@ -166,7 +166,7 @@ class FailedSignIns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._told_at: datetime | None = None
+        self._reported_at: datetime | None = None
         self._since: datetime | None = None
         self._names: Counter[str] = Counter()
         self._places: Counter[str] = Counter()
@@ -187,7 +187,7 @@ class FailedSignIns:
         now = workspace.clock()
         with self._lock:
             count = self._names.total()
-            is_due = self._told_at is None or now - self._told_at >= FAILURES_EVERY
+            is_due = self._reported_at is None or now - self._reported_at >= FAILURES_EVERY
             if not count or not (is_due or at_once):
                 return
             payload = {**self._last, "count": count}
@@ -195,7 +195,7 @@ class FailedSignIns:
                 payload["since"] = self._since.isoformat()
                 payload["names"] = dict(self._names.most_common(MOST_NAMES))
                 payload["places"] = dict(self._places.most_common(MOST_NAMES))
-            self._told_at, self._since = now, None
+            self._reported_at, self._since = now, None
             self._names, self._places = Counter(), Counter()
         tell(workspace, SIGN_IN_FAILED, SYSTEM, **payload)
 
@@ -236,7 +236,7 @@ def look_now(workspace: Workspace, *, once: bool) -> None:
         asset_state_cache(workspace).unpin()
 
 
-def books_mark(workspace: Workspace, asset: str) -> tuple[int, int]:
+def state_mark(workspace: Workspace, asset: str) -> tuple[int, int]:
     """Return a mark of the known state of an asset, as a cache key."""
     return asset_state_cache(workspace).mark(asset)
 

@@ -57,7 +57,7 @@ def read_sign_in_way(path: str, environment: Mapping[str, str] | None = None) ->
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
     if "client_secret" in value:
         raise BadInputError(
-            f"{path}: the secret does not belong here: name its place by client_secret_file "
+            f"{path}: do not write the secret here: name its place with client_secret_file "
             "or client_secret_env"
         )
     try:

@@ -178,9 +178,11 @@ class Provider:
         if (issuer is not None or promised) and issuer != self.issuer:
             raise NotAllowedError("the answer comes from another issuer")
         if "error" in answer:
-            told = answer["error"]
+            reported = answer["error"]
             known = (
-                told if told.isascii() and told.isidentifier() and len(told) < 64 else "an error"
+                reported
+                if reported.isascii() and reported.isidentifier() and len(reported) < 64
+                else "an error"
             )
             raise NotAllowedError(f"the provider did not sign you in: {known}")
         if not 0 < len(answer.get("code", "")) <= MAX_CODE:
@@ -363,5 +365,5 @@ def _ask(
 def _words(error: Exception) -> str:
     """Return an error as one short line."""
     code = str(getattr(error, "error", "")).replace("_", " ")
-    told = str(getattr(error, "description", "")) or code or type(error).__name__
-    return " ".join(told.split())[:MAX_WORDS]
+    words = str(getattr(error, "description", "")) or code or type(error).__name__
+    return " ".join(words.split())[:MAX_WORDS]

@@ -249,13 +249,6 @@ CLUES: Final = (
 )
 
 
-def clue_matrix(decision: PlannedDecision) -> list[list[float]]:
-    """Return every clue of every step, one row per step, for fitting the weights."""
-    read = records(decision)
-    columns = [clue.values(decision, read) for clue in CLUES]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
 def named_step(decision: PlannedDecision, found: Sequence[StepLikelihood]) -> StepLikelihood | None:
     """Return the step that the clues name, or None if they cannot tell."""
     best = max(found, key=lambda one: one.probability)

@@ -285,7 +285,7 @@ class LiveSteps:
         self._timeout_s = spec.timeout_s or timeout_s
         self._max_calls = max_calls
         self._known: dict[str, object | NotReplayable] = {}
-        # A function with a time limit runs beside the loop, so that it can be abandoned.
+        # A function with a time limit runs alongside the loop, so that it can be abandoned.
         spec = msgspec.structs.replace(spec, timeout_s=self._timeout_s)
         self._runner = asyncio.Runner()
         self._target: Target = build(spec, folder, clock=time.monotonic, environ=os.environ)

@@ -1,6 +1,6 @@
 """Review of a sealed attribution: people accept or reject its proposals.
 
-An attribution changes nothing by itself. A proposed item reaches a golden set only if a pack_owner
+An attribution does not change anything. A proposed item reaches a golden set only if a pack_owner
 who did not judge the decision accepts it, so that nobody's own opinion becomes ground truth.
 """
 

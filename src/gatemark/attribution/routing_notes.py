@@ -1,6 +1,6 @@
 """Routing notes that people accepted, shown with the route of their asset.
 
-A note changes no route by itself: whoever reads the route decides what to do about it.
+A note does not change a route: whoever reads the route decides what to do about it.
 """
 
 from __future__ import annotations

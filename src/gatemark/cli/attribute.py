@@ -66,7 +66,9 @@ judgement_options = OptionGroup(
 )
 @judgement_options
 @click.option(
-    "--replay", is_flag=True, help=f"Replay steps with the {DEFAULT_PLAN} beside DECISION."
+    "--replay",
+    is_flag=True,
+    help=f"Replay steps with the {DEFAULT_PLAN} in the folder of DECISION.",
 )
 @click.option("--replay-plan", metavar="FILE", help="Plan for replaying steps.")
 @click.option(

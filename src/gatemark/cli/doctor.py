@@ -32,7 +32,7 @@ EXTRAS: Final = {
     "concepts": "fast concept lexicons for run logs",
     "clinical": "clinical concepts for run logs",
     "ray": "evidence folds on a Ray cluster",
-    "observe": "metrics and traces of the server",
+    "observe": "gatemark drift metrics (Prometheus)",
     "torch": "guard overhead of PyTorch models",
 }
 _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+).*?extra == ['\"]([a-z]+)['\"]")
@@ -90,7 +90,7 @@ def _temporary_folder() -> CheckedPart:
 
 def _store(store: str) -> CheckedPart:
     workspace = Workspace(store=store)
-    # The folder may exist without a store: keys beside a database server lie there.
+    # The folder may exist without a store: keys alongside a database server lie there.
     if not workspace.has_store:
         folder = workspace.local_folder
         place = folder if folder.exists() else folder.absolute().parent

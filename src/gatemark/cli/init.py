@@ -47,16 +47,16 @@ def init_command(folder: str, ci: CiService | None, source: tuple[str, str] | No
     """
     pack = Path(folder) / "pack.yaml"
     if source is not None:
-        written, told = _converted(*source, Path(folder))
+        written, notes = _converted(*source, Path(folder))
     elif ci is None or not pack.exists():
-        written, told = [*write_starter(Path(folder), planted_fault=True)], _first_steps(pack)
+        written, notes = [*write_starter(Path(folder), planted_fault=True)], _first_steps(pack)
     else:
-        written, told = [], (f"try: gatemark run {pack}",)
+        written, notes = [], (f"try: gatemark run {pack}",)
     if ci is not None:
         written.append(write_workflow(ci, pack.as_posix(), Path()))
     for path in written:
         say(path)
-    for line in told:
+    for line in notes:
         say(line, err=True)
 
 

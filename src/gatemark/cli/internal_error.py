@@ -25,7 +25,7 @@ def internal_error_lines(error: BaseException) -> tuple[str, str]:
 
 
 def _kept(error: BaseException, report: str) -> str:
-    told = (
+    text = (
         f"gatemark {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
         f"internal error {report}\n\n{''.join(traceback.format_exception(error))}"
     )
@@ -33,7 +33,7 @@ def _kept(error: BaseException, report: str) -> str:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(told)
+            stream.write(text)
     except OSError as problem:
         return f"the details could not be written to {path}: {problem.strerror or problem}"
     return f"the details are in {path}; check them for private data before you share them"

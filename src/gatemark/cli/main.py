@@ -46,7 +46,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "comment": (".comment", "Print a result as Markdown for a pull request, or post it there."),
     "asset": (".lifecycle.asset", "Register versions, and show their stages and history."),
     "release": (".lifecycle.release", "Take a version as far as it may go now."),
-    "shadow": (".lifecycle.shadow", "Measure a shadow beside the live version."),
+    "shadow": (".lifecycle.shadow", "Compare a shadow with the live version."),
     "promote": (".lifecycle.promote", "Move a version to a stage, citing sealed results."),
     "approve": (
         ".lifecycle.promote",

@@ -152,7 +152,7 @@ def verify(
     judge by your own --policy.
 
     Both arms are needed, unless the report says that one was missing. The second runs and the costs
-    are found beside the report if they keep their names.
+    are found alongside the report if they keep their names.
 
     Exit 0 the report is true and passes, 1 true and fails, 3 true and inconclusive, 4 it
     disagrees, 2 bad input or a missing file.

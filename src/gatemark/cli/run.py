@@ -194,7 +194,7 @@ waiver_options = OptionGroup(
     "--as",
     "as_version",
     metavar="ASSET@VERSION",
-    help="Registered version that you vouch the candidate is; the result names it.",
+    help="Registered version of the candidate; you vouch for it, and the result names it.",
 )
 @click.option(
     "--answered-at",
@@ -203,7 +203,9 @@ waiver_options = OptionGroup(
     "The result names you as the source.",
 )
 @click.option(
-    "--against", metavar="ASSET@VERSION", help="Registered version that you vouch the baseline is."
+    "--against",
+    metavar="ASSET@VERSION",
+    help="Registered version of the baseline; you vouch for it.",
 )
 @actor_option
 @store_option

@@ -174,7 +174,7 @@ def run(
     required=True,
     help="Idempotency key; a repeated key changes nothing.",
 )
-@click.option("--asset", help="Asset concerned.")
+@click.option("--asset", help="Asset that the trigger is about.")
 @now_option
 @store_option
 def fire_(

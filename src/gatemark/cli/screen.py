@@ -40,8 +40,8 @@ def put(data: str | bytes) -> None:
 
 def print_json(document: object) -> None:
     """Print one JSON document; a result exactly as sealed, so that its id can be recomputed."""
-    told = plain(document) if isinstance(document, Result) else document
-    click.echo(visible_json(json_text(told)))
+    plain_document = plain(document) if isinstance(document, Result) else document
+    click.echo(visible_json(json_text(plain_document)))
 
 
 def show(

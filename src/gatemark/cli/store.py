@@ -46,9 +46,9 @@ def info_command(store: str, json: bool) -> None:
 @click.option(
     "--backup",
     metavar="PATH",
-    help="File for the backup. A name in .tar.zst gives an archive as of 'gatemark store backup' "
-    "(needed for PostgreSQL), any other name a copy of the SQLite database. "
-    "[default: a copy beside the SQLite database]",
+    help="File for the backup: .tar.zst for an archive like that of 'gatemark store backup' "
+    "(needed for PostgreSQL), any other name for a copy of the SQLite database. "
+    "[default: a copy next to the SQLite database]",
 )
 @click.option("--no-backup", is_flag=True, help="Make no backup, because you have one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")

@@ -59,7 +59,7 @@ def replacing(
 
 
 def _beside(target: Path, *, is_private: bool = False) -> tuple[int, str]:
-    """Make a temporary file beside another; its folder is made if needed."""
+    """Make a temporary file alongside another; its folder is made if needed."""
     folder, prefix = target.parent, f".{target.name}."
     _sweep(folder)
     try:
@@ -107,7 +107,7 @@ def write_whole(
 
 
 def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
-    """Write several files; none appears before all of them lie ready beside their places."""
+    """Write several files; none appears before all of them lie ready alongside their places."""
     with ExitStack() as ready:
         for target, data in files:
             if target.is_dir():

@@ -202,7 +202,7 @@ def digest(value: object) -> str:
 
 
 def is_digest(text: str) -> bool:
-    """Tell whether a text has the form of a digest."""
+    """Return whether a text has the form of a digest."""
     return _DIGEST_PATTERN.match(text) is not None
 
 

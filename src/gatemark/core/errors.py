@@ -72,7 +72,7 @@ class WorkerLostError(GatemarkError):
 class UnavailableError(GatemarkError):
     """Raise this in a function that a pack calls, when a service behind it is down.
 
-    The item could not be asked: that is no answer, so the verdict is held open.
+    The item could not be asked: that does not count as an answer, so the verdict is inconclusive.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE

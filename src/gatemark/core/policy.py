@@ -144,7 +144,7 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(message) from error
 
     def expired(self, now: datetime) -> bool:
-        """Tell whether the waiver has ended at ``now``."""
+        """Return whether the waiver has ended at ``now``."""
         return self.expires_at.astimezone(UTC) <= now
 
 
@@ -363,27 +363,27 @@ def _interval_words(
     """An interval against a bound, and how many items would decide where it is open."""
     interval = measurement.interval
     ends = "" if interval is None else f" [{interval.low:.4g}, {interval.high:.4g}]"
-    told = (
+    words = (
         f"{_subject(rule)} must be {rule.op} {rule.bound:g}, got {measurement.value:.4g}{ends} "
         f"(n={measurement.n}){_unscored(measurement)}"
     )
     if verdict == "fail":
-        return f"{told}; all of it is beyond the bound"
+        return f"{words}; all of it is beyond the bound"
     if MAY_BE_CHANCE_AMONG_CLAIMS in measurement.caveats:
-        return f"{told}; beyond the bound, but not when the number of comparisons is counted"
+        return f"{words}; beyond the bound, but not when the number of comparisons is counted"
     if needed.value is None:
-        return f"{told}; {needed.reason}"
-    return f"{told}; about {max(needed.value, measurement.n + 1):,.0f} items would decide"
+        return f"{words}; {needed.reason}"
+    return f"{words}; about {max(needed.value, measurement.n + 1):,.0f} items would decide"
 
 
 def _unscored(measurement: Measurement) -> str:
     """Errors that went into a number: a reader must not take a crash for a wrong answer."""
-    told = ""
+    words = ""
     if lost := measurement.excluded.get(COUNTED_AS_ZERO):
-        told += f"; {lost} items without a score count as 0"
+        words += f"; {lost} items without a score count as 0"
     if lost := measurement.excluded.get(COUNTED_AS_ONE):
-        told += f"; {lost} that the baseline lost count as 1"
-    return told
+        words += f"; {lost} that the baseline lost count as 1"
+    return words
 
 
 def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:

@@ -33,7 +33,7 @@ Grade = Literal["error", "warning", "note"]
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """A problem of one line that only shows beside the other lines of its file.
+    """A problem of one line that only shows alongside the other lines of its file.
 
     ``rule`` names what was looked at. An error makes the file invalid; a warning does not, and a
     note says what an older file does not tell.

@@ -124,7 +124,7 @@ class Registry(Generic[T]):
             for module in own:
                 self._load(module, loaded, is_own=True)
             for point in entry_points(group=ENTRY_POINT_GROUP):
-                if point.name.split(".", maxsplit=1)[0] == self.kind:
+                if point.name.split(".", maxsplit=1)[0] == self.kind.replace(" ", "_"):
                     self._load(point.module, loaded)
             self._loaded = loaded
         return self._loaded
@@ -139,7 +139,7 @@ class Registry(Generic[T]):
             return
         held = getattr(module, self._attribute, None)
         if held is None and is_own:
-            # A helper beside the plugins.
+            # A helper alongside the plugins.
             return
         plugins = held if isinstance(held, tuple) else (held,)
         if not all(isinstance(plugin, self._plugin_type) for plugin in plugins):
@@ -170,6 +170,6 @@ def _modules(place: str) -> list[str]:
     if not _exists(before):
         return []
     beside = pkgutil.iter_modules(importlib.import_module(before).__path__)
-    # What is no package is not imported to look into it: pytest's plugin lies here, too.
+    # Plain modules are not imported to look into them: pytest's plugin is one.
     found = [f"{before}.{one.name}{after}" for one in beside if one.ispkg or not after]
     return [module for module in found if _exists(module)]

@@ -309,7 +309,7 @@ class PackRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file kept beside the result under its digest."""
+    """A file kept alongside the result under its digest."""
 
     name: str
     digest: str

@@ -31,7 +31,7 @@ def parse_format(name: object) -> tuple[str, int] | None:
 
 
 def is_newer(name: str, known: str) -> bool:
-    """Tell whether a name is a later version of a format that this build knows."""
+    """Return whether a name is a later version of a format that this build knows."""
     there, here = parse_format(name), parse_format(known)
     return there is not None and here is not None and there[0] == here[0] and there[1] > here[1]
 

@@ -67,5 +67,5 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
 
 def is_one_line(text: str) -> bool:
-    """Tell whether a text has no control characters."""
+    """Return whether a text has no control characters."""
     return text.isprintable() or _CONTROL.search(text) is None

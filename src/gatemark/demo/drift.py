@@ -165,8 +165,10 @@ def _decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator[Drif
         while waiting and signal.level == waiting[0][1]:
             name, level, stage = waiting.pop(0)
             yield DriftStep(name, level, signal.level, f"{METRIC}: {signal.reason}")
-            told = next((done.outcome for done in found.actions if done.act != "tell"), "nothing")
-            yield _step(workspace, f"after the {name}", stage, told)
+            outcome = next(
+                (done.outcome for done in found.actions if done.act != "tell"), "nothing"
+            )
+            yield _step(workspace, f"after the {name}", stage, outcome)
         if not waiting:
             return
     for name, level, _ in waiting:

@@ -72,13 +72,13 @@ class Stagehand:
             try:
                 lines.extend(lines_of(act(self.workspace, command)))
             except RefusedError as error:
-                told = (*lines, *(f"refused: {line}" for line in error.lines()))
-                return LifecycleAct(title, told, was_refused=True, planned=refuse)
+                printed = (*lines, *(f"refused: {line}" for line in error.lines()))
+                return LifecycleAct(title, printed, was_refused=True, planned=refuse)
         return LifecycleAct(title, tuple(lines), planned=not refuse)
 
     def tell(self, title: str, *done: CommandResult) -> LifecycleAct:
         """Return steps that were already done as one act."""
-        return LifecycleAct(title, tuple(line for acted in done for line in lines_of(acted)))
+        return LifecycleAct(title, tuple(line for result in done for line in lines_of(result)))
 
     def examine(self, candidate: str) -> Result:
         """Run the full pack with one of the starter's functions as the candidate."""
@@ -201,7 +201,7 @@ def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
         hand.promote("1.1.0", "canary_1", compared.id),
     )
     for share in ("1 %", "5 %", "25 %"):
-        done = [acted for _ in range(2) for acted in hand.window()]
+        done = [one for _ in range(2) for one in hand.window()]
         yield hand.tell(f"Two clean windows at {share}", *done)
     yield hand.play(
         "Bob approves again, and 1.1.0 takes the place of 1.0.0",

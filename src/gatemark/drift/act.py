@@ -12,7 +12,7 @@ import msgspec
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetKind
 from gatemark.drift.assets import LiveVersion, ServingHistory, breached_before, standing
-from gatemark.drift.episode_check import CLOSED, KEPT, TOLD
+from gatemark.drift.episode_check import CLOSED, KEPT, NOTIFIED
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
 from gatemark.drift.open_stores import memories_of
@@ -67,22 +67,24 @@ def act_on(
     (3) Move the version that drifted, unless its asset was already moved in this tick.
     """
     # A probe that crashed may have closed episodes without recording it in the ledger.
-    ended = {episode.id: episode for episode in (*memories_of(workspace).untold(), *ticked.closed)}
+    ended = {
+        episode.id: episode for episode in (*memories_of(workspace).unnotified(), *ticked.closed)
+    }
     episodes = (*ended.values(), *ticked.open)
     known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     did = {(one.episode, one.act, one.level) for one in known}
-    told = {one.episode: one.events for one in known if one.act == TOLD}
+    notified = {one.episode: one.events for one in known if one.act == NOTIFIED}
     done = [
         _tell_closed(workspace, episode, now)
         for episode in ended.values()
-        if episode.id in told and (episode.id, CLOSED, "OK") not in did
+        if episode.id in notified and (episode.id, CLOSED, "OK") not in did
     ]
     to_tell: set[str] = set()
     moved: set[str] = set()
     for episode in sorted(ticked.open, key=lambda one: (-severity(one.level), one.opened.start)):
-        if (episode.id, TOLD, episode.level) not in did:
+        if (episode.id, NOTIFIED, episode.level) not in did:
             news = _tell(workspace, episode, now)
-            told[episode.id] = news.events
+            notified[episode.id] = news.events
             done.append(news)
         version = episode.version or history.version_at(episode.asset, episode.opened)
         stand = standing(workspace, episode.asset, version)
@@ -94,7 +96,7 @@ def act_on(
             if wanted == "alert" or is_done or episode.asset in moved:
                 continue
             may_stop = episode.level == "BREACH" and policy.on_breach == "stop"
-            cited = told[episode.id]
+            cited = notified[episode.id]
             action: ActionRecord | None = None
             why = "" if policy.keeps_live(stand.stage) else None
             if why is None and stand.stage == "enabled" and not may_stop:
@@ -104,7 +106,7 @@ def act_on(
             if why is None:
                 action = _move(workspace, episode, wanted, stand, cited, now=now, may_stop=may_stop)
             if action is None:
-                action = _kept_live(workspace, episode, did, told, now, why=why or NO_FALLBACK)
+                action = _kept_live(workspace, episode, did, notified, now, why=why or NO_FALLBACK)
             elif action.events:
                 moved.add(episode.asset)
             done.extend(() if action is None else (action,))
@@ -157,7 +159,7 @@ def episode_payload(episode: Episode) -> dict[str, object]:
 def _tell(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
     draft = _draft(episode, event_moment(workspace.events, now), episode_payload(episode))
     (event,) = workspace.events.append([draft])
-    return _kept(workspace, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
+    return _kept(workspace, episode, NOTIFIED, episode.signal.reason, now, events=(event.seq,))
 
 
 def _tell_closed(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
@@ -186,7 +188,7 @@ def _kept_live(
     workspace: Workspace,
     episode: Episode,
     did: Set[tuple[str, str, str]],
-    told: Mapping[str, tuple[int, ...]],
+    notified: Mapping[str, tuple[int, ...]],
     now: datetime,
     *,
     why: str,
@@ -198,7 +200,7 @@ def _kept_live(
     if (episode.id, KEPT, episode.level) in did:
         return None
     outcome = f"kept live: {why}; decide with 'gatemark demote {episode.asset}'"
-    return _kept(workspace, episode, KEPT, outcome, now, events=told[episode.id])
+    return _kept(workspace, episode, KEPT, outcome, now, events=notified[episode.id])
 
 
 def _bad_fallback(workspace: Workspace, history: ServingHistory, command: Command) -> str | None:
@@ -233,7 +235,7 @@ def _move(
     policy does not say ``stop``.
     """
     try:
-        acted = act(workspace, _command(episode, wanted, stand, signals, may_stop=may_stop))
+        result = act(workspace, _command(episode, wanted, stand, signals, may_stop=may_stop))
     except LastLiveError:
         return None
     except RefusedError as error:
@@ -241,12 +243,12 @@ def _move(
         return _done(episode, wanted, f"refused: {error}", ())
     except GatemarkError as error:
         return _done(episode, wanted, f"failed: {error}", ())
-    if not acted.is_change:
+    if not result.is_change:
         # Cite the signals: verification rejects an act without events.
         return _kept(
             workspace, episode, wanted, f"no change: already {wanted}", now, events=signals
         )
-    numbers = tuple(event.seq for event in acted.events)
+    numbers = tuple(event.seq for event in result.events)
     return _kept(workspace, episode, wanted, _words(wanted, stand), now, events=numbers)
 
 

@@ -14,7 +14,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.drift.act import ActionRecord, Acts
 from gatemark.drift.alert import Alert, AlertPlan, alert_id
 from gatemark.drift.assets import LiveVersion, standing
-from gatemark.drift.episode_check import TOLD
+from gatemark.drift.episode_check import NOTIFIED
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.open_stores import alerts_of, memories_of
 from gatemark.drift.signal import DriftSignal, Episode, Level, split_metric
@@ -116,18 +116,18 @@ def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]
         sink = sinks.get(queued.sink)
         if sink is None:
             continue
-        trouble: str | None = None
+        problem: str | None = None
         try:
             deliver(queued.alert, sink)
         except DeliveryError as error:
-            trouble = str(error)
+            problem = str(error)
             del sinks[sink.name]
-        if alerts_of(workspace).mark(queued, trouble, workspace.clock()) == GIVEN_UP:
-            trouble = f"{trouble}; given up after {queued.attempts + 1} attempts"
+        if alerts_of(workspace).mark(queued, problem, workspace.clock()) == GIVEN_UP:
+            problem = f"{problem}; given up after {queued.attempts + 1} attempts"
         alert = queued.alert
         about = {"alert": alert.id, "sink": sink.name, "attempt": queued.attempts + 1}
-        logger.info("alert sent" if trouble is None else "alert not sent", extra=about)
-        delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, trouble))
+        logger.info("alert sent" if problem is None else "alert not sent", extra=about)
+        delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, problem))
     return tuple(delivered)
 
 
@@ -192,7 +192,7 @@ def _episode_alert(
     outcomes = dict.fromkeys(
         one.outcome
         for one in done
-        if (one.episode, one.level) == (episode.id, episode.level) and one.act != TOLD
+        if (one.episode, one.level) == (episode.id, episode.level) and one.act != NOTIFIED
     )
     return Alert(
         id=alert_id("drift", episode.id, episode.level),

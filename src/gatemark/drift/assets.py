@@ -225,13 +225,13 @@ def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | No
     return found.version, found.stage
 
 
-def rearming(
+def baseline_reset(
     workspace: Workspace, history: ServingHistory, episode: Episode
 ) -> BaselineReset | None:
     """Return when and why an episode ended because of what happened to its version.
 
     It ends when another version serves, when its version is gone, or when its version returned on a
-    result from after the episode began. A canary beside the live version does not end it.
+    result from after the episode began. A canary alongside the live version does not end it.
     """
     place = read_state(workspace, episode.asset).asset.place(PRODUCTION)
     named = split_metric(episode.metric)[1]

@@ -243,9 +243,11 @@ class BatchCheck:
     def __init__(self) -> None:
         self.uncovered = 0
 
-    def run(self, found: Iterable[FoundBatch], told: Iterable[PushedBatch]) -> Iterator[Finding]:
+    def run(
+        self, found: Iterable[FoundBatch], recorded: Iterable[PushedBatch]
+    ) -> Iterator[Finding]:
         """Yield a finding for each batch that differs from its event."""
-        batches, events = iter(found), iter(told)
+        batches, events = iter(found), iter(recorded)
         batch, event = next(batches, None), next(events, None)
         if event is None and batch is not None and batch.number == UNCOVERED:
             self.uncovered = batch.rows

@@ -1,4 +1,4 @@
-"""``gatemark drift derive``: make points from results, run logs and decisions."""
+"""``gatemark drift derive``: make points from results and from files of exams."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ from gatemark.ledger.event_kinds import RESULT_SEALED, sealed_moment
 from gatemark.workspace import Workspace
 
 DEFAULT_WINDOW: Final = "1d"
-RUN_LOGS: Final = "runlog"
-DECISIONS: Final = "advisory"
 CONFIDENCE_BINS: Final = 10
 CALIBRATION_BINS: Final = 15
 _EDGE: Final = 1e-9
 
 
 class DeriveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The sources of points: sealed results, and files of run logs and advisory decisions."""
+    """The sources of points: sealed results, and files, each with the name of its point source."""
 
     results: bool = False
-    run_logs: tuple[str, ...] = ()
-    decisions: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
     asset: str | None = None
     window: str = DEFAULT_WINDOW
 
@@ -61,14 +58,14 @@ def derive_points(
     if request.results:
         found, not_served = _from_results(workspace, request.asset, window_s)
         points.extend(found)
-    for kind, paths in ((RUN_LOGS, request.run_logs), (DECISIONS, request.decisions)):
-        if paths:
-            points.extend(_from_files(kind, paths, request, choices))
+    for kind in dict.fromkeys(kind for kind, _ in request.files):
+        paths = [path for name, path in request.files if name == kind]
+        points.extend(_from_files(kind, paths, request, choices))
     closed = [point for point in points if point.end <= now]
     with open_push(workspace, now) as pusher:
-        door = PointIngest(pusher, now)
+        ingest = PointIngest(pusher, now)
         for point in closed:
-            door.add(point)
+            ingest.add(point)
         pushed = pusher.finish()
     return Derived(pushed, len(points) - len(closed), not_served)
 

@@ -20,7 +20,7 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
 
-TOLD: Final = "tell"
+NOTIFIED: Final = "tell"
 """Act: the level of an episode was appended to the ledger."""
 CLOSED: Final = "close"
 """Act: the end of an episode was appended to the ledger."""
@@ -105,8 +105,8 @@ class LedgerEpisodes:
         if isinstance(identity, str):
             known = self.by_id.get(identity)
             if known is None:
-                told = LedgerEpisode(str(payload.get("asset")), str(payload.get("metric")))
-                known = self.by_id[identity] = told
+                recorded = LedgerEpisode(str(payload.get("asset")), str(payload.get("metric")))
+                known = self.by_id[identity] = recorded
             known.learn(event.seq, payload)
 
     def compared(self, rows: Iterable[EpisodeRow], *, is_ahead: bool) -> Iterator[Finding]:
@@ -116,24 +116,28 @@ class LedgerEpisodes:
         closed episodes that the next probe will record.
         """
         missing = {
-            identity: told for identity, told in self.by_id.items() if told.first is not None
+            identity: recorded
+            for identity, recorded in self.by_id.items()
+            if recorded.first is not None
         }
         for row in rows:
-            told = missing.pop(row.id, None)
-            seq = None if told is None or told.first is None else told.first.seq
-            name = _name(row.id, told)
+            recorded = missing.pop(row.id, None)
+            seq = None if recorded is None or recorded.first is None else recorded.first.seq
+            name = _name(row.id, recorded)
             document = plain_json(row.document)
             if not isinstance(document, dict):
                 yield finding(seq, "episodes", f"{name} cannot be read")
                 continue
             for what in _columns(row, document):
                 yield finding(seq, "episodes", f"{name}: {what}")
-            if told is not None:
-                for number, what in _told(told, document, is_ahead=is_ahead):
+            if recorded is not None:
+                for number, what in _document_differences(recorded, document, is_ahead=is_ahead):
                     yield finding(number, "episodes", f"{name}: {what}")
-        for identity, told in missing.items():
-            if told.first is not None:
-                yield finding(told.first.seq, "episodes", f"{_name(identity, told)} is missing")
+        for identity, recorded in missing.items():
+            if recorded.first is not None:
+                yield finding(
+                    recorded.first.seq, "episodes", f"{_name(identity, recorded)} is missing"
+                )
 
     def compared_acts(
         self,
@@ -146,12 +150,12 @@ class LedgerEpisodes:
         ``since`` is the first event of a build whose acts always cite one.
         """
         for row in rows:
-            told = self.by_id.get(row.episode)
-            first = None if told is None else told.first
-            name = f"{row.act} ({row.level}) of {_name(row.episode, told)}"
+            recorded = self.by_id.get(row.episode)
+            first = None if recorded is None else recorded.first
+            name = f"{row.act} ({row.level}) of {_name(row.episode, recorded)}"
             seq = None if first is None else first.seq
             is_older = since is None or (seq is not None and seq < since)
-            for what in _act(row, told, cited, may_cite_none=is_older):
+            for what in _act(row, recorded, cited, may_cite_none=is_older):
                 yield finding(seq, "episode_acts", f"{name}: {what}")
 
 
@@ -194,7 +198,7 @@ def cited_numbers(row: ActRow) -> tuple[int, ...] | None:
 
 def _act(
     row: ActRow,
-    told: LedgerEpisode | None,
+    recorded: LedgerEpisode | None,
     cited: Mapping[int, tuple[Event, Mapping[str, object]]],
     *,
     may_cite_none: bool,
@@ -203,10 +207,10 @@ def _act(
     if numbers is None:
         yield "its events cannot be read"
         return
-    if told is None:
+    if recorded is None:
         yield "the ledger does not know this episode"
         return
-    is_telling = row.act in (TOLD, CLOSED)
+    is_telling = row.act in (NOTIFIED, CLOSED)
     is_excused = may_cite_none and not is_telling and row.outcome.startswith(ALREADY)
     if not numbers and not is_excused:
         yield "cites no event"
@@ -215,7 +219,7 @@ def _act(
             yield f"cites event {number}, which does not exist"
             continue
         event, payload = cited[number]
-        is_right = event.subject == told.asset
+        is_right = event.subject == recorded.asset
         if is_telling or event.kind == DRIFT_SIGNAL:
             is_right = event.kind == DRIFT_SIGNAL and payload.get("episode") == row.episode
         if is_telling:
@@ -241,16 +245,16 @@ def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
             yield f"column {column} says {getattr(row, column)!r}, its document {said!s}"
 
 
-def _told(
-    told: LedgerEpisode, document: Mapping[str, object], *, is_ahead: bool
+def _document_differences(
+    recorded: LedgerEpisode, document: Mapping[str, object], *, is_ahead: bool
 ) -> Iterator[tuple[int, str]]:
     """Yield the differences between the document and the ledger, each with its event number."""
-    first, worst = told.first, told.worst
+    first, worst = recorded.first, recorded.worst
     if first is None or worst is None:
         return
     pairs = (
-        ("asset", told.asset, document.get("asset")),
-        ("metric", told.metric, document.get("metric")),
+        ("asset", recorded.asset, document.get("asset")),
+        ("metric", recorded.metric, document.get("metric")),
         ("opening window", first.payload.get("opened"), _window(document.get("opened"))),
         ("baseline", first.payload.get("baseline_ids"), document.get("baseline_ids")),
         ("baseline", first.payload.get("baseline_digest"), document.get("baseline_digest")),
@@ -265,11 +269,11 @@ def _told(
     elif level == worst.level:
         yield from _signal(worst, document)
     is_closed = document.get("closed_at") is not None
-    if told.closing is not None:
+    if recorded.closing is not None:
         if not is_closed:
-            yield told.closing.seq, "is open in the table, closed in the ledger"
-        elif document.get("closed_because") != told.closing.because:
-            yield told.closing.seq, "was closed for another reason than in the ledger"
+            yield recorded.closing.seq, "is open in the table, closed in the ledger"
+        elif document.get("closed_because") != recorded.closing.because:
+            yield recorded.closing.seq, "was closed for another reason than in the ledger"
     elif is_closed and not is_ahead:
         yield worst.seq, "is closed in the table, open in the ledger"
 
@@ -286,8 +290,8 @@ def _signal(worst: EpisodeOpened, document: Mapping[str, object]) -> Iterator[tu
         yield worst.seq, "breached in a different window than in the ledger"
 
 
-def _name(identity: str, told: LedgerEpisode | None) -> str:
-    about = "" if told is None else f"{told.asset} {told.metric} "
+def _name(identity: str, recorded: LedgerEpisode | None) -> str:
+    about = "" if recorded is None else f"{recorded.asset} {recorded.metric} "
     return f"episode {about}({identity[:SHORT]})"
 
 

@@ -18,8 +18,8 @@ from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
 from gatemark.drift.assets import (
     ServingHistory,
+    baseline_reset,
     of_unknown_versions,
-    rearming,
     registered_kinds,
 )
 from gatemark.drift.cohorts import GatheredCohorts, gather
@@ -150,7 +150,7 @@ def evaluate(
         list(zip(found.gathered.cohorts, found.memories, strict=True)),
         policy,
         now,
-        lambda one: rearming(workspace, history, one) if one.asset in kinds else None,
+        lambda one: baseline_reset(workspace, history, one) if one.asset in kinds else None,
     )
     silent = _never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
@@ -349,8 +349,8 @@ def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
             for row, (is_touched, series, signal) in enumerate(looked_at)
             if is_touched or _is_news(found, series, detector, signal)
         ]
-        told = memory.remembered(np.asarray(rows, dtype=np.int64))
-        for row, kept in zip(rows, told, strict=True):
+        remembered = memory.remembered(np.asarray(rows, dtype=np.int64))
+        for row, kept in zip(rows, remembered, strict=True):
             level = signals[row].level
             yield MemoryRow(cohort.series[row].id, detector, policy_digest, level, kept)
 

@@ -49,14 +49,14 @@ def push_points(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
         with open_push(workspace, now) as pusher:
-            door = PointIngest(pusher, now)
+            ingest = PointIngest(pusher, now)
             for source in sources:
-                _push_file(door, source, choices, on_progress)
+                _push_file(ingest, source, choices, on_progress)
             return pusher.finish()
 
 
 def _push_file(
-    door: PointIngest, source: Source, choices: ReadingChoices, on_progress: Progress | None
+    ingest: PointIngest, source: Source, choices: ReadingChoices, on_progress: Progress | None
 ) -> None:
     reader = RecordReader(schemas().get(NAME).form("point"), choices)
     problems: list[str] = []
@@ -64,7 +64,7 @@ def _push_file(
     for batch in reader.records(_blocks(source, choices, on_progress)):
         for line, point in zip(reader.batch_lines, batch, strict=True):
             try:
-                door.add(point)
+                ingest.add(point)
             except InvalidValueError as error:
                 wrong += 1
                 if len(problems) < choices.max_errors:

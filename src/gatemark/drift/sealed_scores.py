@@ -37,14 +37,14 @@ def fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
     """
     found: dict[str, tuple[float, int]] = {}
     for result in sorted(results, key=lambda one: one.finished_at):
-        told: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        scores: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for score in suite_scores(result):
             if score.metric == GOLDEN:
-                told[GOLDEN].append((score.value, score.items))
+                scores[GOLDEN].append((score.value, score.items))
         for suite in _suites(result):
             if suite != GOLDEN:
-                told[suite].extend(_measured(result, "score", suite, only_higher=True))
-        for metric, parts in told.items():
+                scores[suite].extend(_measured(result, "score", suite, only_higher=True))
+        for metric, parts in scores.items():
             items = sum(count for _, count in parts)
             if items and all(0 <= value <= 1 for value, _ in parts):
                 found[metric] = (sum(value * count for value, count in parts) / items, items)

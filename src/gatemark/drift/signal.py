@@ -101,9 +101,9 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if not self.reason.strip():
             raise InvalidValueError(f"the signal of {self.asset} {self.metric} has no reason")
         numbers = (self.sigma, self.z, self.p_value, self.value, self.mu, self.sd)
-        told = [number for number in (*numbers, *self.extras.values()) if number is not None]
+        known = [number for number in (*numbers, *self.extras.values()) if number is not None]
         # A finite sum has finite terms; to look at each takes longer than to make the signal.
-        if not isfinite(sum(told)) and not all(map(isfinite, told)):
+        if not isfinite(sum(known)) and not all(map(isfinite, known)):
             raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
 
 

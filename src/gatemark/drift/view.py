@@ -26,16 +26,14 @@ WINDOWS: Final = 60
 _Key = tuple[int, int, int]
 
 
-def drift_view(
-    workspace: Workspace, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
-) -> DriftView:
+def drift_view(workspace: Workspace, policy: DriftPolicy, asset: str, now: datetime) -> DriftView:
     """Return the drift of one asset; its windows are judged again for the chart."""
     found = evaluate(workspace, policy, now, asset)
     if not found.signals:
         raise UsageError(
             f"no points of {asset} were pushed yet; push some with 'gatemark drift push'"
         )
-    shown = _replayed(workspace, policy, now, found, windows)
+    shown = _replayed(workspace, policy, now, found)
     episodes = memories_of(workspace).episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}
     acts = memories_of(workspace).acts(list(metrics)) if metrics else []
@@ -66,10 +64,10 @@ def drift_view(
 
 
 def _replayed(
-    workspace: Workspace, policy: DriftPolicy, now: datetime, found: Evaluation, windows: int
+    workspace: Workspace, policy: DriftPolicy, now: datetime, found: Evaluation
 ) -> tuple[SeriesView, ...]:
     """Return the windows of each series, judged from the first to the last."""
-    wide = msgspec.structs.replace(policy, catch_up=windows)
+    wide = msgspec.structs.replace(policy, catch_up=WINDOWS)
     gathered = gather(workspace, wide, now, found.kinds, found.series, history=found.history)
     judged: dict[_Key, WindowView] = {}
     pairs = []
@@ -119,7 +117,7 @@ def _replayed(
                 warn=cohort.watch.warn,
                 breach=cohort.watch.breach,
                 signal=instead.get(series.metric, signals[key]),
-                windows=_windows(cohort, row, number, judged, windows),
+                windows=_windows(cohort, row, number, judged, WINDOWS),
             )
     watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
     # Metrics that must be watched and were never pushed.

@@ -43,7 +43,7 @@ class ExamReport(msgspec.Struct, frozen=True):
     """What an exam found, before anyone has judged it.
 
     ``score`` is the oriented number in [0, 1] that a pack weighs; None when it has none.
-    ``attachments`` are files to write beside the report, by name; ``facts`` are the exam's own
+    ``attachments`` are files to write alongside the report, by name; ``facts`` are the exam's own
     plain counts for its summary. ``answered_at`` is the time of the oldest record, if records say.
     """
 
@@ -160,7 +160,7 @@ class Exam(ABC, Generic[S]):
         raise UsageError(f"this exam cannot move a state to shard {shard}")
 
     def needs_strict_pass(self, state: S) -> bool:
-        """Tell whether all records must be read again and checked by ``problems``."""
+        """Return whether all records must be read again and checked by ``problems``."""
         del state
         return False
 
@@ -233,8 +233,8 @@ class ExamRun:
         return tuple(path for _, path in self.files)
 
 
-SITTING_FORMAT: Final = "gatemark.sitting/1"
-SITTING: Final = "sitting.json"
+EXAM_INPUTS_FORMAT: Final = "gatemark.sitting/1"
+EXAM_INPUTS: Final = "sitting.json"
 """The name of the inputs that are stored with a result."""
 EXPECTED_IDS: Final = "expected_ids.txt"
 """The name of a list of pinned ids that is stored with a result."""
@@ -253,7 +253,7 @@ class ExamInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     left_out: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-def write_sitting(
+def write_exam_inputs(
     kind: str,
     options: Mapping[str, object],
     choices: ReadingChoices,
@@ -263,19 +263,19 @@ def write_sitting(
 ) -> bytes:
     """Return an exam's inputs as bytes; the same inputs give the same bytes."""
     sitting = ExamInputs(kind, dict(options), choices.checks(), tuple(roles), left_out)
-    return canonical_bytes({**plain(sitting), FORMAT: SITTING_FORMAT})
+    return canonical_bytes({**plain(sitting), FORMAT: EXAM_INPUTS_FORMAT})
 
 
-def read_sitting(data: bytes) -> ExamInputs:
-    """Return the inputs that ``write_sitting`` wrote."""
+def read_exam_inputs(data: bytes) -> ExamInputs:
+    """Return the inputs that ``write_exam_inputs`` wrote."""
     try:
         content = msgspec.json.decode(data, type=dict[str, object])
-        name = content.pop(FORMAT, SITTING_FORMAT)
-        if isinstance(name, str) and is_newer(name, SITTING_FORMAT):
-            raise NewerFormatError(f"its {SITTING} {newer_format(name)}")
+        name = content.pop(FORMAT, EXAM_INPUTS_FORMAT)
+        if isinstance(name, str) and is_newer(name, EXAM_INPUTS_FORMAT):
+            raise NewerFormatError(f"its {EXAM_INPUTS} {newer_format(name)}")
         return convert_stored(content, ExamInputs)
     except msgspec.MsgspecError as error:
-        raise IntegrityError(f"its {SITTING} is not valid: {error}") from error
+        raise IntegrityError(f"its {EXAM_INPUTS} is not valid: {error}") from error
 
 
 class EvidenceRole(msgspec.Struct, frozen=True):
@@ -421,7 +421,7 @@ def exam_suite(kind: str) -> ExamSuite:
 class Scored(msgspec.Struct, frozen=True):
     """A judged exam: the result, its JSON summary and the files that belong to it.
 
-    ``kept`` goes into the store beside the attachments, so that the exam can be run again.
+    ``kept`` goes into the store alongside the attachments, so that the exam can be run again.
     """
 
     result: Result

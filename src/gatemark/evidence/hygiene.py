@@ -47,12 +47,12 @@ _LONG_WORD = b"w" * 18
 
 
 def suspicious(reasons: Iterable[str]) -> bool:
-    """Tell whether any reason may contain personal data; never misses any."""
+    """Return whether any reason may contain personal data; never misses any."""
     return suspicious_bytes("\n".join(reasons).encode("utf-8", "replace"))
 
 
 def suspicious_bytes(joined: bytes) -> bool:
-    """Tell the same of texts with something between them that belongs to none."""
+    """Return the same of texts with something between them that belongs to none."""
     if b"@" in joined or b"-----BEGIN" in joined:
         return True
     if _DIGIT_RUN in joined.translate(_DIGITS, _SEPARATORS):
@@ -107,7 +107,7 @@ _CREDENTIAL: Final = re.compile(
 
 
 def _is_iban(text: str) -> bool:
-    """Tell whether a word is an account number: the length of its country, and the checksum."""
+    """Return whether a word is an account number: the length of its country, and the checksum."""
     word = re.sub(r"[ _-]", "", text).upper()
     if len(word) != _IBAN_SIZES.get(word[:2]):
         return False
@@ -151,7 +151,7 @@ _KEY_BLOCK: Final = re.compile(r"BEGIN [A-Z0-9 ]*PRIVATE KEY")
 
 
 def may_hold_secret(text: str) -> bool:
-    """Tell whether a text may contain a secret; never misses any."""
+    """Return whether a text may contain a secret; never misses any."""
     if not text.isascii() or _MARKS.search(text):
         return True
     if _NAMED.search(text) and _GIVEN.search(text):
@@ -345,7 +345,7 @@ def lines_match(pattern: str, lines: str) -> bool:
 
 
 def _comes_again(texts: list[str]) -> bool:
-    """Tell whether about half of some texts, or more, are there more than once."""
+    """Return whether about half of some texts, or more, are there more than once."""
     sample = texts[:: len(texts) // _SAMPLE + 1]
     return len(set(sample)) * 2 <= len(sample)
 
@@ -421,8 +421,10 @@ class PrivateTextScan:
             read = text if self._first else _without_counts(text)
             kinds = [kind for kind in personal_data(read) if kind != "key"]
             # 0.1.0 took a social security number for a phone number.
-            told = ["phone" if kind == "ssn" else kind for kind in kinds] if self._first else kinds
-            found.extend(dict.fromkeys(told))
+            reported = (
+                ["phone" if kind == "ssn" else kind for kind in kinds] if self._first else kinds
+            )
+            found.extend(dict.fromkeys(reported))
         detected = may_hold_secret(text) and secret_kinds(text)
         if detected or (not self._first and _CREDENTIAL.search(text)):
             found.append("secret")
@@ -455,7 +457,7 @@ _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))
 
 
 def _is_hidden(sign: str) -> bool:
-    """Tell whether a sign takes no place on the screen; it can carry what nobody sees."""
+    """Return whether a sign takes no place on the screen; it can carry what nobody sees."""
     return unicodedata.category(sign) in ("Cf", "Co", "Cn")
 
 

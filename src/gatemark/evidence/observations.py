@@ -1,6 +1,7 @@
 """Observations of watched metrics in records; drift counts them into points.
 
-An exam offers a ``PointSource`` named ``POINTS`` in its module ``points``.
+An exam offers a ``PointSource`` named ``POINTS`` in its module ``points``. The entry point of a
+plugin is called ``point_source.NAME``.
 """
 
 from __future__ import annotations

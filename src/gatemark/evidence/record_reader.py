@@ -263,7 +263,7 @@ class RecordReader:
         return found == _colon_count(self._encoder.encode_lines(untyped))
 
     def _is_shallow(self, data: bytes, batch: list[object]) -> bool:
-        """Tell whether no record is nested too deeply; only lines with many brackets can be."""
+        """Return whether no record is nested too deeply; only lines with many brackets can be."""
         limit = self._limits.depth
         # Every record has a bracket, so no line has more than all of them but one per other line.
         if data.count(b"[") + data.count(b"{") - len(batch) < limit:

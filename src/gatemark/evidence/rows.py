@@ -86,7 +86,7 @@ def write_rows(snapshot: Snapshot) -> bytes:
 def stored_snapshot(name: str, lines: bytes) -> Snapshot:
     """The snapshot in stored lines, its digest taken over the lines and not over today's types.
 
-    Raise msgspec.MsgspecError for lines that are no rows.
+    Raise msgspec.MsgspecError for lines that are not rows.
     """
     found = [(msgspec.json.decode(line, type=Row), line) for line in lines.splitlines()]
     found.sort(key=lambda one: one[0].id)
@@ -98,26 +98,26 @@ MAX_PROBLEMS = 20
 _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")
 
 
-def read_dataset(path: str, name: str, limits: Limits | None = None) -> Snapshot:
+def read_dataset(path: str, name: str) -> Snapshot:
     """Return the rows of a file as a snapshot; list every problem with its place."""
-    return _frozen(name, _values(path, inspect_source(path), limits or Limits()))
+    return _frozen(name, _values(path, inspect_source(path)))
 
 
 def placed_rows(path: str, name: str) -> Iterator[tuple[str, Row]]:
     """Yield every valid row of a file in order, with its place."""
-    for place, value in _values(path, inspect_source(path, name=name), Limits()):
+    for place, value in _values(path, inspect_source(path, name=name)):
         row = _row(value)
         if not isinstance(row, str):
             yield place, row
 
 
-def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, object]]:
+def _values(path: str, source: Source) -> Iterator[tuple[str, object]]:
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
         return _csv_rows(source)
     if suffix == ".parquet":
         return _parquet_rows(source)
-    return json_rows(source, limits)
+    return json_rows(source, Limits())
 
 
 def frozen_rows(name: str, records: Iterable[Mapping[str, object]]) -> Snapshot:

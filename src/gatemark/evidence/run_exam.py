@@ -102,7 +102,7 @@ def build_exam(job: ExamJob) -> AnyExam:
     return suite.build(checked_options(job.kind, job.options, suite.options), measures())
 
 
-def admission(job: ExamJob, exam: AnyExam, form_name: str | None = None) -> RecordReader:
+def reader_of(job: ExamJob, exam: AnyExam, form_name: str | None = None) -> RecordReader:
     """Return the reader for a job, of the exam's own form unless another is named."""
     form = schema_of(exam).form(form_name or exam.form)
     if job.strict_pass:
@@ -156,7 +156,7 @@ def no_collection() -> Iterator[None]:
 def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> bytes:
     """Fold one shard; return its outcome as bytes. ``watch`` is called with what is read."""
     exam = _exam_of(msgspec.msgpack.encode(job))
-    reader = admission(job, exam)
+    reader = reader_of(job, exam)
     name_of = schema_of(exam).form(exam.form).namer()
     state = exam.zero(shard.index)
     ids = bytearray()
@@ -426,7 +426,7 @@ def fold_checked(
 
 
 def fold_each(run: ExamRun, exam: AnyExam, paths: Sequence[str]) -> Iterator[FoldedFiles]:
-    """Fold files beside the evidence of a run, each on its own."""
+    """Fold files alongside the evidence of a run, each on its own."""
     with opened_sources(paths, run.reading.limits) as sources:
         for source in sources:
             yield fold_checked(ExamJob.of(run), exam, [source], run.engine)
@@ -530,7 +530,7 @@ def _named_batches(
     """Yield every batch of every file in order, with the lines and names of its records."""
     name_of = schema_of(exam).form(exam.form).namer()
     for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
-        reader = admission(job, exam)
+        reader = reader_of(job, exam)
         for batch in reader.records(read_blocks(shard, job.choices.limits)):
             yield shard.source, reader.batch_lines, list(map(name_of, batch)), batch
 

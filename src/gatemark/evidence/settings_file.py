@@ -115,7 +115,7 @@ def place_in(text: str, path: str) -> tuple[int, str | None]:
     """The line of a value in settings that were read before, and the value if it is a plain one.
 
     ``path`` is as a type error names it, such as ``$.suites[0].min``; where it does not lead on,
-    the place that was reached is told.
+    the place that was reached is named.
     """
     node: Any = yaml.compose(text, Loader=_StrictLoader)
     for name, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):

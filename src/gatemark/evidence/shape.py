@@ -125,7 +125,7 @@ _RARE: Final = 8
 
 
 def _tells_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> bool:
-    """Tell whether lines have exactly the keys of the fields that are set."""
+    """Return whether lines have exactly the keys of the fields that are set."""
     config = record_type.__struct_config__
     if not config.forbid_unknown_fields or (inside and config.tag is not None):
         return False
@@ -157,8 +157,8 @@ def _keys_in(value: object) -> int:
     """Count the keys of a decoded value and of everything inside it."""
     if isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
-        told = [one for one in inner if one is not msgspec.UNSET]
-        return len(told) + (value.__struct_config__.tag is not None) + _keys_inside(told)
+        present = [one for one in inner if one is not msgspec.UNSET]
+        return len(present) + (value.__struct_config__.tag is not None) + _keys_inside(present)
     if isinstance(value, dict):
         return len(value) + _keys_inside(value.values())
     return _keys_inside(value) if isinstance(value, list | tuple) else 0
@@ -169,7 +169,7 @@ def _keys_inside(values: Iterable[object]) -> int:
 
 
 def _has_keys_of_its_own(wanted: object) -> bool:
-    """Tell whether a type can contain objects with an unknown number of keys."""
+    """Return whether a type can contain objects with an unknown number of keys."""
     origin = get_origin(wanted)
     if origin is Literal:
         return False
@@ -206,7 +206,7 @@ class Shape(ABC):
 
     @abstractmethod
     def keeps_rules(self, kinds: Kinds) -> bool:
-        """Tell whether every record keeps the rules that types cannot express."""
+        """Return whether every record keeps the rules that types cannot express."""
 
     @abstractmethod
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
@@ -279,7 +279,7 @@ class _Look:
         self._proof = form.proof
 
     def all_good(self, records: Sequence[object]) -> bool:
-        """Tell whether every record keeps the rules."""
+        """Return whether every record keeps the rules."""
         if not self._names_hold(records):
             return False
         if not self._rules or (self._proof is not None and self._proof(records)):
@@ -287,7 +287,7 @@ class _Look:
         return all(map(self._is_good, records))
 
     def _names_hold(self, records: Sequence[object]) -> bool:
-        """Tell whether every name is one line; most files repeat names."""
+        """Return whether every name is one line; most files repeat names."""
         if self._name_of is None or not records:
             return True
         names = list(map(self._name_of, records))
@@ -319,7 +319,7 @@ def shape_of(expected: Form | RecordSchema) -> Shape:
 
 
 def may_nest(expected: Form | RecordSchema | Shape) -> bool:
-    """Tell whether records may contain values of any depth."""
+    """Return whether records may contain values of any depth."""
     if isinstance(expected, Form):
         return _is_open(expected.type)
     if isinstance(expected, RecordSchema):
@@ -333,7 +333,7 @@ def _is_open(record_type: type[msgspec.Struct]) -> bool:
 
 
 def _opens(one: object, around: tuple[object, ...]) -> bool:
-    """Tell whether a type may contain anything, or itself."""
+    """Return whether a type may contain anything, or itself."""
     if isinstance(one, msgspec.inspect.AnyType | msgspec.inspect.RawType):
         return True
     inner = [getattr(one, name, None) for name in ("type", "item_type", "value_type")]

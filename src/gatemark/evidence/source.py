@@ -188,13 +188,12 @@ def inspect_source(path: str, *, name: str | None = None) -> Source:
     return Source(path, shown, next(packed, "none"), info.st_size)
 
 
-def spool_stdin(folder: Path, limits: Limits, stream: BinaryIO | None = None) -> Source:
+def spool_stdin(folder: Path, limits: Limits) -> Source:
     """Copy standard input to a file, because evidence may have to be read twice."""
     target = folder / "stdin"
-    incoming = stream or sys.stdin.buffer
     left = limits.total_bytes
     with target.open("wb") as out:
-        while chunk := incoming.read(1 << 20):
+        while chunk := sys.stdin.buffer.read(1 << 20):
             left -= len(chunk)
             if left < 0:
                 raise BadInputError("<stdin>: is larger than the size limit")
@@ -223,7 +222,7 @@ def whole_file(source: Source) -> Shard:
 
 
 _CUT_BYTES: Final = 1 << 24
-"""How far to look for the end of a line. The parts need not be equal, so none is no error."""
+"""How far to look for the end of a line. Parts need not be equal, so none is fine."""
 
 
 def _line_starts(source: Source, pieces: int) -> list[int]:
@@ -546,7 +545,7 @@ def _finite(digits: str) -> float:
 
 
 def _has_lone_surrogate(value: object) -> bool:
-    """Tell whether a text or key has a lone surrogate, which UTF-8 cannot encode."""
+    """Return whether a text or key has a lone surrogate, which UTF-8 cannot encode."""
     return any(
         _SURROGATE.search(text)
         for item, _ in _inside(value)

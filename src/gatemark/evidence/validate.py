@@ -69,7 +69,7 @@ class SchemaFile(msgspec.Struct, frozen=True):
 
 
 def is_schema_path(text: str) -> bool:
-    """Tell whether a schema was given as a file, not by name."""
+    """Return whether a schema was given as a file, not by name."""
     return text.endswith(".json") or Path(text).is_file()
 
 
@@ -93,11 +93,11 @@ def _refuse(address: str) -> NoReturn:
 
 def _known(path: str, document: object) -> RecordSchema | None:
     """Return our schema with the same id, title or file name, or None."""
-    told = document if isinstance(document, dict) else {}
+    members = document if isinstance(document, dict) else {}
     names = [
-        str(told.get("$id", "")).removeprefix(_OUR_PREFIX),
-        str(told.get("$id", "")).rpartition("/")[2],
-        str(told.get("title", "")),
+        str(members.get("$id", "")).removeprefix(_OUR_PREFIX),
+        str(members.get("$id", "")).rpartition("/")[2],
+        str(members.get("title", "")),
         Path(path).name,
     ]
     for name in names:
@@ -202,8 +202,8 @@ def _check_by_document(
     if brought.known is None:
         return found
     ours = _check_by_name(opened, brought.known.name, choices)
-    told = set(found.problems)
-    more = tuple(problem for problem in ours.problems if problem not in told)
+    known = set(found.problems)
+    more = tuple(problem for problem in ours.problems if problem not in known)
     rejected = max(found.rejected, ours.rejected)
     return msgspec.structs.replace(
         found,

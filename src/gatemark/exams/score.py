@@ -22,8 +22,8 @@ from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
 from gatemark.core.result import Result
 from gatemark.evidence.exam import (
+    EXAM_INPUTS,
     EXPECTED_IDS,
-    SITTING,
     EvidenceRole,
     ExamRun,
     ExamSuite,
@@ -32,7 +32,7 @@ from gatemark.evidence.exam import (
     exam_suite,
     judge_exam,
     suites,
-    write_sitting,
+    write_exam_inputs,
 )
 from gatemark.evidence.fold_cache import CachePolicy
 from gatemark.evidence.run_exam import run_exam
@@ -122,15 +122,12 @@ def score_verb(
     features: frozenset[Feature] = EVERY_EXAM,
     parameters: type[msgspec.Struct] | None = None,
     to_options: Callable[[Any, datetime], dict[str, object]] | None = None,
-    finish: Callable[[Scored], Scored] | None = None,
-    files_of: Callable[[Scored], Mapping[str, bytes]] | None = None,
     report_files: tuple[ReportFile, ...] = (),
     writes: str = ScoreVerb.writes,
 ) -> ScoreVerb:
     """Return the command of an exam.
 
-    ``to_options`` turns the command's parameters into the exam's options, ``finish`` completes the
-    summary, and ``files_of`` returns the files for ``--out``.
+    ``to_options`` turns the command's parameters into the exam's options.
     """
     return ScoreVerb(
         name=suite.kind,
@@ -139,7 +136,7 @@ def score_verb(
         help=help,
         roles=suite.roles,
         parameters=parameters or suite.options,
-        score=partial(_score, suite=suite, to_options=to_options, finish=finish, files_of=files_of),
+        score=partial(_score, suite=suite, to_options=to_options),
         features=features,
         report_files=report_files,
         writes=writes,
@@ -278,7 +275,7 @@ def score_exam(
     outcome = run_exam(run)
     # 3. Judge it, and record what is needed to derive it again.
     roles = _file_roles(run, outcome.evidence)
-    kept = {SITTING: write_sitting(kind, options, request.reading, roles)}
+    kept = {EXAM_INPUTS: write_exam_inputs(kind, options, request.reading, roles)}
     if pinned is not None:
         kept[EXPECTED_IDS] = "\n".join(sorted(pinned)).encode()
     scored = judge_exam(
@@ -319,8 +316,6 @@ def _score(
     *,
     suite: ExamSuite,
     to_options: Callable[[object, datetime], dict[str, object]] | None,
-    finish: Callable[[Scored], Scored] | None,
-    files_of: Callable[[Scored], Mapping[str, bytes]] | None,
 ) -> ScoreReport:
     started_at = workspace.clock()
     if to_options is None:
@@ -328,9 +323,7 @@ def _score(
     else:
         options = to_options(request.parameters, started_at)
     scored = score_exam(workspace, suite.kind, options, request, started_at=started_at)
-    if finish is not None:
-        scored = finish(scored)
-    return exam_report(scored, files_of)
+    return exam_report(scored)
 
 
 def _verdict_table(result: Result, color: bool) -> str:

@@ -14,7 +14,7 @@ from gatemark.core.errors import BadInputError, IntegrityError
 PIECE_BYTES: Final = 1 << 20
 MAX_DOCUMENT_BYTES: Final = 1 << 28
 MAX_BLOB_BYTES: Final = 1 << 34
-"""Evidence files, the largest blobs, are no larger."""
+"""Evidence files, the largest blobs, cannot be larger."""
 
 
 def digest_of(pieces: Iterable[bytes]) -> str:
@@ -55,7 +55,7 @@ def read_start(path: str, most: int) -> bytes:
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file in pieces; a pipe or a device is no file of ours."""
+    """Yield the bytes of a file in pieces; a pipe or a device is refused."""
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
         raise IntegrityError(f"{path}: expected a regular file")

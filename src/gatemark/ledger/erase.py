@@ -91,7 +91,7 @@ def erase_recorded(
 def erase_document(
     context: LedgerContext, found: StoredDocument, reason: str, *, dry_run: bool
 ) -> ErasureReport:
-    """Empty a stored document, in one act with the event that tells of it."""
+    """Empty a stored document, in one transaction with the event that records it."""
     store, said = context.existing_store(), found.said
     if store.layout < FIRST_LAYOUT:
         raise RefusedError(
@@ -196,9 +196,9 @@ def _erase_payload(
 def _erase_blob(
     context: LedgerContext, store: Store, digest: str, reason: str, *, dry_run: bool
 ) -> ErasureReport:
-    told: Sequence[Event] = _tombstone(store, BLOB_ERASED, "digest", digest)
+    events: Sequence[Event] = _tombstone(store, BLOB_ERASED, "digest", digest)
     is_there = store.blobs.has(digest)
-    if not told and not is_there:
+    if not events and not is_there:
         raise UsageError(
             f"the store holds no blob {digest}; the texts of a result are erased by result:{digest}"
         )
@@ -210,13 +210,13 @@ def _erase_blob(
     )
     if dry_run:
         return report
-    if not told:
+    if not events:
         payload = as_payload(BlobErased(digest, reason))
         draft = EventDraft(BLOB_ERASED, context.clock(), context.actor, None, payload)
-        told = store.events.append((draft,))
+        events = store.events.append((draft,))
     # Also after an erasure that was cut short between tombstone and removal.
-    store.blobs.remove(digest, told[0].seq)
-    return msgspec.structs.replace(report, event=told[0].seq)
+    store.blobs.remove(digest, events[0].seq)
+    return msgspec.structs.replace(report, event=events[0].seq)
 
 
 def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event]:

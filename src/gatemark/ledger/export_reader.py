@@ -214,7 +214,7 @@ class ExportStore:
                 continue
             seen.add(event.seq)
             digest = digests.candidate(event, payload)
-            why = self._envelope_trouble(
+            why = self._envelope_problem(
                 event.seq, decision_statement(event, payload, digest), keys
             )
             if why is not None:
@@ -236,7 +236,7 @@ class ExportStore:
             if payload is not None:
                 yield event, payload
 
-    def _envelope_trouble(
+    def _envelope_problem(
         self, seq: int, expected: bytes, keys: Sequence[VerifierKey]
     ) -> str | None:
         name = f"{DECISION_FOLDER}/{seq}.dsse.json"

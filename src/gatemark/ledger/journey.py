@@ -125,7 +125,7 @@ class _Accepted(msgspec.Struct):
     dataset_digest: str
 
 
-def _told_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
+def _recorded_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
     """Yield the number of the event, what the file is, and its digest.
 
     Events in newer formats are skipped. Raises IntegrityError for an event that cannot be read.
@@ -149,7 +149,7 @@ def _read(store: Store, kind: str, type_: type[T]) -> Iterator[tuple[Event, T]]:
             raise IntegrityError(f"event {event.seq}: is not a {kind}: {error}") from error
 
 
-def _blob_trouble(store: Store, digest: str) -> str | None:
+def _blob_problem(store: Store, digest: str) -> str | None:
     """Return what is wrong with a stored file, or None."""
     if not is_digest(digest) or not store.blobs.has(digest):
         return _MISSING
@@ -160,16 +160,16 @@ def _blob_trouble(store: Store, digest: str) -> str | None:
 def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
     """Check files that only events name; an export does not have them."""
     try:
-        told = {digest: (seq, what) for seq, what, digest in _told_blobs(store)}
+        recorded = {digest: (seq, what) for seq, what, digest in _recorded_blobs(store)}
     except IntegrityError as error:
         check.troubles.add(None, "payload", str(error))
         return
-    for digest, (seq, what) in told.items():
-        trouble = None if check.is_erased(digest) else _blob_trouble(store, digest)
-        if trouble is None:
+    for digest, (seq, what) in recorded.items():
+        problem = None if check.is_erased(digest) else _blob_problem(store, digest)
+        if problem is None:
             continue
-        message = f"blob {digest} ({what}) {trouble}"
-        if trouble == _MISSING:
+        message = f"blob {digest} ({what}) {problem}"
+        if problem == _MISSING:
             check.add_missing_blob(seq, message)
         else:
             check.troubles.of_event(seq, "blob", message)

@@ -126,7 +126,7 @@ class BlobStore(Protocol):
         """Whether the store has the blob."""
 
     def remove(self, name: str, tombstone: int) -> None:
-        """Take a blob away; the event of that number tells why."""
+        """Take a blob away; the event of that number says why."""
 
 
 class Store(Protocol):
@@ -205,8 +205,8 @@ class Erasure(NamedTuple):
                 f"event {self.event.seq}: what it says is left of result {self.said.name} cannot "
                 f"be read: {error}"
             ) from error
-        told = f"the texts of this result were {self.words}; its seal covered them"
-        result = msgspec.structs.replace(result, caveats=(told,))
+        words = f"the texts of this result were {self.words}; its seal covered them"
+        result = msgspec.structs.replace(result, caveats=(words,))
         result.__dict__[STORED_DOCUMENT] = canonical_bytes(self.said.remains)
         result.__dict__[_ERASURE] = self
         return result

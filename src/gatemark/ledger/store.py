@@ -270,7 +270,7 @@ def _restore_folder(
         try:
             return restore_backup(backup, place, on_progress)
         finally:
-            # The database keeps its log beside it until the last connection is closed.
+            # The database keeps its log alongside it until the last connection is closed.
             place.database.close()
 
 

@@ -72,10 +72,10 @@ def moment_in(text: object) -> datetime | None:
     return moment if moment.tzinfo is not None else None
 
 
-def is_moment_of(text: object, told: datetime) -> bool:
+def is_moment_of(text: object, expected: datetime) -> bool:
     """Whether a stored time matches that of its event, which may be a few seconds later."""
     moment = moment_in(text)
-    return moment is not None and timedelta(0) <= told - moment <= SKEW
+    return moment is not None and timedelta(0) <= expected - moment <= SKEW
 
 
 class ListedRow(NamedTuple):
@@ -110,7 +110,7 @@ def column_differences(row: ListedRow) -> Iterator[str]:
         ("verdict", row.verdict, sealed.verdict),
         ("finished_at", moment_in(row.finished_at), sealed.finished_at),
     )
-    for column, kept, told in pairs:
-        if kept != told:
+    for column, kept, expected in pairs:
+        if kept != expected:
             shown = getattr(row, column)
-            yield f"column {column} is {shown!r}, the sealed document has {str(told)!r}"
+            yield f"column {column} is {shown!r}, the sealed document has {str(expected)!r}"

@@ -162,7 +162,7 @@ class ResumeVersion(AssetCommand, frozen=True, kw_only=True):
     version: str
 
 
-class ReviewGlass(AssetCommand, frozen=True, kw_only=True):
+class ReviewBreakGlass(AssetCommand, frozen=True, kw_only=True):
     """Review a use of break-glass access as a second person."""
 
     version: str

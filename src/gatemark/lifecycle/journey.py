@@ -158,10 +158,10 @@ def run_due(workspace: Workspace, asset: str, environment: str) -> tuple[Command
     """Do everything that is due for an asset now, one step after the other."""
     done: list[CommandResult] = []
     while len(done) < MAX_DUE:
-        acted = act(workspace, Tick(actor=SYSTEM, asset=asset, environment=environment))
-        if not acted.is_change:
+        result = act(workspace, Tick(actor=SYSTEM, asset=asset, environment=environment))
+        if not result.is_change:
             return tuple(done)
-        done.append(acted)
+        done.append(result)
     raise RefusedError(f"{asset}: more than {MAX_DUE} steps are due; tick more often")
 
 

@@ -142,8 +142,8 @@ class KnownResults:
 
     def _erased_blobs(self) -> set[str]:
         if self._erased is None:
-            told = self._store.events.events(kind=BLOB_ERASED)
-            self._erased = {str(payload["digest"]) for _, payload in told if payload}
+            erasures = self._store.events.events(kind=BLOB_ERASED)
+            self._erased = {str(payload["digest"]) for _, payload in erasures if payload}
         return self._erased
 
     def _has_erased_pack(self, result: Result) -> bool:

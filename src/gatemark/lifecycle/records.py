@@ -52,14 +52,14 @@ _WAYS: Final = (
 )
 
 
-def metrics_are_told_one_way(window: ArmWindow) -> list[Problem]:
+def metrics_have_one_form(window: ArmWindow) -> list[Problem]:
     """Require one form per metric: n and count, n with two sums, or single values."""
     problems = []
     for name, metric in window.metrics.items():
-        told = {field for field in metric.__struct_fields__ if getattr(metric, field) is not UNSET}
-        if told not in _WAYS:
+        given = {field for field in metric.__struct_fields__ if getattr(metric, field) is not UNSET}
+        if given not in _WAYS:
             allowed = "n and count, or n, sum and sum_squares, or values"
-            seen = ", ".join(sorted(told)) or "nothing"
+            seen = ", ".join(sorted(given)) or "nothing"
             problems.append(Problem(f"$.metrics.{name}", f"needs {allowed}; has {seen}"))
         elif metric.count is not UNSET and metric.n is not UNSET and metric.count > metric.n:
             problems.append(
@@ -147,7 +147,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a misspelled field", _WINDOW | {"metric": {}}, "$"),
                 BadExample("fewer than none", _WINDOW | {"keys": -1}, "$.keys"),
             ),
-            rules=(metrics_are_told_one_way, violations_were_checked),
+            rules=(metrics_have_one_form, violations_were_checked),
         ),
     ),
 )

@@ -119,9 +119,9 @@ def _unfit(
     """Return why a version must not serve although its stage allows it."""
     if not is_valid(version):
         return "its evidence does not verify"
-    glass = state.asset.track(environment, version).glass
-    if glass is not None and glass.is_over(now):
-        ended = f"{glass.until:%Y-%m-%d %H:%M:%SZ}"
+    access = state.asset.track(environment, version).glass
+    if access is not None and access.is_over(now):
+        ended = f"{access.until:%Y-%m-%d %H:%M:%SZ}"
         return f"its break-glass time was over at {ended} and nobody had reviewed it"
     return None
 
@@ -167,15 +167,15 @@ def _glass_warnings(
 ) -> list[str]:
     if place.enabled is None:
         return []
-    glass = state.asset.track(environment, place.enabled).glass
-    if glass is None:
+    access = state.asset.track(environment, place.enabled).glass
+    if access is None:
         return []
-    words = f"{place.enabled} is live by break-glass of {glass.actor} ({glass.incident})"
-    if glass.reviewed_by is not None:
-        return [f"{words}, reviewed by {glass.reviewed_by}"]
-    late = ", review is overdue" if now >= glass.review_due else ""
-    ends = "ended" if glass.is_over(now) else "ends"
-    return [f"{words}, not reviewed; it {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"]
+    words = f"{place.enabled} is live by break-glass of {access.actor} ({access.incident})"
+    if access.reviewed_by is not None:
+        return [f"{words}, reviewed by {access.reviewed_by}"]
+    late = ", review is overdue" if now >= access.review_due else ""
+    ends = "ended" if access.is_over(now) else "ends"
+    return [f"{words}, not reviewed; it {ends} at {access.until:%Y-%m-%d %H:%M:%SZ}{late}"]
 
 
 def _reason(state: LifecycleState, place: EnvironmentState, warnings: Sequence[str]) -> str:

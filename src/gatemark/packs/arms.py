@@ -151,8 +151,8 @@ def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
     for row in rows:
         origin = origin_of(row)
         if origin is not None and origin.contradictions:
-            told = "; ".join(origin.contradictions[:MOST_LISTED])
-            return f"the log of {origin.name} contradicts itself: {told}"
+            listed = "; ".join(origin.contradictions[:MOST_LISTED])
+            return f"the log of {origin.name} contradicts itself: {listed}"
     return None
 
 
@@ -542,8 +542,8 @@ async def answer_all(
         elif suite.judge is not None:
             graded[suite.id] = await graders.grade(suite, arm, asked.items)
             asked.score_by_replies(graded[suite.id])
-        answers[suite.id] = told = asked.answers()
-        lines[suite.id] = b"".join(map(asked.line, told))
+        answers[suite.id] = given = asked.answers()
+        lines[suite.id] = b"".join(map(asked.line, given))
     for suite in opened.pack.suites:
         if suite.source is not None:
             answers[suite.id] = answers[suite.source]

@@ -112,6 +112,6 @@ def _add_suite_options(document: dict[str, Any]) -> None:
 
 def _replace(place: dict[str, Any], schema: Mapping[str, object]) -> None:
     """Replace a schema and keep its description."""
-    told = {key: place[key] for key in ("description",) if key in place}
+    described = {key: place[key] for key in ("description",) if key in place}
     place.clear()
-    place.update({**schema, **told})
+    place.update({**schema, **described})

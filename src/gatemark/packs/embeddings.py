@@ -57,8 +57,8 @@ class Embedded(msgspec.Struct, frozen=True):
 
     def lines(self) -> bytes:
         """Return the vectors as stored: the model first, then a line per text."""
-        told = [msgspec.to_builtins(self.vectors[key]) for key in sorted(self.vectors)]
-        return written_lines({"model": self.model}, *told)
+        rows = [msgspec.to_builtins(self.vectors[key]) for key in sorted(self.vectors)]
+        return written_lines({"model": self.model}, *rows)
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,13 +125,13 @@ class EmbeddingSpec(OpenAISpec, frozen=True, kw_only=True, forbid_unknown_fields
         return {"model": self.model, "input": call.input}
 
     def read(self, document: object, latency_ms: float, place: str) -> Reply:
-        told = document if isinstance(document, dict) else {}
-        data = told.get("data")
+        members = document if isinstance(document, dict) else {}
+        data = members.get("data")
         first = data[0] if isinstance(data, list) and data else None
         packed = checked_vector(first.get("embedding") if isinstance(first, dict) else None)
         if packed is None:
             raise bad_reply(f"{place}: data.0.embedding must be a list of numbers, not all 0")
-        return Reply(packed, latency_ms, model=told.get("model"), usage=told.get("usage"))
+        return Reply(packed, latency_ms, model=members.get("model"), usage=members.get("usage"))
 
 
 def embedding_spec(options: EmbeddingOptions) -> TargetSpec:

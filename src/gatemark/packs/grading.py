@@ -77,11 +77,11 @@ class Graded(msgspec.Struct, frozen=True):
 
     def lines(self) -> bytes:
         """Return the replies as stored: a header, then a line per item."""
-        told = [
+        rows = [
             {"id": name, "epoch": epoch, "replies": msgspec.to_builtins(self.replies[name, epoch])}
             for name, epoch in sorted(self.replies)
         ]
-        return written_lines({"judge": self.judge}, *told)
+        return written_lines({"judge": self.judge}, *rows)
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -100,9 +100,9 @@ def _reasons(failed: Sequence[Answer]) -> tuple[str, ...]:
     for answer in failed:
         by_kind.setdefault(answer.error or UNSCORED, []).append(answer)
     ranked = sorted(by_kind.items(), key=lambda item: (-len(item[1]), item[0]))
-    told = [f"{len(hit)} {kind}, such as {hit[0].id}: {_said(hit[0])}" for kind, hit in ranked]
-    more = len(told) - MOST_KINDS
-    return (*told[:MOST_KINDS], *((f"{more} other kinds of error",) if more > 0 else ()))
+    counted = [f"{len(hit)} {kind}, such as {hit[0].id}: {_said(hit[0])}" for kind, hit in ranked]
+    more = len(counted) - MOST_KINDS
+    return (*counted[:MOST_KINDS], *((f"{more} other kinds of error",) if more > 0 else ()))
 
 
 def _said(answer: Answer) -> str:
@@ -183,8 +183,8 @@ def judge_pack(
     judged = _judged(opened, _by(look, gathered), look, waivers=waivers, now=now, rules=rules)
     columns = ("look", "items asked of each arm", "alpha", "settled")
     table = Table("Looks", columns, tuple(seen), len(seen))
-    told = f"adaptive: settled at look {look.number} of {look.total}, alpha {look.alpha:.4g}"
-    verdict = msgspec.structs.replace(judged.verdict, caveats=(*judged.verdict.caveats, told))
+    note = f"adaptive: settled at look {look.number} of {look.total}, alpha {look.alpha:.4g}"
+    verdict = msgspec.structs.replace(judged.verdict, caveats=(*judged.verdict.caveats, note))
     return msgspec.structs.replace(judged, figures=(*judged.figures, table), verdict=verdict)
 
 
@@ -349,8 +349,10 @@ def _policy(
         settings["adaptive_budget"] = pack.adaptive.budget
     for suite in pack.suites:
         if suite.evidence is not None:
-            sat = exams.get(suite.id)
-            rules[suite.id], of_exam = exam_rules(suite, version, sat.rules if sat else None)
+            outcome = exams.get(suite.id)
+            rules[suite.id], of_exam = exam_rules(
+                suite, version, outcome.rules if outcome else None
+            )
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)
@@ -418,8 +420,8 @@ def _examined(
     report = _with_caveat(report, scored_by(evidence.candidate))
     if suite.is_embedded:
         model = embedding_options(suite).model
-        told = f"similarity by {model}, which was not compared with people's judgement"
-        report = _with_caveat(report, told)
+        caveat = f"similarity by {model}, which was not compared with people's judgement"
+        report = _with_caveat(report, caveat)
     graded_in = suite.id if suite.comparing_judge else suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
@@ -435,11 +437,11 @@ def _conditions(gathered: PackEvidence) -> dict[str, str]:
     return {**outage_condition(arms), **given}
 
 
-def _with_caveat(report: ArmsReport, told: str | None) -> ArmsReport:
+def _with_caveat(report: ArmsReport, caveat: str | None) -> ArmsReport:
     """Return a report that says who or what scored, if it was not Gatemark."""
-    if told is None:
+    if caveat is None:
         return report
-    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
+    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, caveat))
     return msgspec.structs.replace(report, score=score)
 
 
@@ -466,7 +468,7 @@ def _account(
     answers = gathered.candidate[suite.id]
     answered = {answer.id for answer in answers}
     due = snapshot.ids if look is None else look.due[suite.id]
-    told = scored_by(answers)
+    scorer = scored_by(answers)
     return Evidence(
         received=len(answers),
         accepted=len(answers),
@@ -479,7 +481,7 @@ def _account(
             "suite": suite.id,
             "kind": suite.kind,
             "snapshot": snapshot.reference,
-            **({} if told is None else {"scoring": told}),
+            **({} if scorer is None else {"scoring": scorer}),
         },
     )
 

@@ -165,8 +165,8 @@ def _number(value: float | None) -> str:
 def _drop(each: CellLine) -> str:
     if each.drop is None:
         return ""
-    told = words.number(each.drop)
-    return told if each.drop_interval is None else f"{told} {words.interval(each.drop_interval)}"
+    text = words.number(each.drop)
+    return text if each.drop_interval is None else f"{text} {words.interval(each.drop_interval)}"
 
 
 def open_points(report: MatrixReport) -> list[tuple[str, str]]:
@@ -188,8 +188,8 @@ def render_text(report: MatrixReport) -> str:
     if points := open_points(report):
         lines += ["", "Blockers"]
         lines += [f" - {name}: {words.one_line(text)}" for name, text in points]
-    if told := correction(report):
-        lines += ["", told]
+    if corrected := correction(report):
+        lines += ["", corrected]
     return "\n".join(lines) + "\n"
 
 
@@ -213,8 +213,8 @@ def render_markdown(report: MatrixReport) -> bytes:
     ]
     if points := open_points(report):
         parts.append("\n".join(f"- {prose(name)}: {prose(text)}" for name, text in points))
-    if told := correction(report):
-        parts.append(prose(told))
+    if corrected := correction(report):
+        parts.append(prose(corrected))
     return ("\n\n".join(parts) + "\n").encode()
 
 
@@ -261,9 +261,9 @@ def render_junit(report: MatrixReport) -> bytes:
             suite, "testcase", {"classname": "matrix", "name": words.clean(each.name)}
         )
         if each.verdict in _JUNIT_MARKS:
-            told = [words.one_line(blocker) for blocker in each.blockers]
-            mark = ET.SubElement(case, _JUNIT_MARKS[each.verdict], {"message": told[0]})
-            mark.text = "\n".join(told)
+            blockers = [words.one_line(blocker) for blocker in each.blockers]
+            mark = ET.SubElement(case, _JUNIT_MARKS[each.verdict], {"message": blockers[0]})
+            mark.text = "\n".join(blockers)
     ET.indent(root)
     stream = io.BytesIO()
     ET.ElementTree(root).write(stream, encoding="utf-8", xml_declaration=True)

@@ -57,7 +57,7 @@ def read_pack_file(path: str) -> Pack:
 
 
 def has_matrix(path: str) -> bool:
-    """Tell whether a pack file has several candidates; other mistakes are found when it is read."""
+    """Return whether a pack file has several candidates; mistakes are found when it is read."""
     value = parse_settings(settings_text(path), path)
     return isinstance(value, dict) and bool(value.get("matrix"))
 
@@ -103,8 +103,8 @@ def _suite_problems(suite: SuiteSpec, path: str) -> Iterator[SettingsProblem]:
     problem = option_problems(suite.options, plugin.options)
     # Options of an exam may also come from its evidence, so only unknown ones are wrong here.
     if problem is not None and (isinstance(plugin, PackSuite) or problem.is_complete):
-        told = problem._replace(message=f"suite {suite.id}: {problem.message}")
-        yield told.below(f"{path}.options")
+        named = problem._replace(message=f"suite {suite.id}: {problem.message}")
+        yield named.below(f"{path}.options")
     if suite.scorer is not None:
         yield from _scorer_problems(suite.id, suite.scorer, f"{path}.scorer")
 
@@ -121,8 +121,8 @@ def _scorer_problems(suite: str, given: str | ScorerSpec, path: str) -> Iterator
     # Placeholders are filled in when the scorer is built.
     problem = option_problems({**options, **dict.fromkeys(scorer.places, "")}, scorer.options)
     if problem is not None:
-        told = problem._replace(message=f"suite {suite}: scorer {name}: {problem.message}")
-        yield told.below(path if isinstance(given, str) else f"{path}.options")
+        named = problem._replace(message=f"suite {suite}: scorer {name}: {problem.message}")
+        yield named.below(path if isinstance(given, str) else f"{path}.options")
 
 
 def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
@@ -131,11 +131,11 @@ def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
         return
     key = (problem.path or "").rpartition(".")[2]
     if problem.is_complete and key in WRITTEN_KEYS:
-        told = (
+        named = (
             f"{key!r} must not be written down; put the key into an environment variable and name "
             "that: api_key_env: MODEL_KEY"
         )
-        problem = problem._replace(message=told)
+        problem = problem._replace(message=named)
     yield problem.below(path)
 
 

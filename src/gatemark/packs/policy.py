@@ -138,16 +138,16 @@ def asked(answers: Sequence[Answer]) -> tuple[Answer, ...]:
 
 def outage_condition(arms: Mapping[str, Mapping[str, Sequence[Answer]]]) -> dict[str, str]:
     """Return the condition that holds a verdict open when something could not be asked."""
-    told = []
+    reasons = []
     for arm, suites in arms.items():
         # A suite over another's answers has the same answers.
-        told_once = {id(answers): answers for answers in suites.values()}.values()
-        lost = [answer for answers in told_once for answer in _lost(answers)]
-        total = sum(len(answers) for answers in told_once)
+        each_once = {id(answers): answers for answers in suites.values()}.values()
+        lost = [answer for answers in each_once for answer in _lost(answers)]
+        total = sum(len(answers) for answers in each_once)
         if lost:
             reason = " ".join((lost[0].reason or "no reason was given").split())[:SHOWN_LENGTH]
-            told.append(f"{lost[0].error}: {reason} ({arm}: {len(lost)} of {total} calls)")
-    return {ASKED: "; ".join(told)} if told else {}
+            reasons.append(f"{lost[0].error}: {reason} ({arm}: {len(lost)} of {total} calls)")
+    return {ASKED: "; ".join(reasons)} if reasons else {}
 
 
 def without_outages(evidence: ArmsEvidence) -> ArmsEvidence:
@@ -162,8 +162,8 @@ def outage_objection(evidence: ArmsEvidence) -> str | None:
         "candidate": len(_lost(evidence.candidate)),
         "baseline": len(_lost(evidence.baseline or ())),
     }
-    told = [f"{count} calls of the {arm}" for arm, count in counts.items() if count]
-    return f"{' and '.join(told)} could not be asked" if told else None
+    calls = [f"{count} calls of the {arm}" for arm, count in counts.items() if count]
+    return f"{' and '.join(calls)} could not be asked" if calls else None
 
 
 def held_report(report: ArmsReport, objection: str) -> ArmsReport:

@@ -140,7 +140,7 @@ def _arm(
     differences: list[str],
     unjudged: list[str],
 ) -> dict[str, tuple[Answer, ...]]:
-    told = {}
+    conditions = {}
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
@@ -148,16 +148,18 @@ def _arm(
         samples = read_sample_lines(data.get(name, b""), name)
         rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
         recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
-        told[suite.id] = _answers(samples, name, rows, recorded)
+        conditions[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept(replies_name(suite.id, arm), data, read_graded)
         vectors = _kept(vectors_name(suite.id, arm), data, read_embedded)
-        found, open_items = _scored_again(suite, told[suite.id], rows, graded or vectors, recorded)
+        found, open_items = _scored_again(
+            suite, conditions[suite.id], rows, graded or vectors, recorded
+        )
         differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
         unjudged.extend(f"{name}: {why}" for why in open_items)
     for suite in opened.pack.suites:
         if suite.source is not None:
-            told[suite.id] = told[suite.source]
-    return told
+            conditions[suite.id] = conditions[suite.source]
+    return conditions
 
 
 def _is_recorded(suite: SuiteSpec) -> bool:
@@ -181,17 +183,17 @@ def _kept(name: str, data: Mapping[str, bytes], read: Callable[[bytes, str], T])
 
 def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
     """Run every exam over evidence files again, over the stored files."""
-    sat = {}
+    outcomes = {}
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for suite in opened.pack.suites:
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
                 version = sealed_version(result, suite)
-                sat[suite.id] = examine_suite(
+                outcomes[suite.id] = examine_suite(
                     Workspace(jobs=1), suite, files, _rules_of(result), version
                 )
-    return sat
+    return outcomes
 
 
 def suites_again(

@@ -21,15 +21,15 @@ from gatemark.core.policy import Verdict, Waiver, decide
 from gatemark.core.result import Result, read_result
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import (
+    EXAM_INPUTS,
     EXPECTED_IDS,
     PACKAGES,
-    SITTING,
     ExamInputs,
     ExamOutcome,
     ExamRun,
     ExamSuite,
     exam_suite,
-    read_sitting,
+    read_exam_inputs,
     runtime_versions,
     suites,
 )
@@ -92,11 +92,11 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
         kept = {blob.name: blob.digest for blob in result.blobs}
         inputs = _inputs(blobs, result, kept)
         if inputs is not None:
-            anew = _judged(result, inputs.kind, _examined(blobs, result, inputs))
+            derived = _judged(result, inputs.kind, _examined(blobs, result, inputs))
         elif PACK_BLOB in kept:
-            anew = rejudge_pack(blobs, result)
+            derived = rejudge_pack(blobs, result)
         elif COMPARE_BLOB in kept:
-            anew = JudgedAgain(compare_again(blobs, result))
+            derived = JudgedAgain(compare_again(blobs, result))
         else:
             return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
     except (IncomparableError, NewerFormatError) as error:
@@ -106,14 +106,16 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
     except GatemarkError as error:
         why = f"its evidence cannot be judged: {error}"
         return _of_another_build(result, why) or Rescored(differences=(why,))
-    if anew.judged.policy.digest != result.policy_digest:
+    if derived.judged.policy.digest != result.policy_digest:
         # Rules follow from options; a build with other rules cannot judge by these.
         why = "its policy is not the one that its pack makes"
         changed = _of_another_build(result, why)
         if changed is not None:
             return changed
-    differences = [*anew.differences, *_differences(result, anew.judged)]
-    return Rescored(tuple(differences), (*anew.unjudged, *_other_measures(result, anew.judged)))
+    differences = [*derived.differences, *_differences(result, derived.judged)]
+    return Rescored(
+        tuple(differences), (*derived.unjudged, *_other_measures(result, derived.judged))
+    )
 
 
 def _is_of_another_build(result: Result) -> bool:
@@ -128,9 +130,9 @@ def _of_another_build(result: Result, why: str) -> Rescored | None:
     return Rescored(unjudged=(f"cannot be derived again: {why}; Gatemark {made_by} sealed it",))
 
 
-def _other_measures(result: Result, anew: PackDecision) -> Iterator[str]:
+def _other_measures(result: Result, derived: PackDecision) -> Iterator[str]:
     """Yield numbers that this build measures by another version of the measure, or no longer."""
-    after = {number.key: number for number in anew.measurements}
+    after = {number.key: number for number in derived.measurements}
     for old in result.measurements:
         new = after.get(old.key)
         if new is not None and new.version != old.version:
@@ -140,8 +142,8 @@ def _other_measures(result: Result, anew: PackDecision) -> Iterator[str]:
 
 
 def _inputs(blobs: BlobStore, result: Result, kept: Mapping[str, str]) -> ExamInputs | None:
-    if SITTING in kept:
-        return read_sitting(blobs.get(kept[SITTING]))
+    if EXAM_INPUTS in kept:
+        return read_exam_inputs(blobs.get(kept[EXAM_INPUTS]))
     return _older_inputs(result)
 
 
@@ -183,11 +185,11 @@ def _derived(
 
 def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutcome:
     if result.pack.name != f"{SCORE_PACK}{inputs.kind}":
-        raise IntegrityError(f"its {SITTING} is of the exam {inputs.kind!r}")
+        raise IntegrityError(f"its {EXAM_INPUTS} is of the exam {inputs.kind!r}")
     needed = {role.name for role in exam_suite(inputs.kind).roles if role.required}
     (account,) = result.evidence
     if len(account.files) != len(inputs.roles):
-        raise IntegrityError(f"its {SITTING} names other evidence files")
+        raise IntegrityError(f"its {EXAM_INPUTS} names other evidence files")
     if not needed <= set(inputs.roles):
         raise IncomparableError("an evidence file was not there when it was made")
     with _spooled_evidence(blobs, result) as (paths, expected):
@@ -296,28 +298,28 @@ def _spooled(blobs: BlobStore, name: str, target: Path) -> str:
     return str(target)
 
 
-def _differences(result: Result, anew: PackDecision) -> Iterator[str]:
-    if anew.policy.digest != result.policy_digest:
+def _differences(result: Result, derived: PackDecision) -> Iterator[str]:
+    if derived.policy.digest != result.policy_digest:
         yield "its policy is not the one that its pack makes"
-    if anew.evidence != result.evidence:
+    if derived.evidence != result.evidence:
         yield "its account of the evidence is not what the evidence gives"
-    yield from _number_differences(result, anew.measurements)
-    if anew.verdict.outcome != result.verdict:
-        yield f"its verdict is {result.verdict}, its evidence gives {anew.verdict.outcome}"
+    yield from _number_differences(result, derived.measurements)
+    if derived.verdict.outcome != result.verdict:
+        yield f"its verdict is {result.verdict}, its evidence gives {derived.verdict.outcome}"
     before = {finding.rule: finding.verdict for finding in result.findings}
-    after = {finding.rule: finding.verdict for finding in anew.verdict.findings}
+    after = {finding.rule: finding.verdict for finding in derived.verdict.findings}
     for rule in sorted(before.keys() | after.keys()):
         if before.get(rule) != after.get(rule):
             yield f"rule {rule} was {before.get(rule)}, its evidence gives {after.get(rule)}"
 
 
-def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator[str]:
+def _number_differences(result: Result, derived: Sequence[Measurement]) -> Iterator[str]:
     now = runtime_versions()
     packages = ("python", "gatemark", *PACKAGES)
     is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
     tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
     before = {number.key: number for number in result.measurements}
-    after = {number.key: number for number in anew}
+    after = {number.key: number for number in derived}
     ruled = {one.metric for rule in result.policy.rules for one in (rule, *rule.fallback_rules)}
     for key in sorted(before.keys() | after.keys(), key=str):
         old, new = before.get(key), after.get(key)

@@ -69,17 +69,17 @@ def arm_conditions(
     """
     changed = {name: arm.changed_files() for name, arm in arms.items()}
     changed |= {f"judge {name}": files for name, files in graders.changed_files().items()}
-    told: dict[str, dict[str, None]] = {}
+    conditions: dict[str, dict[str, None]] = {}
     for arm in arms.values():
         for name, why in arm.conditions.items():
-            told.setdefault(name, {})[why] = None
+            conditions.setdefault(name, {})[why] = None
     for name, files in changed.items():
         if files:
             why = f"{name}: {', '.join(files[:MAX_LISTED])} changed during the run; run it again"
-            told.setdefault(CHANGED, {})[why] = None
+            conditions.setdefault(CHANGED, {})[why] = None
     if BASELINE in arms and arms[CANDIDATE].identity == arms[BASELINE].identity:
         why = "candidate and baseline are the same, so nothing was compared"
-        told.setdefault(SAME_ARMS, {})[why] = None
+        conditions.setdefault(SAME_ARMS, {})[why] = None
     reused: dict[str, int] = {}
     for name, answers in arm_answers.items():
         if len(answers.models) > 1 and arms[name].spec.is_unpinned_endpoint:
@@ -87,11 +87,11 @@ def arm_conditions(
                 f"{name}: several models answered ({', '.join(answers.models[:MAX_LISTED])}); name "
                 "one of them, or vouch for the mixture with version: in the target"
             )
-            told.setdefault(MODELS, {})[why] = None
+            conditions.setdefault(MODELS, {})[why] = None
         reused[f"answers of the {name}"] = answers.reused_count
     reused |= {f"replies of {who}": count for who, count in graders.reused_counts(*graded).items()}
-    told |= _reuse_condition(reused, *graders.reuse())
-    return {name: "; ".join(reasons) for name, reasons in told.items()}
+    conditions |= _reuse_condition(reused, *graders.reuse())
+    return {name: "; ".join(reasons) for name, reasons in conditions.items()}
 
 
 def _reuse_condition(
@@ -182,20 +182,20 @@ def judge_run(
 
 def _first_page(run: PackRun) -> list[str]:
     """Return what a reader must know first: who chose the baseline, which others were tried."""
-    told = []
+    conditions = []
     if run.baseline_how is not None:
-        told.append(f"baseline {run.baseline_how}")
+        conditions.append(f"baseline {run.baseline_how}")
     pack = run.opened.pack
     if pack.tried > 1:
         which = "" if run.cell is None else f" ({run.cell})"
-        told.append(
+        conditions.append(
             f"one of {pack.tried} candidates{which}: drops are tested at level {pack.level:.3g} in "
             f"place of {pack.alpha:g}; scores are not corrected, so the best of several looks "
             "better than it is"
         )
     if run.answer_time is not None and run.answer_time.stated_by is not None:
-        told.append(run.answer_time.sentence)
-    return told
+        conditions.append(run.answer_time.sentence)
+    return conditions
 
 
 def seal_run(
@@ -255,10 +255,10 @@ def _references(run: PackRun) -> dict[str, AssetRef]:
 def _identity(run: PackRun, arm: str) -> str:
     """Return the digest of what answered; for an unversioned address, the model it names."""
     source = run.arms[arm]
-    told: dict[str, object] = {"target": dict(source.identity)}
+    identity: dict[str, object] = {"target": dict(source.identity)}
     if source.spec.is_unpinned_endpoint and run.arm_answers[arm].models:
-        told["models"] = list(run.arm_answers[arm].models)
-    return digest(told)
+        identity["models"] = list(run.arm_answers[arm].models)
+    return digest(identity)
 
 
 def _identities(run: PackRun) -> dict[str, str]:
@@ -373,7 +373,7 @@ def _result(
 
 def _runtime(run: PackRun) -> dict[str, str]:
     """Return what the result says about the run besides the versions of packages."""
-    told = {BASELINE_CHOSEN: run.baseline_how, JUDGED_AGAIN: run.judged_again, CELL: run.cell}
+    facts = {BASELINE_CHOSEN: run.baseline_how, JUDGED_AGAIN: run.judged_again, CELL: run.cell}
     return {
         **run.opened.commit,
         **_models(run.arm_answers),
@@ -382,7 +382,7 @@ def _runtime(run: PackRun) -> dict[str, str]:
         **_scoring(run),
         **_identities(run),
         **({} if run.answer_time is None else run.answer_time.runtime()),
-        **{name: text for name, text in told.items() if text is not None},
+        **{name: text for name, text in facts.items() if text is not None},
     }
 
 

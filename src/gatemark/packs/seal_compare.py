@@ -129,7 +129,7 @@ def compare_again(blobs: BlobStore, result: Result) -> PackDecision:
 def _judged(
     sides: Mapping[str, bytes], kept: KeptComparison, now: datetime
 ) -> tuple[ComparisonReport, PackDecision]:
-    # The version beside the settings decides, because older settings do not name it.
+    # The version alongside the settings decides, because older settings do not name it.
     chosen = msgspec.structs.replace(kept.settings, rules=kept.rules)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         paths = {side: Path(folder) / f"{side}.jsonl" for side in _SIDES}

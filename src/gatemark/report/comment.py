@@ -51,9 +51,9 @@ def _comment(result: Result, key: str, shown: int) -> str:
     held = [finding for finding in result.findings if finding.verdict == _HOLDS]
     open_count = len(result.findings) - len(held)
     caveats = words.caveats(result)
-    told = listed("Caveats", caveats)
+    section = listed("Caveats", caveats)
     if len(caveats) > _FEW:
-        told = _folded(f"{len(caveats)} caveats", told)
+        section = _folded(f"{len(caveats)} caveats", section)
     word = words.VERDICT_WORDS[result.verdict]
     parts = [
         marker(key),
@@ -64,7 +64,7 @@ def _comment(result: Result, key: str, shown: int) -> str:
         _folded(f"{_counted(len(held))} hold", _table(result, shown - open_count, holds=True))
         if held
         else "",
-        told,
+        section,
         f"<sub>result {code(result.id)}, policy {code(result.policy_digest)}</sub>",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

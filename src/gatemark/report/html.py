@@ -134,7 +134,7 @@ class Picture(msgspec.Struct, frozen=True):
     legend: str | None = None
 
 
-class ExhibitBlock(msgspec.Struct, frozen=True):
+class FigureBlock(msgspec.Struct, frozen=True):
     """The table of a figure and, if it can be drawn, its chart."""
 
     grid: outline.Grid
@@ -176,7 +176,7 @@ def result_context(result: Result) -> dict[str, object]:
         "findings": words.finding_lines(result)[:ROWS_MAX],
         "more_findings": len(result.findings) - ROWS_MAX,
         "figures": [
-            ExhibitBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
+            FigureBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
             for figure in result.figures
         ],
         "caveats": words.caveats(result),

@@ -13,7 +13,7 @@ from typing import Final
 from gatemark.core.result import Result
 from gatemark.report import outline, words
 
-EXHIBIT_ROWS_MAX: Final = 20
+FIGURE_ROWS_MAX: Final = 20
 LIST_ROWS_MAX: Final = 50
 TEXT_MAX: Final = 400
 
@@ -131,7 +131,7 @@ def _interval(line: outline.MeasurementLine) -> str:
 
 def _figures(result: Result) -> Iterable[str]:
     for figure in result.figures:
-        grid = outline.figure_grid(figure, rows_max=EXHIBIT_ROWS_MAX)
+        grid = outline.figure_grid(figure, rows_max=FIGURE_ROWS_MAX)
         if grid.columns:
             yield _section(prose(grid.title) or "Figure", _grid(grid))
 

@@ -59,7 +59,7 @@ def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> ch
     cells = []
     for row, counts in zip(labels, matrix.counts, strict=True):
         for column, count in zip(labels, counts, strict=True):
-            # The square root keeps rare disagreements visible beside a full diagonal.
+            # The square root keeps rare disagreements visible alongside a full diagonal.
             fill = charts.between(
                 palette.empty, palette.full, (count / top) ** 0.5 if count > 0 else 0
             )

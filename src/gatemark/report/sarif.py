@@ -1,4 +1,4 @@
-"""A result as SARIF 2.1.0, so that code scanning shows its blockers beside the change.
+"""A result as SARIF 2.1.0, so that code scanning shows its blockers alongside the change.
 
 Passed rules are not listed. A verdict that no rule explains gets its own entry, so the file never
 looks better than the result.

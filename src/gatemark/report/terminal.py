@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gatemark.core.policy import FindingVerdict
 from gatemark.core.result import Result
-from gatemark.core.result import Table as TableExhibit
+from gatemark.core.result import Table as TableFigure
 from gatemark.report import words
 
 _STYLES: Final[dict[FindingVerdict, str]] = {
@@ -22,16 +22,17 @@ _STYLES: Final[dict[FindingVerdict, str]] = {
     "waived": "bold magenta",
     "soft_pass": "bold magenta",
 }
+_WIDTH: Final = 80
 _RULE_WIDTH: Final = 24
 _UNBOUNDED: Final = 10_000
 
 
-def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
+def verdict_table(result: Result, *, color: bool) -> str:
     """Return the verdict, one row per rule, the blockers, and the result id last."""
     stream = io.StringIO()
     console = Console(
         file=stream,
-        width=width,
+        width=_WIDTH,
         force_terminal=color,
         color_system="standard" if color else None,
         no_color=not color,
@@ -44,7 +45,7 @@ def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
     console.print()
     table = _table(result)
     wanted = console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum
-    table.collapse_padding = wanted > width
+    table.collapse_padding = wanted > _WIDTH
     console.print(table)
     console.print()
     for title, items in (("Blockers", result.blockers), ("Caveats", words.caveats(result))):
@@ -69,7 +70,7 @@ def _opening(result: Result) -> Text:
 def _table(result: Result) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     lines = words.finding_lines(result)
-    # A name of usual length stays on one line; the numbers beside it wrap between words.
+    # A name of usual length stays on one line; the numbers alongside it wrap between words.
     longest = max((len(words.one_line(line.source.rule)) for line in lines), default=0)
     table.add_column("rule", overflow="fold", min_width=min(longest, _RULE_WIDTH))
     for name in ("observed", "bound", "slack", "n"):
@@ -108,7 +109,7 @@ def _trimmed(text: str) -> str:
 
 def first_table(result: Result) -> str:
     """Return the first table among a result's figures, without intervals."""
-    table = next((each for each in result.figures if isinstance(each, TableExhibit)), None)
+    table = next((each for each in result.figures if isinstance(each, TableFigure)), None)
     if table is None:
         return ""
     cells = [

@@ -51,11 +51,11 @@ def promised(
 
 
 def differences(
-    rows: Iterable[GivenRow], told: Mapping[GivenRow, int]
+    rows: Iterable[GivenRow], promised_rows: Mapping[GivenRow, int]
 ) -> Iterator[tuple[int | None, str]]:
     """Yield the rows without an event and the events without a row."""
-    missing = dict(told)
-    edited = {row[:3]: seq for row, seq in told.items()}
+    missing = dict(promised_rows)
+    edited = {row[:3]: seq for row, seq in promised_rows.items()}
     for row in rows:
         if missing.pop(row, None) is not None:
             continue
@@ -68,9 +68,11 @@ def differences(
         yield seq, f"{row.words} is missing"
 
 
-def require_given(what: str, rows: Iterable[GivenRow], told: Mapping[GivenRow, int]) -> None:
+def require_given(
+    what: str, rows: Iterable[GivenRow], promised_rows: Mapping[GivenRow, int]
+) -> None:
     """Raise IntegrityError if rows and events differ."""
-    for _, message in differences(rows, told):
+    for _, message in differences(rows, promised_rows):
         raise IntegrityError(f"{what} does not verify: {message}; see 'gatemark ledger verify'")
 
 

@@ -24,13 +24,13 @@ from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import (
+    EXAM_INPUTS,
     EXPECTED_IDS,
-    SITTING,
     ExamOutcome,
     ExamRun,
     Scored,
     judge_exam,
-    write_sitting,
+    write_exam_inputs,
 )
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
@@ -288,8 +288,10 @@ def _require_given_votes(workspace: Workspace, name: str) -> None:
     """Refuse votes that differ from their events; earlier builds have no vote events."""
     if _creation(workspace, name).get(CHAINED):
         subject = subject_of_review(name)
-        told = promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
-        require_given(f"review {name}", given_votes(reviews_of(workspace).stored_rows(name)), told)
+        promised_rows = promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
+        require_given(
+            f"review {name}", given_votes(reviews_of(workspace).stored_rows(name)), promised_rows
+        )
 
 
 def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
@@ -357,11 +359,11 @@ def _left_out(opened: OpenedReview) -> int:
 
 def _kept(opened: OpenedReview) -> dict[str, bytes]:
     """Return the files that are needed to judge the votes again."""
-    sitting = write_sitting(
+    sitting = write_exam_inputs(
         PAIRWISE, _options(opened), ReadingChoices(), [VOTES], left_out=_left_out(opened)
     )
     pinned = "\n".join(sorted(item_ids(list(opened.pairs.values()))))
-    return {SITTING: sitting, EXPECTED_IDS: pinned.encode()}
+    return {EXAM_INPUTS: sitting, EXPECTED_IDS: pinned.encode()}
 
 
 def _judge(

@@ -99,8 +99,8 @@ def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, .
         if not shares or min(map(len, answers.values())) < PAIRS_MIN:
             continue
         if max(shares.values()) >= SHARE_MIN and min(shares.values()) <= 1 - SHARE_MIN:
-            told = ", ".join(f"{share:.0%} of {arm}" for arm, share in shares.items())
-            found.append(f"answers {words}: {told}")
+            shown = ", ".join(f"{share:.0%} of {arm}" for arm, share in shares.items())
+            found.append(f"answers {words}: {shown}")
     return tuple(found)
 
 

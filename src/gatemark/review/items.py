@@ -143,19 +143,19 @@ def match_arms(
     pairs: list[ReviewPair] = []
     different: list[str] = []
     for item in everyone:
-        told = {name: answers[item] for name, answers in arms.items() if item in answers}
-        reason = _reason(told, len(arms))
+        given = {name: answers[item] for name, answers in arms.items() if item in answers}
+        reason = _reason(given, len(arms))
         if reason is not None:
             left_out[reason].append(item)
             continue
-        inputs = {msgspec.json.encode(one.input, order="deterministic") for one in told.values()}
+        inputs = {msgspec.json.encode(one.input, order="deterministic") for one in given.values()}
         if len(inputs) > 1:
-            different.append(f"item {item!r} has different inputs in {', '.join(told)}")
+            different.append(f"item {item!r} has different inputs in {', '.join(given)}")
             continue
         for left, right in combinations(arms, 2):
-            outputs = (_shown(told[left].output, trim), _shown(told[right].output, trim))
+            outputs = (_shown(given[left].output, trim), _shown(given[right].output, trim))
             pairs.append(
-                ReviewPair(item=item, arms=(left, right), input=told[left].input, answers=outputs)
+                ReviewPair(item=item, arms=(left, right), input=given[left].input, answers=outputs)
             )
     refuse(different, choices)
     if not pairs:
@@ -205,12 +205,12 @@ def _gold_problem(row: object, seen: set[str]) -> str | None:
     return None
 
 
-def _reason(told: Mapping[str, ItemAnswer], arm_count: int) -> str | None:
-    if len(told) < arm_count:
+def _reason(given: Mapping[str, ItemAnswer], arm_count: int) -> str | None:
+    if len(given) < arm_count:
         return "unpaired"
-    if any(one.error is not None for one in told.values()):
+    if any(one.error is not None for one in given.values()):
         return "errored"
-    return "without_output" if any(one.output is None for one in told.values()) else None
+    return "without_output" if any(one.output is None for one in given.values()) else None
 
 
 def _shown(output: object, trim: bool) -> object:

@@ -89,7 +89,7 @@ class _Line(NamedTuple):
 
 def label_findings(
     rows: LabelRows,
-    told: Sequence[AcceptedSet],
+    accepted_sets: Sequence[AcceptedSet],
     erased: ErasedContent,
     made: int,
 ) -> Iterator[Finding]:
@@ -98,13 +98,13 @@ def label_findings(
     ``made`` is the event that made the label set; 0 for one of an earlier build, which has none.
     """
     place = f"label set {rows.name}"
-    last = told[-1].event.seq if told else None
+    last = accepted_sets[-1].event.seq if accepted_sets else None
     plan = None if rows.plan is None else plain_json(rows.plan)
     if not isinstance(plan, dict):
         what = "is missing" if rows.plan is None else "cannot be read"
         yield finding(last, "label_sets", f"{place} {what}")
         return
-    for one in told:
+    for one in accepted_sets:
         if digest(plan) != one.payload.get("plan_digest"):
             yield finding(
                 one.event.seq,
@@ -114,11 +114,11 @@ def label_findings(
     items = {}
     for row in rows.items:
         erasure = rows.erased.get(row.number)
-        known, trouble = document_digest("item", row.number, row.document, erasure)
-        if erasure is None and trouble is None:
-            trouble = erased.trouble(known, made, f"item:{rows.name}/{row.id}")
-        if trouble is not None:
-            yield finding(last, "label_items", f"{place}: {trouble}")
+        known, problem = document_digest("item", row.number, row.document, erasure)
+        if erasure is None and problem is None:
+            problem = erased.problem(known, made, f"item:{rows.name}/{row.id}")
+        if problem is not None:
+            yield finding(last, "label_items", f"{place}: {problem}")
         item = plain_json(row.document) if erasure is None else erasure.said.remains
         if not isinstance(item, dict) or item.get("id") != row.id:
             what = f"column id of item {row.number} is {row.id!r}, which differs from its document"
@@ -128,8 +128,8 @@ def label_findings(
         what = f"event {rows.erased[number].event.seq} erases item {number}, which never was"
         yield finding(last, "label_items", f"{place}: {what}")
     # A missing data set is reported elsewhere; its content cannot be compared.
-    if all(one.data is not None for one in told):
-        yield from _accepted(rows, items, _lines(told), str(plan.get("field", "label")))
+    if all(one.data is not None for one in accepted_sets):
+        yield from _accepted(rows, items, _lines(accepted_sets), str(plan.get("field", "label")))
 
 
 def chained_findings(
@@ -155,10 +155,10 @@ def chained_findings(
         yield finding(seq, "label_marks", f"{place}: label {what}")
 
 
-def _lines(told: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
+def _lines(accepted_sets: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
     """Return every label that was ever accepted, by item and version."""
     lines: dict[tuple[str, int], _Line] = {}
-    for one in told:
+    for one in accepted_sets:
         for text in (one.data or b"").splitlines():
             row = plain_json(text)
             if isinstance(row, dict):

@@ -111,8 +111,8 @@ def propose(plan: LabelPlan, number: int, marks: Sequence[LabelMark]) -> LabelPr
         return LabelProposal(number, None, (), reason)
     ranked = Counter(mark.label for mark in marks).most_common()
     if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
-        told = " and ".join(sorted(label for label, count in ranked if count == ranked[0][1]))
-        return LabelProposal(number, None, (), f"no majority: {told}")
+        tied = " and ".join(sorted(label for label, count in ranked if count == ranked[0][1]))
+        return LabelProposal(number, None, (), f"no majority: {tied}")
     label = ranked[0][0]
     return LabelProposal(number, label, _givers(marks, label), None)
 

@@ -94,13 +94,12 @@ class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
     open: dict[str, str]
 
 
-def create_labels(
-    workspace: Workspace, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
-) -> int:
+def create_labels(workspace: Workspace, plan: LabelPlan, path: str) -> int:
     """Create a label set from a file of samples and return the number of items."""
-    answers = read_answers(path, choices or ReadingChoices())
+    answers = read_answers(path, ReadingChoices())
     items = [
-        LabelItem(id=name, input=told.input, output=told.output) for name, told in answers.items()
+        LabelItem(id=name, input=answer.input, output=answer.output)
+        for name, answer in answers.items()
     ]
     if plan.field == "label":
         items = [item for item in items if item.output is not None]
@@ -239,7 +238,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), list(after.values()))
     # Once an accepted item was erased, the data set is another one, without it.
     is_smaller = bool(erased.keys() & before.keys()) and bool(after)
-    if fresh or (is_smaller and not _is_told(workspace, name, data)):
+    if fresh or (is_smaller and not _is_accepted(workspace, name, data)):
         dataset = workspace.blobs.put(data)
         payload = {
             "labels": name,
@@ -273,7 +272,7 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
     erased = erased_items(workspace, name)
     left = list(_whole(accepted, erased).values())
     data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), left)
-    if _is_told(workspace, name, data):
+    if _is_accepted(workspace, name, data):
         return data
     for number in sorted(erased.keys() & accepted.keys()):
         item = erased[number].said.remains.get("id")
@@ -291,21 +290,21 @@ def _whole(
     return {number: one for number, one in accepted.items() if number not in erased}
 
 
-def _is_told(workspace: Workspace, name: str, data: bytes) -> bool:
+def _is_accepted(workspace: Workspace, name: str, data: bytes) -> bool:
     """Whether the last acceptance in the ledger is of this data set."""
-    told = ""
+    digest = ""
     for _, payload in workspace.events.events(kind=LABELS_ACCEPTED, subject=_subject(name)):
         if payload is not None:
-            told = str(payload["dataset_digest"])
-    return same_digest(digest_bytes(data), told)
+            digest = str(payload["dataset_digest"])
+    return same_digest(digest_bytes(data), digest)
 
 
 def _require_given(workspace: Workspace, name: str) -> None:
     """Refuse labels that differ from their events; earlier builds have no label events."""
     subject = _subject(name)
     if any(workspace.events.events(kind=LABELS_CREATED, subject=subject)):
-        told = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))
-        require_given(f"label set {name}", label_sets_of(workspace).given(name), told)
+        promised_rows = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))
+        require_given(f"label set {name}", label_sets_of(workspace).given(name), promised_rows)
 
 
 def _subject(name: str) -> str:

@@ -34,7 +34,7 @@ VOTES: Final = "votes.jsonl"
 """The evidence file of a sealed outcome."""
 TITLE: Final = "review "
 """Prefix of the titles of sealed outcomes."""
-MOST_TOLD: Final = 5
+MOST_LISTED: Final = 5
 """Maximum number of rows of one kind that are reported by name."""
 
 
@@ -130,9 +130,9 @@ class ReviewEvents:
         return self.created is not None and bool(self.created.payload.get(CHAINED))
 
 
-def missing_review(name: str, told: ReviewEvents) -> Finding:
+def missing_review(name: str, recorded: ReviewEvents) -> Finding:
     """Return the finding for a review that is in the ledger but not in the table."""
-    seq = None if told.created is None else told.created.event.seq
+    seq = None if recorded.created is None else recorded.created.event.seq
     return finding(seq, "reviews", f"review {name} is missing")
 
 
@@ -144,7 +144,7 @@ class ErasedContent:
         """The event that erased the content with a digest."""
         self.copies: list[str] = []
 
-    def trouble(self, known: str, made: int, place: str) -> str | None:
+    def problem(self, known: str, made: int, place: str) -> str | None:
         """Return what is wrong with content that the event ``made`` brought; None if nothing is.
 
         Content from before the erasure was not brought back: it has to be erased there as well.
@@ -162,34 +162,34 @@ class ErasedContent:
 
 
 def review_findings(
-    rows: ReviewRows, told: ReviewEvents, erased: ErasedContent
+    rows: ReviewRows, recorded: ReviewEvents, erased: ErasedContent
 ) -> Iterator[Finding]:
     """Yield the differences between a review's rows and its events."""
     name = rows.review.name
-    if told.created is None:
+    if recorded.created is None:
         yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
         return
-    seq = told.created.event.seq
-    for what in _review(rows, told.created):
+    seq = recorded.created.event.seq
+    for what in _review(rows, recorded.created):
         yield finding(seq, "reviews", f"review {name}: {what}")
-    for what in misplaced_erasures(told.erased, seq):
+    for what in misplaced_erasures(recorded.erased, seq):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
-    for what in _pairs(rows, told.created, told.erased, erased):
+    for what in _pairs(rows, recorded.created, recorded.erased, erased):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
     unreadable = list(misfits(rows))
     for table, what in unreadable:
         yield finding(seq, table, f"review {name}: {what}")
     if unreadable:
         return
-    for what in _shows(rows, told.created.payload):
+    for what in _shows(rows, recorded.created.payload):
         yield finding(seq, "review_shows", f"review {name}: {what}")
-    ended = seq if told.unblinded is None else told.unblinded.event.seq
-    for what in _votes(rows, told.unblinded):
+    ended = seq if recorded.unblinded is None else recorded.unblinded.event.seq
+    for what in _votes(rows, recorded.unblinded):
         yield finding(ended, "review_votes", f"review {name}: {what}")
-    if told.is_chained:
-        for at, what in differences(given_votes(rows), told.votes):
+    if recorded.is_chained:
+        for at, what in differences(given_votes(rows), recorded.votes):
             yield finding(at, "review_votes", f"review {name}: vote {what}")
-    for what in _closing(rows.closing, told.unblinded):
+    for what in _closing(rows.closing, recorded.unblinded):
         yield finding(ended, "review_closings", f"review {name}: {what}")
 
 
@@ -203,8 +203,8 @@ def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
             yield "review_votes", f"the row of {vote.reviewer!r}, {vote.ordinal!r} cannot be read"
 
 
-def _review(rows: ReviewRows, told: LedgerFact) -> Iterator[str]:
-    row, said = rows.review, told.payload
+def _review(rows: ReviewRows, recorded: LedgerFact) -> Iterator[str]:
+    row, said = rows.review, recorded.payload
     if digest(plain_json(row.plan)) != said.get("plan_digest"):
         yield "its rules differ from those recorded when it was made"
     if row.commitment != said.get("commitment"):
@@ -216,10 +216,10 @@ def _review(rows: ReviewRows, told: LedgerFact) -> Iterator[str]:
     for word in ("left_out", "tells"):
         if kept.get(word) != said.get(word):
             yield f"its facts ({word}) differ from those recorded when it was made"
-    if row.created_by != told.event.actor:
-        yield f"was made by {told.event.actor}, not by {row.created_by}"
-    if not is_moment_of(row.created_at, told.event.at):
-        yield f"was made at {told.event.at.isoformat()}, not at {row.created_at}"
+    if row.created_by != recorded.event.actor:
+        yield f"was made by {recorded.event.actor}, not by {row.created_by}"
+    if not is_moment_of(row.created_at, recorded.event.at):
+        yield f"was made at {recorded.event.at.isoformat()}, not at {row.created_at}"
 
 
 def is_key(rows: ReviewRows, said: Mapping[str, object]) -> bool:
@@ -266,13 +266,13 @@ def _pairs(
             yield f"pair {place} is missing"
             return
         erasure = erased.get(place)
-        known, trouble = document_digest("pair", place, row.document, erasure)
+        known, problem = document_digest("pair", place, row.document, erasure)
         digests.append(known)
-        if trouble is not None:
-            yield trouble
+        if problem is not None:
+            yield problem
             continue
         if erasure is None:
-            back = everywhere.trouble(known, made, f"pair:{rows.review.name}/{place}")
+            back = everywhere.problem(known, made, f"pair:{rows.review.name}/{place}")
             if back is not None:
                 yield back
         plain = plain_json(row.document) if erasure is None else erasure.said.remains
@@ -383,7 +383,7 @@ def sealed_vote_findings(
             opened.add(SealedVote(pair.item, cast.reviewer, choice, first))
     sealed = (msgspec.json.decode(line, type=SealedVote) for line in lines)
     lost = [one for one in sealed if one not in opened]
-    for one in lost[:MOST_TOLD]:
+    for one in lost[:MOST_LISTED]:
         yield f"{one.reviewer}'s vote on {one.item} differs from the sealed one"
-    if len(lost) > MOST_TOLD:
-        yield f"{len(lost) - MOST_TOLD} more votes differ from the sealed ones"
+    if len(lost) > MOST_LISTED:
+        yield f"{len(lost) - MOST_LISTED} more votes differ from the sealed ones"

@@ -82,13 +82,13 @@ class ReviewTables:
             else:
                 labels.given[given_by(payload)] = event.seq
             return
-        told = self._reviews.setdefault(name, ReviewEvents())
+        events = self._reviews.setdefault(name, ReviewEvents())
         if event.kind == REVIEW_CREATED:
-            told.created = LedgerFact(event, payload)
+            events.created = LedgerFact(event, payload)
         elif event.kind == VOTE_CAST:
-            told.votes[given_by(payload)] = event.seq
+            events.votes[given_by(payload)] = event.seq
         else:
-            told.unblinded = LedgerFact(event, payload)
+            events.unblinded = LedgerFact(event, payload)
 
     def _learn_erasure(self, erasure: Erasure) -> None:
         said = erasure.said
@@ -131,7 +131,7 @@ class ReviewTables:
     def reviews(self) -> Iterator[Finding]:
         """Yield a finding for each row of a review that differs from its events."""
         stored = reviews_of(self._workspace)
-        is_any_closed = any(told.unblinded is not None for told in self._reviews.values())
+        is_any_closed = any(one.unblinded is not None for one in self._reviews.values())
         sealed = self._workspace.store.results.ids_by_title(TITLE) if is_any_closed else {}
         missing = dict(self._reviews)
         self._open = []
@@ -198,20 +198,20 @@ class ReviewTables:
         for name in sorted({*stored.stored_names(), *self._labels}, key=str):
             labels = self._labels.get(name, LabelEvents())
             rows = stored.stored_rows(name)._replace(erased=labels.erased)
-            told = [
+            accepted_sets = [
                 AcceptedSet(one.event, one.payload, self._dataset(one)) for one in labels.accepted
             ]
             made = 0 if labels.created is None else labels.created[0].seq
-            yield from label_findings(rows, told, self._erased, made)
+            yield from label_findings(rows, accepted_sets, self._erased, made)
             if labels.created is not None:
                 yield from chained_findings(rows, labels.created, labels.given)
             elif {row.number for row in rows.items} - {row.number for row in rows.accepted}:
                 self._unsealed.append(name)
 
-    def _dataset(self, told: LedgerFact) -> bytes | None:
+    def _dataset(self, recorded: LedgerFact) -> bytes | None:
         """Return the data set of an event; a damaged one is reported elsewhere."""
         try:
-            return self._workspace.blobs.get(str(told.payload.get("dataset_digest")))
+            return self._workspace.blobs.get(str(recorded.payload.get("dataset_digest")))
         except (IntegrityError, UsageError):
             return None
 

@@ -276,9 +276,9 @@ def fire(
     return schedule_runs_of(workspace).add_trigger(Trigger(kind, identity, now, asset))
 
 
-def recent_runs(workspace: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
+def recent_runs(workspace: Workspace, limit: int) -> list[Run]:
     """Return the outcomes of the latest occasions."""
-    return schedule_runs_of(workspace).runs(limit, schedule)
+    return schedule_runs_of(workspace).runs(limit)
 
 
 def note_changes(workspace: Workspace, now: datetime) -> int:
@@ -350,8 +350,8 @@ def run_command(
     """
     if schedule.needs_pack and (pack is None or not Path(pack).is_file()):
         return "failed", _no_pack(occasion.asset, pack)
-    told = {"asset": occasion.asset or "", "now": _text(now), "due": _text(occasion.due_at)}
-    arguments = [_filled(argument, {**told, "pack": pack or ""}) for argument in schedule.command]
+    values = {"asset": occasion.asset or "", "now": _text(now), "due": _text(occasion.due_at)}
+    arguments = [_filled(argument, {**values, "pack": pack or ""}) for argument in schedule.command]
     environment = {**os.environ, **settings}
     try:
         process = subprocess.Popen(  # noqa: S603 - the owner of the schedule names it
@@ -400,8 +400,8 @@ def seconds_until_next(plan: SchedulePlan, now: datetime, longest: float) -> flo
     return max(0.0, min(longest, (min(moments) - now) / timedelta(seconds=1)))
 
 
-def _filled(argument: str, told: dict[str, str]) -> str:
-    for name, value in told.items():
+def _filled(argument: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
         argument = argument.replace(f"{{{name}}}", value)
     return argument
 

@@ -189,11 +189,9 @@ class SqlRuns:
         with self._database.writing() as connection:
             return connection.execute(sa.update(RUNS).where(gone).values(**values)).rowcount
 
-    def runs(self, limit: int = 100, schedule: str | None = None) -> list[Run]:
+    def runs(self, limit: int = 100) -> list[Run]:
         """Return the latest runs, newest first."""
         query = sa.select(RUNS).order_by(RUNS.c.due_s.desc(), RUNS.c.occasion.desc()).limit(limit)
-        if schedule is not None:
-            query = query.where(RUNS.c.schedule == schedule)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
         return [

@@ -108,23 +108,23 @@ class _Evidence:
     def __init__(self, item: Scorable) -> None:
         for value in (item.output, item.sample.get("tool_calls"), item.sample.get("citations")):
             _check(value)
-        told = _object_in(item.output) if isinstance(item.output, str) else None
+        structured = _object_in(item.output) if isinstance(item.output, str) else None
         self.text = "" if item.output is None else text_of(item.output, "output")
         self.is_silent = item.output is None
         said = list(_strings(item.output))
-        parts = [*said, *_strings(told), *_strings(item.sample.get("tool_calls"))]
+        parts = [*said, *_strings(structured), *_strings(item.sample.get("tool_calls"))]
         self.searched = text_of("\n".join(parts), "output")
 
         record = item.output if isinstance(item.output, dict) else {}
         called = [item.sample.get("tool_calls"), record.get("tool_calls")]
         names = [_tool_name(call) for call in _listed(*called)]
         self.has_tools = any(isinstance(calls, list) for calls in called) and None not in names
-        names += [_tool_name(call) for call in _listed((told or {}).get("tool_calls"))]
+        names += [_tool_name(call) for call in _listed((structured or {}).get("tool_calls"))]
         self.tools = [name for name in names if name is not None]
 
         cited = [item.sample.get("citations"), record.get("citations")]
         self.has_citations = all(each is None or isinstance(each, list) for each in cited)
-        listed = _listed(*cited, (told or {}).get("citations"))
+        listed = _listed(*cited, (structured or {}).get("citations"))
         self.citations = [truncate(each) for each in listed] + _BRACKETED.findall("\n".join(said))
 
 

@@ -87,7 +87,7 @@ def _load(options: PythonOptions) -> Callable[[Scorable], object]:
     except _RAISED as error:
         del sys.modules[module_name]
         raise BadInputError(
-            f"scorer python: {options.function} cannot be loaded: {_told(error)}"
+            f"scorer python: {options.function} cannot be loaded: {_error_words(error)}"
         ) from error
     function = getattr(module, name, None)
     if not callable(function):
@@ -106,7 +106,7 @@ def _build(options: PythonOptions) -> ScoreFunction:
         except BadInputError:
             raise
         except _RAISED as error:
-            return unscored(truncate(f"{options.function} raised {_told(error)}"))
+            return unscored(truncate(f"{options.function} raised {_error_words(error)}"))
         return _score_from(answer, options.function)
 
     return score
@@ -125,7 +125,7 @@ def _score_from(answer: object, function: str) -> Score:
     return unscored(truncate(f"{function} must return a number or a score, got {truncate(answer)}"))
 
 
-def _told(error: BaseException) -> str:
+def _error_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 

@@ -221,19 +221,16 @@ def _labels(stratum: Stratum, place: int) -> NDArray[np.str_]:
 
 
 class MeanEstimate(msgspec.Struct, frozen=True):
-    """A mean with its standard errors.
+    """A mean with its standard error.
 
-    ``iid_error`` is sd / sqrt(n). ``cr0_error`` is the plain cluster-robust (sandwich) error.
-    ``error`` is what bounds use: CR0 times sqrt(G / (G - 1)) for G clusters, which for clusters of
-    one item each is exactly ``iid_error``, so clustering by item changes nothing. Errors are null
-    if there is only one unit.
+    ``error`` is the cluster-robust (sandwich) error CR0 times sqrt(G / (G - 1)) for G clusters.
+    With one item in each cluster it is exactly sd / sqrt(n), so clustering by item changes
+    nothing. It is None if there is only one cluster.
     """
 
     mean: float
     n: int
     clusters: int
-    iid_error: float | None
-    cr0_error: float | None
     error: float | None
 
     def bounds(self, one_sided_alpha: float) -> tuple[float, float] | None:
@@ -255,23 +252,20 @@ class MeanEstimate(msgspec.Struct, frozen=True):
 def mean_estimate(
     values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic] | None = None
 ) -> MeanEstimate:
-    """Return the mean of ``values`` and its errors; without ``clusters``, items are independent."""
+    """Return the mean of ``values`` and its error; without ``clusters``, items are independent."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
         raise InvalidValueError("a mean needs one non-empty list of finite numbers")
     labels = np.arange(x.size) if clusters is None else clusters
     # The mean of equal values can differ in the last bit; that must not count as spread.
     mean = float(x[0] if x.min() == x.max() else math.fsum(x.tolist()) / x.size)
-    iid = (
-        math.sqrt(math.fsum(((x - mean) ** 2).tolist()) / (x.size - 1) / x.size)
-        if x.size > 1
-        else None
-    )
     residuals, _ = cluster_totals(x - mean, labels)
     count = residuals.size
-    cr0 = math.sqrt(math.fsum((residuals**2).tolist())) / x.size if count > 1 else None
-    error = None if cr0 is None else cr0 * math.sqrt(count / (count - 1))
-    return MeanEstimate(mean, x.size, count, iid, cr0, error)
+    error = None
+    if count > 1:
+        cr0 = math.sqrt(math.fsum((residuals**2).tolist())) / x.size
+        error = cr0 * math.sqrt(count / (count - 1))
+    return MeanEstimate(mean, x.size, count, error)
 
 
 def cluster_totals(

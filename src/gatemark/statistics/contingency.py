@@ -54,11 +54,6 @@ def labels_of(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
     return set(cells).union(*cells.values())
 
 
-def percent_agreement(table: npt.ArrayLike) -> Estimate:
-    """Return the share of items on the diagonal, in [0, 1]."""
-    return _single(percent_agreement_each, _square(table), NO_ITEMS)
-
-
 def cohen_kappa(table: npt.ArrayLike) -> Estimate:
     """Return Cohen's kappa; undefined if chance alone already gives full agreement."""
     return _single(cohen_kappa_each, _square(table), ONE_LABEL)

@@ -74,13 +74,13 @@ class Deviations(NamedTuple):
 
 
 def deviations_each(
-    current: Floats, baseline: BaselineMoments, floor: Floats | None = None, *, windows: int = 1
+    current: Floats, baseline: BaselineMoments, floor: Floats | None = None
 ) -> Deviations:
     """Return sigma of each current value against its baseline, and its normal score.
 
-    ``floor`` is a lower limit for the standard deviation. ``windows`` is how many windows the
-    current value is the mean of. sigma / sqrt(1/windows + 1/n) follows Student's t with n - 1
-    degrees of freedom if nothing has changed; the score is the normal quantile of that tail.
+    ``floor`` is a lower limit for the standard deviation. sigma / sqrt(1 + 1/n) follows Student's
+    t with n - 1 degrees of freedom if nothing has changed; the score is the normal quantile of
+    that tail.
     """
     sd = baseline.sd if floor is None else np.fmax(baseline.sd, floor)
     known = np.isfinite(baseline.sd) & np.isfinite(current)
@@ -90,7 +90,7 @@ def deviations_each(
     flat = known & (sd == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         sigma = np.where(flat, np.where(still, 0.0, np.nan), np.where(known, move / sd, np.nan))
-        widening = np.sqrt(1 / windows + 1 / baseline.windows)
+        widening = np.sqrt(1 + 1 / baseline.windows)
     z, p_value = normal_scores(sigma / widening, baseline.windows - 1)
     return Deviations(sigma, z, p_value, np.where(known, sd, np.nan), flat & ~still)
 

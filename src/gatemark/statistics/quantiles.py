@@ -44,7 +44,6 @@ def linear_percentile(values: Sequence[float], percent: float) -> float | None:
 
 
 Floats = npt.NDArray[np.float64]
-SKETCH_ERROR: Final = 2.0**-10
 _DROPPED_BITS: Final = 52 - 10
 
 

@@ -327,7 +327,7 @@ def tail_probability(drawn: int, marked: int, marked_drawn: int, total: int) -> 
 
 
 def at_most_probability(count: int, trials: int, chance: float) -> float:
-    """Return the probability of at most ``count`` successes in so many trials."""
+    """Return the probability of at most ``count`` successes in that many trials."""
     return float(scipy.special.bdtr(count, trials, chance))
 
 

@@ -66,8 +66,8 @@ def chi_square_each(current: Floats, baseline: Floats) -> tuple[Floats, Floats, 
 def balanced_v_each(current: Floats, baseline: Floats) -> Floats:
     """Return Cramer's V as if both rows had the same number of items.
 
-    The plain V of a short row beside a long one is always small; this one depends on their shares
-    alone.
+    The plain V of a short row and a long one is always small; this one depends only on their
+    shares.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         p = current / current.sum(axis=-1, keepdims=True)

@@ -5,7 +5,7 @@ cannot lift: it may read everything except the paths that are hidden from it (th
 store, the repository's history), write only in its own temporary folder, and neither inspect nor
 signal other processes. File names stay visible; the network stays open.
 
-Landlock allows what is listed and nothing else. To hide a path, everything beside it is listed, at
+Landlock allows what is listed and nothing else. To hide a path, everything around it is listed, at
 every level from the root down.
 """
 
@@ -112,7 +112,7 @@ def _devices() -> list[Path]:
 def readable_paths(hidden: set[Path]) -> Iterator[str]:
     """Yield the largest files and folders that contain nothing hidden.
 
-    Devices are left out, except what is beside something hidden in shared memory.
+    Devices are left out, except what is alongside something hidden in shared memory.
     """
     hidden = {path.resolve() for path in hidden} | {Path("/dev")}
     above = {parent for path in hidden for parent in path.parents}

@@ -184,7 +184,7 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     method: Annotated[Literal["POST", "PUT"], about("HTTP method.")] = "POST"
     aws_signature: Annotated[
         AwsSignature | None,
-        about("Sign requests with an AWS access key, with keys of its own (below)."),
+        about("Sign requests with an AWS access key, with the keys below."),
     ] = None
 
     later_fields: ClassVar[frozenset[str]] = _FILES | {

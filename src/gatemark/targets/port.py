@@ -228,8 +228,8 @@ def reply_from_fields(
         latency_ms=latency_ms,
         confidence=_number(fields.get("confidence"), "confidence", high=1.0),
         cost=_number(fields.get("cost"), "cost"),
-        model=told_model(fields.get("model")),
-        usage=told_usage(fields.get("usage")),
+        model=stated_model(fields.get("model")),
+        usage=stated_usage(fields.get("usage")),
     )
 
 
@@ -240,8 +240,8 @@ def checked(reply: Reply, *, max_bytes: int) -> Reply:
         latency_ms=_number(reply.latency_ms, "latency_ms"),
         confidence=_number(reply.confidence, "confidence", high=1.0),
         cost=_number(reply.cost, "cost"),
-        model=told_model(reply.model),
-        usage=told_usage(reply.usage),
+        model=stated_model(reply.model),
+        usage=stated_usage(reply.usage),
         answered_at=reply.answered_at,
     )
     size = len(_encode(plain))
@@ -317,7 +317,7 @@ def _number(value: object, name: str, *, high: float = math.inf) -> float | None
     return number
 
 
-def told_model(value: object) -> str | None:
+def stated_model(value: object) -> str | None:
     """Return the model name in a reply; raise a bad_reply error if it is not text."""
     if value is None:
         return None
@@ -326,7 +326,7 @@ def told_model(value: object) -> str | None:
     return _text(value, "model")
 
 
-def told_usage(value: object) -> dict[str, object] | None:
+def stated_usage(value: object) -> dict[str, object] | None:
     """Return the token counts in a reply; raise a bad_reply error if they are not an object."""
     if value is None:
         return None

@@ -10,7 +10,7 @@ expected answer. The function returns the output, or a mapping with ``output`` a
 Plain functions run in daemon threads, because a hanging function can be abandoned but not stopped;
 with one call at a time and no time limit they run in place, which costs nothing.
 
-A function's identity includes digests of its module and of every module beside it that this one
+A function's identity includes digests of its module and of every module alongside it that this one
 imports.
 """
 
@@ -284,7 +284,7 @@ def _extra_parameters(
             if parameter.default is parameter.empty:
                 raise UsageError(
                     f"python target: {reference!r} asks for 'sample'; list the fields of an item "
-                    "that it may see, such as fields: [context] beside python:"
+                    "that it may see, such as fields: [context] next to python:"
                 )
         elif named and parameter.name in _PASSED_BY_NAME:
             extras.append(parameter.name)

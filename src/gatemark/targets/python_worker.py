@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -348,8 +348,6 @@ AHEAD: Final = 64
 """How many calls may wait in the pipe of a worker process for each one it works on."""
 FAST_MS: Final = 1.0
 
-Clock = Callable[[], float]
-
 
 class _Window:
     """How many calls are sent to the process at once: more than it works on, if they are fast.
@@ -546,7 +544,7 @@ class PythonWorkerTarget:
             return self._worker
 
     async def _new_worker(self, role: str) -> WorkerProcess:
-        """Start a process in a thread. If nobody waits for it any more, the next call gets it."""
+        """Start a process in a thread. If nobody waits for it any longer, the next call gets it."""
         if self._deaths >= MAX_DEATHS_IN_A_ROW:
             raise TargetError(
                 "crash",

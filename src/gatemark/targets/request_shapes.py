@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.targets.port import Reply, TargetError, bad_reply, told_model, told_usage
+from gatemark.targets.port import Reply, TargetError, bad_reply, stated_model, stated_usage
 from gatemark.targets.template import as_text
 
 Preset = Literal["anthropic", "bedrock", "gemini", "ollama", "openai", "vllm"]
@@ -209,7 +209,7 @@ def _read_bedrock(document: dict[str, object], place: str) -> Reading:
 
 
 def _reading(text: str, model: object, usage: object) -> Reading:
-    return Reading(text, told_model(model), told_usage(usage))
+    return Reading(text, stated_model(model), stated_usage(usage))
 
 
 def _apart(messages: list[Message]) -> tuple[list[str], list[Message]]:

@@ -471,17 +471,17 @@ def tokens_of(usage: Mapping[str, object] | None) -> int | None:
 
     Without a total, tokens read from or written to a cache are added to the input.
     """
-    told = usage or {}
-    total = _count(told.get("total_tokens"))
+    counts = usage or {}
+    total = _count(counts.get("total_tokens"))
     if total is not None:
         return total
     parts = [
-        next((n for name in names if (n := _count(told.get(name))) is not None), None)
+        next((n for name in names if (n := _count(counts.get(name))) is not None), None)
         for names in (INPUT_TOKENS, OUTPUT_TOKENS)
     ]
     if None in parts:
         return None
-    cached = (_count(told.get(name)) for name in _CACHED_INPUT)
+    cached = (_count(counts.get(name)) for name in _CACHED_INPUT)
     return _count(sum(n or 0 for n in (*parts, *cached)))
 
 

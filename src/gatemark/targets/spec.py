@@ -80,7 +80,7 @@ def _is_passed(name: str, value: str) -> bool:
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The maximum spending of a run; None is no limit. ``calls`` counts retries too."""
+    """The maximum spending of a run; None means no limit. ``calls`` counts retries too."""
 
     calls: Annotated[int | None, about("Maximum number of calls, with retries.")] = None
     cost: Annotated[float | None, about("Maximum amount of money.")] = None
@@ -115,8 +115,8 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ):
             if price is None:
                 continue
-            told = [(reply.usage or {}).get(name) for name in names]
-            counts = [count for count in told if isinstance(count, int | float)]
+            usage = [(reply.usage or {}).get(name) for name in names]
+            counts = [count for count in usage if isinstance(count, int | float)]
             if not counts:
                 return None
             cost += price * counts[0] / 1e6
@@ -190,16 +190,16 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...] | None,
         about("Program and arguments; it stays running and answers one JSON line per item."),
     ] = None
-    http: Annotated[HttpSpec | None, about("HTTP service, with keys of its own (below).")] = None
+    http: Annotated[HttpSpec | None, about("HTTP service, with the keys below.")] = None
     openai: Annotated[
-        OpenAISpec | None, about("OpenAI-compatible service, with keys of its own (below).")
+        OpenAISpec | None, about("OpenAI-compatible service, with the keys below.")
     ] = None
     recorded: Annotated[str | None, about("File of recorded samples that answer.")] = None
     send_sample: Annotated[
         bool, about("Send a command the whole item as JSON, without the expected answer.")
     ] = False
     fields: Annotated[
-        tuple[str, ...], about("Fields of an item that a function or command sees beside input.")
+        tuple[str, ...], about("Fields of an item that a function or command sees besides input.")
     ] = ()
     env: Annotated[tuple[str, ...], about("Environment variables that the process receives.")] = ()
     files: Annotated[
@@ -262,7 +262,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "in_process runs the function inside Gatemark, where isolate and env have no effect"
             )
         if self.stop_after is not None and self.recorded is not None:
-            raise InvalidValueError("stop_after does not belong to recorded targets")
+            raise InvalidValueError("recorded targets do not take stop_after")
         for name in ANSWER_FIELDS.intersection(self.fields):
             raise InvalidValueError(
                 f"fields must not list {name!r}: a target never sees the expected answer"

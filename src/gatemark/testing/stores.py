@@ -172,8 +172,8 @@ def _check_erasure(store: Store) -> None:
     ((event, _),) = store.events.events(kind="other")
     said = {"seq": event.seq, "payload_digest": event.payload_digest, "reason": "asked for"}
     tombstone = EventDraft("payload_erased", _START + timedelta(seconds=30), "tester", None, said)
-    told = store.events.erase_payload(event.seq, tombstone)
-    _same(store.events.head(), told.head, "the head after an erasure")
+    is_erased = store.events.erase_payload(event.seq, tombstone)
+    _same(store.events.head(), is_erased.head, "the head after an erasure")
     _same(list(store.events.events(kind="other")), [(event, None)], "an erased event")
     _same(store.events.payload(event.payload_digest), None, "an erased payload")
 
@@ -188,8 +188,8 @@ def _check_results(store: Store, one: Result, other: Result) -> None:
     _same(store.results.get(other.id[7:19]), other, "a result by the beginning of its id")
     _same([line.id for line in store.results.lines(5)], [other.id, one.id], "the newest first")
     _same([name for name, _ in store.results.documents()], [one.id, other.id], "documents")
-    told = [payload and payload["result_id"] for _, payload in _sealed(store)]
-    _same(told, [one.id, other.id], "events about results")
+    recorded = [payload and payload["result_id"] for _, payload in _sealed(store)]
+    _same(recorded, [one.id, other.id], "events about results")
     _refused(lambda: store.results.get("0" * 64), UsageError, "an unknown result")
 
 

@@ -33,6 +33,7 @@ from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
 from gatemark.web.pages import (
     accounts,
+    approvals,
     assets,
     attributions,
     auth,
@@ -59,7 +60,7 @@ NOT_OURS: Final = {
 }
 """Problem details for errors that the framework raises."""
 PAGES: Final = (
-    *(auth, oidc, assets, results, ledger, runs, accounts),
+    *(auth, oidc, assets, approvals, results, ledger, runs, accounts),
     *(reviews, labels, attributions),
 )
 INTERFACES: Final = (

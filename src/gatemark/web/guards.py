@@ -122,8 +122,8 @@ class Guards:
         if max(waits) > 0:
             after = {"Retry-After": str(ceil(max(waits)))}
             return ProblemResponse(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", headers=after)
-        if (trouble := _query_trouble(scope["query_string"])) is not None:
-            return ProblemResponse(HTTPStatus.BAD_REQUEST, trouble)
+        if (problem := _query_problem(scope["query_string"])) is not None:
+            return ProblemResponse(HTTPStatus.BAD_REQUEST, problem)
         lengths = {value for name, value in scope["headers"] if name == b"content-length"}
         if len(lengths) > 1 or (lengths and b"transfer-encoding" in headers):
             return ProblemResponse(
@@ -215,7 +215,7 @@ def too_large(settings: ServerSettings) -> ProblemResponse:
     )
 
 
-def _query_trouble(query: bytes) -> str | None:
+def _query_problem(query: bytes) -> str | None:
     """Return why a query string is ambiguous, or None."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")

@@ -88,13 +88,12 @@ class RunBoard:
         packs: Sequence[str],
         *,
         secret_files: Sequence[Path] = (),
-        workers: int = 1,
     ) -> None:
         self._open_workspace = open_workspace
         self.secret_files = tuple(secret_files)
         self._folders = [Path(folder).resolve() for folder in packs]
-        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="gatemark-run")
-        self._told: dict[str, _ProgressLog] = {}
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gatemark-run")
+        self._logs: dict[str, _ProgressLog] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -138,8 +137,8 @@ class RunBoard:
             if len(going) >= MAX_WAITING:
                 raise RefusedError(f"{len(going)} runs are waiting already")
             page_runs_of(workspace).add(run)
-            while len(self._told) > MAX_KEPT:
-                self._told.pop(next(iter(self._told)))
+            while len(self._logs) > MAX_KEPT:
+                self._logs.pop(next(iter(self._logs)))
         self._submit(run, resume=False)
         return run
 
@@ -167,8 +166,8 @@ class RunBoard:
 
     def steps(self, identity: str, after: int) -> tuple[RunStep, ...]:
         """Return the progress of a run after a number; empty if another server runs it."""
-        told = self._told.get(identity)
-        return () if told is None else told.after(after)
+        log = self._logs.get(identity)
+        return () if log is None else log.after(after)
 
     def settle(self, workspace: Workspace) -> int:
         """Mark the runs of dead servers as interrupted; called at start and regularly."""
@@ -187,15 +186,15 @@ class RunBoard:
             )
 
     def _submit(self, run: PageRun, *, resume: bool) -> None:
-        told = self._told[run.id] = _ProgressLog()
-        told.add("state", {"state": "queued"})
-        self._pool.submit(self._work, run, told, resume)
+        log = self._logs[run.id] = _ProgressLog()
+        log.add("state", {"state": "queued"})
+        self._pool.submit(self._work, run, log, resume)
 
-    def _work(self, run: PageRun, told: _ProgressLog, resume: bool) -> None:
+    def _work(self, run: PageRun, log: _ProgressLog, resume: bool) -> None:
         workspace = self._open_workspace(run.person)
         workspace.secret_files = self.secret_files
         page_runs_of(workspace).change(run.id, "running", workspace.clock())
-        told.add("state", {"state": "running"})
+        log.add("state", {"state": "running"})
         done = threading.Event()
         pulse = threading.Thread(target=self._pulse, args=(run.id, done), daemon=True)
         pulse.start()
@@ -206,8 +205,8 @@ class RunBoard:
                 workspace,
                 self.path_of(run.pack),
                 choices,
-                on_progress=told.progress,
-                on_notice=lambda text: told.add("notice", {"text": text}),
+                on_progress=log.progress,
+                on_notice=lambda text: log.add("notice", {"text": text}),
             )
             result_id, verdict = result.id, result.verdict
         except GatemarkError as error:
@@ -228,7 +227,7 @@ class RunBoard:
                 result_id=result_id,
                 detail=detail,
             )
-            told.add(
+            log.add(
                 "state",
                 {"state": state, "result_id": result_id, "verdict": verdict, "detail": detail},
             )

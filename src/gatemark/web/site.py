@@ -14,10 +14,10 @@ from fastapi import Request, Response
 from gatemark.accounts.journey import (
     FailedSignIns,
     Identity,
-    books_mark,
     by_session,
     by_token,
     look_now,
+    state_mark,
 )
 from gatemark.accounts.nouns import Scope, form_mark, same_hash
 from gatemark.accounts.oidc_file import read_sign_in_way
@@ -90,7 +90,7 @@ class Site:
         All threads share it, so it must be immutable.
         """
         minute = int(self.workspace.clock().timestamp() // 60)
-        key = (what, asset, minute, *books_mark(self.workspace, asset))
+        key = (what, asset, minute, *state_mark(self.workspace, asset))
         with self._keeping:
             if key in self._kept:
                 found: Made = self._kept[key]

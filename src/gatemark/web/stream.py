@@ -54,8 +54,11 @@ async def _events(request: Request, site: Site, run: str, after: int) -> AsyncIt
             if quiet % 10 == 1:
                 found = await run_sync(lambda: site.board.get(site.workspace, run))
                 if found.state not in GOING and not site.board.steps(run, after):
-                    told: dict[str, object] = {"state": found.state, "result_id": found.result_id}
-                    data = {**told, "verdict": None, "detail": found.detail}
+                    message: dict[str, object] = {
+                        "state": found.state,
+                        "result_id": found.result_id,
+                    }
+                    data = {**message, "verdict": None, "detail": found.detail}
                     yield _event(RunStep(after + 1, "state", data))
                     return
         await asyncio.sleep(LOOK_EVERY_S)

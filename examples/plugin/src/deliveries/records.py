@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gatemark.core.record import BadExample, Form, RecordSchema
 
@@ -17,6 +18,8 @@ class Trip(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     id: Annotated[str, Meta(min_length=1, max_length=512)]
     promised_minutes: Minutes
     minutes: Minutes
+    courier: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
+    at: Annotated[datetime, Meta(tz=True)] | UnsetType = UNSET
 
 
 SCHEMA = RecordSchema(
@@ -28,7 +31,16 @@ SCHEMA = RecordSchema(
             type=Trip,
             marks=frozenset({"id", "promised_minutes", "minutes"}),
             identity="id",
-            good=({"id": "T1", "promised_minutes": 30, "minutes": 28.5},),
+            good=(
+                {"id": "T1", "promised_minutes": 30, "minutes": 28.5},
+                {
+                    "id": "T1",
+                    "promised_minutes": 30,
+                    "minutes": 28.5,
+                    "courier": "north",
+                    "at": "2026-03-01T09:30:00Z",
+                },
+            ),
             bad=(
                 BadExample(
                     "less than no time",

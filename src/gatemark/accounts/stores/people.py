@@ -209,13 +209,15 @@ class SqlPeople:
         if len(live) >= MAX_TOKENS:
             raise RefusedError(f"{person} already has {len(live)} tokens; revoke one first")
         identity, secret = new_id(), new_secret()
-        told, expires_s = " ".join(sorted(set(scopes))), seconds(now + timedelta(days=days))
+        scope_text, expires_s = " ".join(sorted(set(scopes))), seconds(now + timedelta(days=days))
         row = {
             "id": identity,
-            "hash": self._key.bind_token(identity, person, told, expires_s, hash_secret(secret)),
+            "hash": self._key.bind_token(
+                identity, person, scope_text, expires_s, hash_secret(secret)
+            ),
             "person": person,
             "label": label,
-            "scopes": told,
+            "scopes": scope_text,
             "made_s": seconds(now),
             "expires_s": expires_s,
             "revoked_s": None,

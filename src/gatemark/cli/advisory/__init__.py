@@ -13,7 +13,7 @@ ADVISORY_VERBS: Verbs = {
     ),
     "shadow": (
         "gatemark.cli.advisory.run",
-        "Ask advisory services about real inputs, beside what people or Atlas decided.",
+        "Ask advisory services about real inputs and compare with what people or Atlas decided.",
     ),
     "trend": (
         "gatemark.cli.advisory.compare",

@@ -21,7 +21,9 @@ from gatemark.report.outputs import write_text
     help="Fixtures that the services were asked about.",
 )
 @click.option("--shadow", metavar="FILE", help="Inputs of a shadow, in place of fixtures.")
-@click.option("--all", "with_decided", is_flag=True, help="Also inputs with an expected decision.")
+@click.option(
+    "--all", "with_decided", is_flag=True, help="Include inputs with an expected decision."
+)
 @click.option("-o", "--output", required=True, metavar="FILE", help="File of samples to write.")
 @json_option
 def queue_command(

@@ -169,7 +169,7 @@ def run_command(outputs: RunOutputs, choices: AdvisoryChoices) -> int:
 @shadow_options
 @output_options
 def shadow_command(outputs: RunOutputs, choices: AdvisoryChoices) -> int:
-    """Ask advisory services about real inputs, beside what people or Atlas decided.
+    """Ask advisory services about real inputs and compare with what people or Atlas decided.
 
     INPUTS has one JSON object per line: input_class, privacy_class (public, non_private or
     redacted), payload, and decision with source (human_label or atlas_shadow), label and severity.

@@ -15,6 +15,7 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.screen import byte_progress, show
+from gatemark.core.errors import UsageError
 from gatemark.drift.derive import DEFAULT_WINDOW, Derived, DeriveRequest, derive_points
 from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
@@ -73,6 +74,12 @@ def push_command(
     metavar="FILE",
     help="File of advisory decisions to count. Repeatable.",
 )
+@click.option(
+    "--points",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="File to count, by the name of its point source, such as one of a plugin. Repeatable.",
+)
 @click.option("--asset", help="Asset that the records are about.")
 @click.option("--window", default=DEFAULT_WINDOW, help="Length of the windows (1h, 1d).")
 @now_option
@@ -84,6 +91,7 @@ def derive_command(
     results: bool,
     run_logs: tuple[str, ...],
     decisions: tuple[str, ...],
+    points: tuple[str, ...],
     asset: str | None,
     window: str,
     now: datetime | None,
@@ -91,7 +99,7 @@ def derive_command(
     store: str,
     json: bool,
 ) -> None:
-    """Push points counted from results, run logs and advisory decisions.
+    """Push points counted from results, run logs, advisory decisions and files of plugins.
 
     Results give golden_accuracy and calibration_ece of their candidate, one point for each time
     they were reached; for a registered asset, only results about the version that was live then.
@@ -105,18 +113,30 @@ def derive_command(
       gatemark drift derive
       gatemark drift derive --run-log runs/V0.jsonl.gz --asset summariser
       gatemark drift derive --decisions decisions.jsonl
+      gatemark drift derive --points deliveries=trips.jsonl
     """
     workspace = Workspace(store=store)
+    sources = (
+        *(("runlog", path) for path in run_logs),
+        *(("advisory", path) for path in decisions),
+        *map(_named_file, points),
+    )
     request = DeriveRequest(
-        results=results or not (run_logs or decisions),
-        run_logs=run_logs,
-        decisions=decisions,
+        results=results or not sources,
+        files=sources,
         asset=asset,
         window=window,
     )
     choices = ReadingChoices(max_errors=max_errors)
     derived = derive_points(workspace, request, choices, now=now or workspace.clock())
     show(derived, _derived_lines, json=json)
+
+
+def _named_file(given: str) -> tuple[str, str]:
+    name, equals, path = given.partition("=")
+    if not (name and equals and path):
+        raise UsageError(f"--points takes NAME=FILE, got {given!r}")
+    return name, path
 
 
 def _counts(pushed: Pushed) -> str:

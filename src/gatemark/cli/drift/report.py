@@ -107,7 +107,7 @@ def events_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[s
 
 @click.command("close", cls=StrictCommand)
 @click.argument("episode")
-@click.option("--reason", required=True, help="Why this is normal now.")
+@click.option("--reason", required=True, help="Reason why the new level is normal.")
 @click.option("--cite", metavar="RESULT", help="Fresh result; required to close a breach.")
 @click.option("--actor", help="Name of the person who closes it (default: the login name).")
 @workspace_options

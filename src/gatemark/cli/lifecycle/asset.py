@@ -100,8 +100,8 @@ def add(
         is_scope_change=scope_change,
         note=acting.note,
     )
-    acted = add_version(workspace, new, actor=workspace.actor)
-    acting.show(acted, unchanged=f"{version} already exists")
+    done = add_version(workspace, new, actor=workspace.actor)
+    acting.show(done, unchanged=f"{version} already exists")
 
 
 @asset_command.command("pack")
@@ -119,8 +119,8 @@ def pack(acting: Acting, *, asset: str, pack: str) -> None:
       gatemark asset pack triage packs/triage.yaml --actor pam
     """
     workspace = acting.workspace()
-    acted = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack)
-    acting.show(acted, unchanged="this is already the full pack")
+    result = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack)
+    acting.show(result, unchanged="this is already the full pack")
 
 
 @asset_command.command("list")

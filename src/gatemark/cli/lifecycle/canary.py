@@ -68,7 +68,7 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     workspace = Workspace(store=store) if now is None else Workspace(store=store, clock=lambda: now)
     workspace.existing_store()
     names = [asset] if asset is not None else list(asset_names(workspace))
-    done = [acted for name in names for acted in run_due(workspace, name, environment)]
+    done = [result for name in names for result in run_due(workspace, name, environment)]
     show_acted(*done, unchanged="nothing is due", json=json)
     if done and now is None:
         anchor(workspace)

@@ -145,7 +145,7 @@ def show_acted(*several: CommandResult, unchanged: str, json: bool) -> None:
     if json:
         print_json(document_of(*several))
         return
-    lines = [line for acted in several for line in lines_of(acted)]
+    lines = [line for result in several for line in lines_of(result)]
     for line in lines:
         say(line)
     if not lines:

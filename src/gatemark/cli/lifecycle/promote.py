@@ -18,7 +18,7 @@ from gatemark.cli.lifecycle.options import (
 from gatemark.cli.options import StrictCommand
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.citations import result_ids
-from gatemark.lifecycle.commands import Approve, Promote, ReviewGlass
+from gatemark.lifecycle.commands import Approve, Promote, ReviewBreakGlass
 from gatemark.lifecycle.model.nouns import Decision, Stage, parse_version_ref
 
 CANARY = "canary"
@@ -124,10 +124,10 @@ def approve_command(
     if review_glass == (to is not None):
         raise UsageError("give either --to STAGE or --review-glass")
     workspace = acting.workspace()
-    command: Approve | ReviewGlass
+    command: Approve | ReviewBreakGlass
     about = acting.about(workspace, ref, environment)
     if to is None:
-        command = ReviewGlass(expected_revision=expect, **about)
+        command = ReviewBreakGlass(expected_revision=expect, **about)
     else:
         command = Approve(
             stage=_stage(to),

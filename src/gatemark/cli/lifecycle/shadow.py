@@ -1,4 +1,4 @@
-"""``gatemark shadow``: measurements of a shadow beside what is live."""
+"""``gatemark shadow``: measurements of a shadow alongside what is live."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatemark.lifecycle.shadow import push_pairs, read_pairs
 
 @click.group("shadow", cls=StrictGroup)
 def shadow_command() -> None:
-    """Measure a shadow beside the live version."""
+    """Compare a shadow with the live version."""
 
 
 @shadow_command.command("push")

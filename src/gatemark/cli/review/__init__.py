@@ -114,7 +114,7 @@ def review_command() -> None:
     "--asset",
     multiple=True,
     metavar="[ARM=]ASSET@VERSION",
-    help="Registered version that an arm is, so that a promotion can cite the outcome. Repeatable.",
+    help="Registered version of an arm, so that a promotion can cite the outcome. Repeatable.",
 )
 @click.option("--gold", metavar="FILE", help="Pairs with a known right choice, to mix in.")
 @plan_options

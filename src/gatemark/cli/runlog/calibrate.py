@@ -40,7 +40,7 @@ request_options = struct_group(
     type=click.IntRange(1),
     default=40,
     show_default=True,
-    help="Number of first cases that decide the chunk size of V3.",
+    help="Number of cases, from the first on, that decide the chunk size of V3.",
 )
 @processes_option
 @json_option

@@ -32,7 +32,7 @@ def manifest_command(
     """Write the manifest that pins a folder of traces.
 
     The manifest lists every case with the hash of its trace; run, metrics and calibrate need it.
-    The list of cases is written beside it.
+    The list of cases is written alongside it.
 
     \b
     Examples:

@@ -8,7 +8,6 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
 from gatemark.statistics.two_samples import (
@@ -19,7 +18,6 @@ from gatemark.statistics.two_samples import (
     homogeneity,
 )
 
-Floats = NDArray[np.float64]
 SMALLEST_P: Final = 1e-300
 UNDOUBTED_P: Final = 0.2
 

@@ -24,7 +24,7 @@ Rows = Indices | slice
 NEVER = -(2**62)
 LANES = 8
 PAIRED = 128
-"""Up to so many numbers, NumPy sums them in eight lanes: each adds every eighth number."""
+"""Up to this many numbers, NumPy sums them in eight lanes: each adds every eighth number."""
 
 
 def baseline_width(baseline: int, count: int) -> int:
@@ -160,14 +160,14 @@ class Cohort:
         in_order = (rows * self.columns + column)[inside]
         cells = (column * len(self.series) + rows)[inside]
         width = parts.shape[1]
-        told = (
+        given = (
             (self.raw_items.T.reshape(-1), items),
             (self.revision.T.reshape(-1), revision),
             (self.parts.swapaxes(0, 1).reshape(-1, self.parts.shape[2])[:, :width], parts),
         )
         # Rows are sorted, so a window repeats only if several senders share it.
         is_once = bool((np.diff(in_order) > 0).all())
-        for target, source in told:
+        for target, source in given:
             if is_once:
                 target[cells] += source[inside]
             else:

@@ -57,7 +57,6 @@ def _written(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Bytes, NDA
     return np.where(inside, times, 0).astype(np.uint8), inside
 
 
-Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _SCORE = np.dtype("<f8")
 
@@ -154,14 +153,14 @@ class Memory:
         self.calm[rows] = [one.calm for one in held.values()]
         self.settled[rows] = [one.settled for one in held.values()]
         self._looked[rows] = [one.looked for one in held.values()]
-        for trail, all_told in (
+        for trail, all_stored in (
             (self.trail.warn, [one.warn_trail for one in held.values()]),
             (self.trail.breach, [one.breach_trail for one in held.values()]),
         ):
             size = _SCORE.itemsize * trail.shape[1]
-            is_told = np.fromiter((len(told) == size for told in all_told), dtype=bool)
-            scores = b"".join(told for told in all_told if len(told) == size)
-            trail[rows[is_told]] = np.frombuffer(scores, dtype=_SCORE).reshape(-1, trail.shape[1])
+            is_stored = np.fromiter((len(stored) == size for stored in all_stored), dtype=bool)
+            scores = b"".join(stored for stored in all_stored if len(stored) == size)
+            trail[rows[is_stored]] = np.frombuffer(scores, dtype=_SCORE).reshape(-1, trail.shape[1])
 
     def _recall(self, row: int, kept: SeriesMemory) -> SeriesMemory:
         """Recall signal, episode and baseline of a row, and return what else applies."""

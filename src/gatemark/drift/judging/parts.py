@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
@@ -25,7 +25,6 @@ FormName = Literal["value", "sum", "k", "histogram", "calibration", "categories"
 
 SCALARS: Final[frozenset[FormName]] = frozenset({"value", "sum", "k"})
 VECTORS: Final[frozenset[FormName]] = frozenset({"histogram", "calibration", "categories"})
-FORM_NAMES: Final[tuple[FormName, ...]] = get_args(FormName)
 
 
 def part_count(form: FormName, layout: Sequence[object]) -> int:

@@ -129,7 +129,7 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         whole = f"{self.level} of {self.stage}"
         if self.level not in _ANSWERED:
             raise InvalidValueError(f"{whole} cannot have a response: it is not an alarm")
-        allowed = _POSSIBLE[self.stage] if self.level in ALARMS else _ONLY_TOLD
+        allowed = _POSSIBLE[self.stage] if self.level in ALARMS else _ONLY_ALERTED
         wrong = [act for act in self.acts if act not in allowed]
         if wrong:
             raise InvalidValueError(
@@ -138,7 +138,7 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _ANSWERED: Final[frozenset[Level]] = ALARMS | {"STALE"}
-_ONLY_TOLD: Final[tuple[Act, ...]] = ("alert",)
+_ONLY_ALERTED: Final[tuple[Act, ...]] = ("alert",)
 """Missing points say nothing about an asset, so they can only raise an alert."""
 _POSSIBLE: Final[dict[WatchedStage, tuple[Act, ...]]] = {
     "enabled": ("alert", "shadow", "demote", "roll_back"),
@@ -160,11 +160,11 @@ def _responses() -> tuple[Response, ...]:
         Response("shadow", "WARN", alert),
         Response("shadow", "DEGENERATE", alert),
         Response("shadow", "BREACH", ("demote", "alert")),
-        *(Response(stage, level, alert) for stage in everywhere for level in _TOLD),
+        *(Response(stage, level, alert) for stage in everywhere for level in _ALERTED),
     )
 
 
-_TOLD: Final[tuple[Level, ...]] = ("NEW_CLASS", "STALE")
+_ALERTED: Final[tuple[Level, ...]] = ("NEW_CLASS", "STALE")
 _EXTRACTING: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
 
 LITERAL_WATCHES: Final = (
@@ -203,7 +203,7 @@ LITERAL_WATCHES: Final = (
 
 
 def corrected_watches(watch: Watch) -> tuple[Watch, ...]:
-    """Return a sigma probe with a long memory, and a watch for lasting shifts beside it.
+    """Return a sigma probe with a long memory, and a watch for lasting shifts alongside it.
 
     The probe is for sudden changes: it warns of a single window only if that is far out. A metric
     that may have a sealed score is also compared with it.
@@ -305,8 +305,8 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         for response in self.responses:
             if (response.stage, response.level) == (stage, level):
                 return response.acts
-        told = any(response.level == level for response in self.responses)
-        return ("alert",) if told and stage is None else ()
+        is_set = any(response.level == level for response in self.responses)
+        return ("alert",) if is_set and stage is None else ()
 
 
 @lru_cache(maxsize=64)

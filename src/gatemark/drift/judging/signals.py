@@ -95,8 +95,8 @@ def _extras(found: Readings) -> Iterator[dict[str, float]]:
     names = tuple(found.extras)
     columns = [_numbers(part) for part in found.extras.values()]
     for numbers in zip(*columns, strict=True) if columns else [()] * found.value.size:
-        told = zip(names, numbers, strict=True)
-        yield {name: number for name, number in told if number is not None}
+        pairs = zip(names, numbers, strict=True)
+        yield {name: number for name, number in pairs if number is not None}
 
 
 def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:

@@ -205,7 +205,7 @@ def _read_block(
 def _shares(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[int, Floats]:
     """Return the share of its asset's allowed warnings that each series has, by id of the cohort.
 
-    An asset with more metrics than ``METRICS_IN_FULL`` divides what so many may have.
+    An asset with more metrics than ``METRICS_IN_FULL`` shares the allowance of that many.
     """
     pairs = {(one.asset, one.metric) for cohort, _ in cohorts for one in cohort.series}
     metrics = Counter(asset for asset, _ in pairs)

@@ -26,7 +26,7 @@ MAX_ANSWER_BYTES: Final = 64 * 1024
 def send(alert: Alert, sink: WebhookSink) -> None:
     """Post an alert; temporary failures are retried with growing delays."""
     body = alert.body
-    trouble = ""
+    problem = ""
     _check_address(sink.url)
     for attempt in range(sink.attempts):
         if attempt:
@@ -34,14 +34,14 @@ def send(alert: Alert, sink: WebhookSink) -> None:
         try:
             status = _post(body, alert, sink)
         except (OSError, http.client.HTTPException) as error:
-            trouble = f"{type(error).__name__}: {error}"
+            problem = f"{type(error).__name__}: {error}"
             continue
         if 200 <= status < 300:
             return
-        trouble = f"the receiver answered {status}"
+        problem = f"the receiver answered {status}"
         if status < 500 and status not in (408, 429):
             break
-    raise DeliveryError(f"{trouble} (after {attempt + 1} attempts)")
+    raise DeliveryError(f"{problem} (after {attempt + 1} attempts)")
 
 
 def _check_address(url: str) -> None:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import ConflictError
 from gatemark.core.stored import convert_stored, read_stored
-from gatemark.drift.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
+from gatemark.drift.episode_check import CLOSED, NOTIFIED, ActRow, EpisodeRow
 from gatemark.drift.events import DriftRecorded, TableChange
 from gatemark.drift.judging.memory import SeriesMemory
 from gatemark.drift.signal import Episode, Level
@@ -154,9 +154,9 @@ class SqlMemories:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def last_tick(self, name: str = DRIFT) -> LastTick:
+    def last_tick(self) -> LastTick:
         """Return the last tick."""
-        query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == name)
+        query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == DRIFT)
         with self._database.reading() as connection:
             row = connection.execute(query).first()
         if row is None:
@@ -166,20 +166,20 @@ class SqlMemories:
 
     @contextmanager
     def recording(
-        self, seen: LastTick, now: datetime, tell: TellRecorded, name: str = DRIFT
+        self, seen: LastTick, now: datetime, tell: TellRecorded
     ) -> Iterator[TickRecorder]:
         """Open the transaction of one tick; raise ConflictError if another tick came first.
 
         ``tell`` is called in the same transaction when anything changed.
         """
         with self._database.writing() as connection:
-            here = TICKS.c.name == name
+            here = TICKS.c.name == DRIFT
             found = connection.execute(sa.select(TICKS.c.number).where(here)).scalar()
             if (found or 0) != seen.number:
                 raise ConflictError("another probe wrote first; nothing was recorded")
             values = {"number": seen.number + 1, "at": now.isoformat()}
             if found is None:
-                connection.execute(sa.insert(TICKS).values(name=name, **values))
+                connection.execute(sa.insert(TICKS).values(name=DRIFT, **values))
             else:
                 connection.execute(sa.update(TICKS).where(here).values(**values))
             recorder = TickRecorder(connection, self._database.dialect)
@@ -244,7 +244,7 @@ class SqlMemories:
         with readable_rows("episodes"):
             return [read_stored(document, Episode) for document in documents]
 
-    def untold(self) -> list[Episode]:
+    def unnotified(self) -> list[Episode]:
         """Return the closed episodes that are still open in the ledger."""
 
         def did(act: str) -> sa.ColumnElement[bool]:
@@ -253,7 +253,7 @@ class SqlMemories:
 
         query = (
             sa.select(EPISODES.c.document)
-            .where(EPISODES.c.is_open.is_(False), did(TOLD), ~did(CLOSED))
+            .where(EPISODES.c.is_open.is_(False), did(NOTIFIED), ~did(CLOSED))
             .order_by(EPISODES.c.opened_at, EPISODES.c.id)
         )
         with self._database.reading() as connection:

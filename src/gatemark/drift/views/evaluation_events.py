@@ -7,16 +7,13 @@ still in development.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.drift.signal import ALARMS, UNJUDGED, DriftSignal
-
-if TYPE_CHECKING:
-    from opentelemetry._logs import Logger
 
 EVENT_NAME: Final = "gen_ai.evaluation.result"
 SCOPE: Final = "gatemark.drift"
@@ -50,33 +47,11 @@ def attributes_of(signal: DriftSignal) -> dict[str, str | float | int]:
     return found
 
 
-def severity_of(signal: DriftSignal) -> tuple[int, str]:
+def _severity(signal: DriftSignal) -> tuple[int, str]:
     """Return the OpenTelemetry severity number and text of a signal."""
     if signal.level == "BREACH":
         return _ERROR, "ERROR"
     return (_WARN, "WARN") if signal.level in ALARMS | UNJUDGED else (_INFO, "INFO")
-
-
-def emit(logger: Logger, signals: Iterable[DriftSignal], at: datetime) -> int:
-    """Emit every signal through a logger and return their number."""
-    from opentelemetry._logs import LogRecord, SeverityNumber  # noqa: PLC0415 - an extra
-
-    count = 0
-    for signal in signals:
-        number, text = severity_of(signal)
-        logger.emit(
-            LogRecord(
-                timestamp=_nanoseconds(at),
-                observed_timestamp=_nanoseconds(at),
-                severity_number=SeverityNumber(number),
-                severity_text=text,
-                body=signal.reason,
-                attributes=attributes_of(signal),
-                event_name=EVENT_NAME,
-            )
-        )
-        count += 1
-    return count
 
 
 def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> Iterator[bytes]:
@@ -96,7 +71,7 @@ def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> It
 
 
 def _record(signal: DriftSignal, at: datetime) -> dict[str, object]:
-    number, text = severity_of(signal)
+    number, text = _severity(signal)
     return {
         "timeUnixNano": str(_nanoseconds(at)),
         "observedTimeUnixNano": str(_nanoseconds(at)),

@@ -302,4 +302,4 @@ FREE_TEXTS: Final = (
     "npu_proof.counter_path",
     "fallback.reason",
 )
-"""Every free text besides lists, in the order in which private ones are told."""
+"""Every free text except lists, in the order in which private ones are reported."""

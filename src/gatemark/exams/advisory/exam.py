@@ -122,7 +122,7 @@ class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.rules != FIRST_RULES and self.history:
             raise InvalidValueError(
-                "history is not an option any more: give the decision files of earlier runs "
+                "history is no longer an option: give the decision files of earlier runs "
                 "the role history"
             )
 

@@ -35,7 +35,7 @@ class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Options of the command besides its files."""
 
     policy: Annotated[
-        str | None, file_option("Advisory policy (YAML or JSON); defaults without.")
+        str | None, file_option("Advisory policy (YAML or JSON; default: built in).")
     ] = None
     history: Annotated[
         str | None,

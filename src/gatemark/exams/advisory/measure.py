@@ -83,7 +83,6 @@ _EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
 
 _shared_texts: Final = attrgetter(*SHARED_TEXTS)
 K = TypeVar("K")
-Floats = npt.NDArray[np.float64]
 
 
 class SharedPart:

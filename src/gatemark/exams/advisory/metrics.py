@@ -495,7 +495,7 @@ _BREAKDOWNS: Final[dict[_Part, Callable[[ScoredKind], Iterable[str | None]]]] = 
     "unexplained": lambda r: (r.unexplained,),
     "signal": lambda r: (r.signal,),
 }
-"""What records are counted by, beside the metrics."""
+"""What records are counted by, alongside the metrics."""
 
 
 class Counts:

@@ -1,6 +1,6 @@
 """The views of an advisory run: JSON summary, promotion section, figures, and a chat message.
 
-In the summary, a rate that could not be computed is null, and ``reasons`` beside it says why.
+In the summary, a rate that could not be computed is null, and ``reasons`` alongside it says why.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def wrong_records_note(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _first_reasons(lane: str, reasons: list[str]) -> str:
-    """Return the first reasons, without the lane's name, which is in the column beside them."""
+    """Return the first reasons, without the lane's name, which is in the column alongside them."""
     more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
     short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
     return "; ".join(short) + more or "nothing"

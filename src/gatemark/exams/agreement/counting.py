@@ -44,7 +44,7 @@ class AgreementExamState(msgspec.Struct):
     """The id and the code of every row, and what the exam found in reasons and answers.
 
     ``names`` has a line per row, ``codes`` two bytes per row. Ordered data is stored by shard, and
-    ``hits`` also by check. ``vote_sizes`` counts, by side, the rows with so many votes.
+    ``hits`` also by check. ``vote_sizes`` counts, by side, the rows by their number of votes.
     """
 
     shard: int
@@ -148,19 +148,19 @@ class RowExam(Exam[AgreementExamState]):
     def _check_reasons(self, state: AgreementExamState, rows: RowColumns) -> None:
         first = [one.reason for one in rows.scholars]
         second = [one.reason for one in rows.auditors]
-        told = [one for reasons in (first, second) for one in reasons if one]
-        if not told:
+        given = [one for reasons in (first, second) for one in reasons if one]
+        if not given:
             return
         state.copied_count += sum(map(self.is_copied, first, second))
-        is_long = max(map(len, told)) > self.options.reason_max
-        if is_long or suspicious(told):
+        is_long = max(map(len, given)) > self.options.reason_max
+        if is_long or suspicious(given):
             sides = (("scholar", first), ("auditor", second))
             for place, name in enumerate(rows.names):
                 for who, reasons in sides:
                     self.check_reason(state, name, who, reasons[place])
 
     def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
-        """Tell whether both sides give one reason that is too long to be the same by chance."""
+        """Return whether both sides give one reason that is too long to be the same by chance."""
         if not one or not other:
             return False
         if self.options.rules < BARE_RULES:
@@ -209,7 +209,7 @@ class RowExam(Exam[AgreementExamState]):
         return len(self.options.refusal_token) + SLACK_CHARS
 
     def is_refusal(self, claim: str) -> bool:
-        """Tell whether a claim is the token apart from case and punctuation."""
+        """Return whether a claim is the token apart from case and punctuation."""
         return self._rarest in claim.casefold() and _plain_words(claim) == self._token_words
 
     def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:

@@ -340,7 +340,7 @@ class LineBytes:
         return found[starts]
 
     def follow(self, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
-        """Tell where the wanted bytes follow; there are fewer than ``MAX_GAP``."""
+        """Return where the wanted bytes follow; there are fewer than ``MAX_GAP``."""
         if _repeated(wanted, starts.size.bit_length()).startswith(
             self.stretches(starts, len(wanted)).view(np.uint8).data
         ):
@@ -361,7 +361,7 @@ class LineBytes:
         return found.view(f"S{width}")
 
     def doubtful(self, span: Span, reason_max: int) -> npt.NDArray[np.bool_]:
-        """Tell which reasons may be too long or contain personal data; never misses any."""
+        """Return which reasons may be too long or contain personal data; never misses any."""
         sizes = span[1] - span[0]
         is_doubtful: npt.NDArray[np.bool_] = sizes > min(reason_max, PADDING - 1)
         left = np.flatnonzero((sizes > 0) & ~is_doubtful)
@@ -419,7 +419,7 @@ def _repeated(text: bytes, bits: int) -> bytes:
 
 
 def _runs(flags: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
-    """Tell where a run of so many true flags begins."""
+    """Return where a run of that many true flags begins."""
     have = 1
     while have < size:
         step = min(have, size - have)
@@ -429,7 +429,7 @@ def _runs(flags: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
 
 
 def same(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
-    """Tell for each start whether the wanted bytes follow."""
+    """Return for each start whether the wanted bytes follow."""
     same = np.ones(starts.size, dtype=np.bool_)
     for place in range(0, len(wanted), _WORD):
         piece = wanted[place : place + _WORD]
@@ -463,7 +463,7 @@ def may_be_copies(
 
     As in ``RowExam.is_copied``: most reasons differ in their first letter.
     """
-    told = np.flatnonzero((first[2] > 0) & (second[2] > 0))
-    one, other = (_FIRST_SIGNS[signs[starts[told]]] for signs, starts, _ in (first, second))
-    alike: Places = told[(one == other) | (one == 0) | (other == 0)]
+    both_given = np.flatnonzero((first[2] > 0) & (second[2] > 0))
+    one, other = (_FIRST_SIGNS[signs[starts[both_given]]] for signs, starts, _ in (first, second))
+    alike: Places = both_given[(one == other) | (one == 0) | (other == 0)]
     return alike

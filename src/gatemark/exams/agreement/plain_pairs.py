@@ -125,7 +125,7 @@ class _Block(LineBytes):
         return counts
 
     def unusual(self) -> npt.NDArray[np.bool_]:
-        """Tell which lines have an escape or a control character."""
+        """Return which lines have an escape or a control character."""
         found = np.zeros(self.ends.size, dtype=np.bool_)
         found[np.searchsorted(self.ends, self._controls)] = True
         for sign in (_ESCAPE, _DELETE):
@@ -282,11 +282,11 @@ class PairColumns:
         codes = self._codes[np.minimum(first, unknown - 1), np.minimum(second, unknown - 1)]
         reasons = [spans[place] for place in form.reasons if place is not None]
         if reasons:
-            told = (
+            given = (
                 np.concatenate([span[0] for span in reasons]),
                 np.concatenate([span[1] for span in reasons]),
             )
-            found = block.doubtful(told, self._exam.options.reason_max)
+            found = block.doubtful(given, self._exam.options.reason_max)
             is_odd |= found.reshape(len(reasons), chosen.size).any(axis=0)
         if form.claim is not None:
             is_odd |= self._odd_claims(block, spans[form.claim], codes)
@@ -312,7 +312,7 @@ class PairColumns:
     def _odd_claims(
         self, block: _Block, span: Span, codes: npt.NDArray[np.uint16]
     ) -> npt.NDArray[np.bool_]:
-        """Tell which claims are a refusal where they should not be, or the other way round."""
+        """Return which claims are a refusal where they should not be, or the other way round."""
         starts, sizes = span[0], span[1] - span[0]
         is_token = np.zeros(sizes.size, dtype=np.bool_)
         as_long = np.flatnonzero(sizes == len(self._token))
@@ -373,7 +373,7 @@ def _members(codes: frozenset[int], known: npt.NDArray[np.uint16]) -> npt.NDArra
 
 
 def _are_equal(words: Words, one: Span, other: Span) -> npt.NDArray[np.bool_]:
-    """Tell where two texts are equal; long ones count as different."""
+    """Return where two texts are equal; long ones count as different."""
     sizes = one[1] - one[0]
     alike: npt.NDArray[np.bool_] = (
         (sizes == other[1] - other[0]) & (sizes <= MAX_ID_BYTES) & (sizes > 0)

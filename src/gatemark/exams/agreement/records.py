@@ -35,8 +35,8 @@ class JudgedAnswer(Struct, frozen=True, gc=False):
 def _answer_properties() -> dict[str, object]:
     _, parts = msgspec.json.schema_components([JudgedAnswer])
     return {
-        name: {key: value for key, value in told.items() if key != "default"}
-        for name, told in parts[JudgedAnswer.__name__]["properties"].items()
+        name: {key: value for key, value in described.items() if key != "default"}
+        for name, described in parts[JudgedAnswer.__name__]["properties"].items()
     }
 
 

@@ -125,7 +125,7 @@ class _TableReader:
                 item = left[0] if left else item
             if item in {rater, label}:
                 raise BadInputError(
-                    f"{where}: the long form needs a column for the item beside rater and label"
+                    f"{where}: the long form needs columns for the item, the rater and the label"
                 )
             return _Columns(len(names), item, (), (label,), rater)
         chosen = [self._place(name, names, where) for name in self._wanted] or [
@@ -274,7 +274,7 @@ class _TableReader:
             )
 
     def _refuse_free_text(self, raters: Sequence[str]) -> None:
-        """Say which column is no rater's."""
+        """Say which column does not belong to a rater."""
         different = {
             rater: len({row[place] for row in self._rows.values() if len(row) > place})
             for place, rater in enumerate(raters)

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
 from gatemark.evidence.exam import ExamReport, ExamRun, schema_of
-from gatemark.evidence.run_exam import ExamJob, admission, no_collection
+from gatemark.evidence.run_exam import ExamJob, no_collection, reader_of
 from gatemark.evidence.source import (
     ReadingChoices,
     Source,
@@ -46,31 +46,31 @@ T = TypeVar("T")
 def _row(records: Sequence[Judgement]) -> JoinedRow:
     answers = [record.answer_json for record in records]
     passages = [record.retrieved_ids for record in records]
-    answer = _first_told(answers)
+    answer = _first_given(answers)
     return JoinedRow(
         answer_json=msgspec.convert(answer, JoinedAnswer) if isinstance(answer, dict) else answer,
-        retrieved_ids=_first_told(passages),
+        retrieved_ids=_first_given(passages),
         flags=_raised([record.flags for record in records]),
         same_evidence=_all_same(answers) and _all_same(passages),
     )
 
 
-def _first_told(values: Sequence[T | UnsetType]) -> T | UnsetType:
-    told = [value for value in values if value is not UNSET]
-    return next((value for value in told if value is not None), told[0] if told else UNSET)
+def _first_given(values: Sequence[T | UnsetType]) -> T | UnsetType:
+    given = [value for value in values if value is not UNSET]
+    return next((value for value in given if value is not None), given[0] if given else UNSET)
 
 
 def _all_same(values: Sequence[object]) -> bool:
     """Return whether all sides that have a value have the same."""
-    told = [value for value in values if value is not UNSET]
-    return all(value == told[0] for value in told)
+    given = [value for value in values if value is not UNSET]
+    return all(value == given[0] for value in given)
 
 
 def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
     """Combine the flags of all sides; a flag that one side raised stays raised."""
-    told = [value for value in values if value is not UNSET]
-    raised = (one for one in told if True in (one.provenance_violation, one.constraints_mismatch))
-    return next(raised, told[0] if told else UNSET)
+    given = [value for value in values if value is not UNSET]
+    raised = (one for one in given if True in (one.provenance_violation, one.constraints_mismatch))
+    return next(raised, given[0] if given else UNSET)
 
 
 JOIN_BATCH = 1024
@@ -88,8 +88,8 @@ def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
 class _Side:
     """One file, read completely: its records by id, and how many were refused or set aside.
 
-    Lines are stored beside the records, and by id only if an id is repeated. ``is_plain`` is true
-    if no record has more than a label and a reason.
+    Lines are stored with the records, and by id only if an id is repeated. ``is_plain`` is true if
+    no record has more than a label and a reason.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class _Side:
         self._lines = array("Q")
         self._twice: dict[str, list[int]] = {}
         self._line_of: dict[str, int] = {}
-        reader = admission(job, exam, form.name)
+        reader = reader_of(job, exam, form.name)
         for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
             self._add(batch, reader.batch_lines, keeps_last=choices.on_duplicate == "last")
         if choices.on_bad_line == "error":

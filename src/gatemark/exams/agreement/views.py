@@ -183,7 +183,8 @@ def label_facts(use: LabelUse) -> dict[str, float]:
 def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement:
     """Return how many opinions have fewer votes than others of their side.
 
-    ``sizes`` has, by side, the number of rows with so many votes. A side without any is not asked.
+    ``sizes`` has, by side, the number of rows by their number of votes. A side without votes is
+    not asked.
     """
     count, words = 0, []
     for who, voted in sorted(sizes.items()):
@@ -196,10 +197,13 @@ def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement
     return counted("missing_vote_count", count, n, caveats=tuple(words))
 
 
-def names_in_words(names: Sequence[str], total: int, limit: int = 5) -> str:
+NAMES_SHOWN: Final = 5
+
+
+def names_in_words(names: Sequence[str], total: int) -> str:
     """Return the first names, and how many more there are."""
-    shown = ", ".join(names[:limit])
-    return shown if total <= limit else f"{shown} and {total - limit} more"
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return shown if total <= NAMES_SHOWN else f"{shown} and {total - NAMES_SHOWN} more"
 
 
 Codes = npt.NDArray[np.uint16]

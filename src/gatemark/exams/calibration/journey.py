@@ -68,7 +68,7 @@ class CalibrationParameters(msgspec.Struct, frozen=True, kw_only=True):
 
     score: Annotated[
         str | None,
-        file_option("Name of the 0/1 score of samples that says what came true.", metavar="NAME"),
+        file_option("Name of the 0/1 score that says whether an answer was right.", metavar="NAME"),
     ] = None
     bins: Annotated[int, option("Number of equal-width bins.", low=1, high=1000)] = DEFAULT_BINS
     max_ece: Annotated[

@@ -31,7 +31,7 @@ from gatemark.exams.overhead.records import FIRST_SCHEMA, NAME, ArmMeta, CountWi
 Role = Literal["bare", "guarded", "noise", "repeat"]
 SHOWN_IDS: Final = 20
 LISTED_IDS: Final = 3
-"""Maximum number of window ids in a message; the list beside it has more."""
+"""Maximum number of window ids in a message; the list alongside it has more."""
 
 
 class Hole(msgspec.Struct, frozen=True):

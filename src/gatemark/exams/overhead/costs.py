@@ -1,6 +1,6 @@
 """Time and memory of both arms.
 
-They differ from run to run, so they are stored in a separate file beside the arms. The digest of
+They differ from run to run, so they are stored in a separate file alongside the arms. The digest of
 the schedule ties that file to the windows.
 """
 

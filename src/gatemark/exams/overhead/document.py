@@ -187,7 +187,7 @@ class MetaPart(_Closed, frozen=True):
     repeat: ArmPart | None = None
 
 
-class ToldOverride(_Closed, frozen=True):
+class StatedOverride(_Closed, frozen=True):
     """One override, with the value of the profile."""
 
     field: str
@@ -205,7 +205,7 @@ class PolicyProvenance(_Closed, frozen=True):
 
     policy_digest: str
     profile: str
-    overrides: tuple[ToldOverride, ...]
+    overrides: tuple[StatedOverride, ...]
     canonical_form: Literal["RFC 8785"]
     hash: Literal["SHA-256"]
 
@@ -480,9 +480,9 @@ def _meta(facts: Facts) -> MetaPart:
     )
 
 
-def _overrides(options: OverheadOptions) -> tuple[ToldOverride, ...]:
+def _overrides(options: OverheadOptions) -> tuple[StatedOverride, ...]:
     return tuple(
-        ToldOverride(
+        StatedOverride(
             **msgspec.structs.asdict(override)
             | {"expires_at": override.expires_at.isoformat() if override.expires_at else None},
             profile_value=profile_value(options, override.field),

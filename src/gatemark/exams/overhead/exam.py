@@ -301,17 +301,17 @@ class OverheadExam(Exam[OverheadExamState]):
 
 def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
     """Return caveats about windows that are not independent or cannot be repeated."""
-    doubts = []
+    reasons = []
     if bare.plan is not None and bare.plan["stride"] < bare.plan["seq_len"]:
-        doubts.append("windows overlap, so the interval is narrower than it should be")
+        reasons.append("windows overlap, so the interval is narrower than it should be")
     if repeated_contents:
         subject = "1 window has" if repeated_contents == 1 else f"{repeated_contents} windows have"
-        doubts.append(
+        reasons.append(
             f"{subject} the content of another, so the interval is narrower than it should be"
         )
     if bare.seeds is not None and set(bare.seeds.values()) == {None}:
-        doubts.append("no arm names a seed, so nobody can run this again")
-    return doubts
+        reasons.append("no arm names a seed, so nobody can run this again")
+    return reasons
 
 
 def _rows(bare: ArmFile, guarded: ArmFile, again: Mapping[SecondRun, ArmFile]) -> list[WindowPair]:

@@ -223,7 +223,7 @@ def _half_width(above: Floats, below: Floats, level: float) -> float:
 
 
 def _detectable(above: Floats, below: Floats, level: float) -> float | None:
-    """Return the smallest effect that so many windows show; None without spread."""
+    """Return the smallest effect that this number of windows shows; None without spread."""
     error = _ratio_error(above, below)
     return detectable_effect(error, alpha=1 - level) if error else None
 

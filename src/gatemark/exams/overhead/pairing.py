@@ -29,21 +29,6 @@ EQUAL_FIELDS: Final = (
     ("pair.device", "device"),
     ("pair.snapshot", "snapshot_hash"),
 )
-CHECKS: Final = (
-    "arm.missing",
-    "arm.role",
-    "arm.guards",
-    "arm.damaged",
-    "arm.unusable_window",
-    "arm.duplicate_window",
-    "arm.window_count",
-    *(check for check, _ in EQUAL_FIELDS),
-    "pair.windows",
-    "pair.order",
-    "pair.content",
-    "pair.weight",
-)
-"""Every check, in order."""
 
 
 class WindowPairing(NamedTuple):

@@ -289,7 +289,7 @@ def refuse_expired(options: OverheadOptions, now: datetime) -> None:
 
 
 def judging_policy(options: OverheadOptions) -> Policy:
-    """Return the rules, with every setting and override beside them."""
+    """Return the rules, with every setting and override alongside them."""
     settings = resolve(options)
     return Policy(
         name="overhead",

@@ -59,7 +59,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The configuration of a run.
 
     ``target`` is ``{example: numpy_lm}`` or ``{python: "module:function"}``, looked up in the
-    folder of the configuration. ``policy`` names a file beside it. With ``reload`` the target is
+    folder of the configuration. ``policy`` names a file alongside it. With ``reload`` the target is
     built again for each pass instead of restored from a snapshot. ``batch_size`` windows are
     evaluated together.
     """

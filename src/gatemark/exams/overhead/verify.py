@@ -198,7 +198,7 @@ def _read(path: str) -> dict[str, object]:
 
 
 def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str, str | None]:
-    """Return the files to recompute from; look for noise and costs beside the arms."""
+    """Return the files to recompute from; look for noise and costs alongside the arms."""
     paths = dict(request.paths)
     meta = stored.meta
     for role, arm in (("bare", meta.bare), ("guarded", meta.guarded)):

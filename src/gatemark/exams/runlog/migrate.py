@@ -46,7 +46,7 @@ class MigratedLog(msgspec.Struct, frozen=True):
 
 
 def migrate_logs(paths: Sequence[str], output: str) -> Iterator[MigratedLog]:
-    """Convert run logs, each by itself; one that cannot be converted does not stop the others."""
+    """Convert run logs one by one; one that cannot be converted does not stop the others."""
     found = list(_found(paths))
     if not found:
         raise BadInputError(f"{', '.join(paths)}: there are no run logs")
@@ -147,9 +147,9 @@ def _plain(record: Mapping[str, Any], changes: dict[str, int]) -> dict[str, Any]
     filters = plain.get("filter_results")
     if isinstance(filters, dict) and filters.get("completeness_passed", 0) is None:
         note("decisions without null filters")
-        told = {key: value for key, value in filters.items() if value is not None}
+        given = {key: value for key, value in filters.items() if value is not None}
         plain.pop("filter_results")
-        plain |= {"filter_results": told} if told else {}
+        plain |= {"filter_results": given} if given else {}
     run = plain.get("mas_run_id")
     if isinstance(run, str) and run.startswith("mas-"):
         note("mas_run_id with underscores")

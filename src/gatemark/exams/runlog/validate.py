@@ -64,9 +64,9 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
         made_up += is_fallback
         if remark is not None:
             yield remark
-    told_count = getattr(meta.timestamp_derivation, "missing_t_emitted_ms_count", made_up)
-    if told_count != made_up:
-        message = f"says {told_count}, the log has {made_up} made-up timestamps"
+    stated_count = getattr(meta.timestamp_derivation, "missing_t_emitted_ms_count", made_up)
+    if stated_count != made_up:
+        message = f"says {stated_count}, the log has {made_up} made-up timestamps"
         path = "$.timestamp_derivation.missing_t_emitted_ms_count"
         yield Remark(1, "timestamps_from_trace", path, message)
     yield from _flush_remarks(log, trace)
@@ -95,10 +95,10 @@ class _Times:
         seq, stated = record.end_seq, record.timestamp
         if not isinstance(seq, int) or not isinstance(stated, str):
             return None, False
-        told_ms = moment_ms(stated)
-        if told_ms == self._known.get(seq):
+        stated_ms = moment_ms(stated)
+        if stated_ms == self._known.get(seq):
             return None, False
-        if told_ms == self._start_ms + seq * FALLBACK_STEP_MS:
+        if stated_ms == self._start_ms + seq * FALLBACK_STEP_MS:
             return None, True
         message = f"{stated} is not when seq {seq} was captured"
         return Remark(line, "timestamps_from_trace", "$.timestamp", message), False

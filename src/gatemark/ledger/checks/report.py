@@ -83,7 +83,7 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
 MOST_KEPT: Final = 1_000
 
 
-class TroubleList:
+class IssueList:
     """Collects issues. Stores the first thousand and counts all of them."""
 
     def __init__(self) -> None:
@@ -102,9 +102,9 @@ class TroubleList:
     def exact_within(self, first: int, last: int) -> int | None:
         """Return the first event in the range that is known to be bad."""
         found = [
-            trouble.seq
-            for trouble in self._kept
-            if trouble.seq is not None and trouble.until is None and first <= trouble.seq <= last
+            issue.seq
+            for issue in self._kept
+            if issue.seq is not None and issue.until is None and first <= issue.seq <= last
         ]
         return min(found, default=None)
 
@@ -114,12 +114,12 @@ class TroubleList:
         An issue about a range is moved to the bad event in that range, if one is known.
         """
         settled = []
-        for trouble in self._kept:
-            moved = trouble
-            if trouble.seq is not None and trouble.until is not None:
-                known = self.exact_within(trouble.seq, trouble.until)
+        for issue in self._kept:
+            moved = issue
+            if issue.seq is not None and issue.until is not None:
+                known = self.exact_within(issue.seq, issue.until)
                 if known is not None:
-                    moved = msgspec.structs.replace(trouble, seq=known, until=None)
+                    moved = msgspec.structs.replace(issue, seq=known, until=None)
             settled.append(moved)
         settled.sort(key=lambda t: (t.seq is None, t.seq or 0, t.until is not None))
         return tuple(settled)
@@ -141,11 +141,11 @@ def _lines(report: LedgerReport) -> Iterator[str]:
     if report.troubles:
         first = report.first_bad_seq
         yield f"first bad sequence number: {'none' if first is None else first}"
-    for trouble in report.troubles[:SHOWN_TROUBLES]:
+    for issue in report.troubles[:SHOWN_TROUBLES]:
         place = ""
-        if trouble.until is not None:
-            place = f" (somewhere in events {trouble.seq} to {trouble.until})"
-        yield f"  {trouble.check}: {trouble.message}{place}"
+        if issue.until is not None:
+            place = f" (somewhere in events {issue.seq} to {issue.until})"
+        yield f"  {issue.check}: {issue.message}{place}"
     more = len(report.troubles) - SHOWN_TROUBLES + report.troubles_unlisted
     if more > 0:
         yield f"  and {more} more"

@@ -13,7 +13,7 @@ from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format, parse_format
-from gatemark.ledger.checks.report import MOST_KEPT, TroubleList
+from gatemark.ledger.checks.report import MOST_KEPT, IssueList
 from gatemark.ledger.event import EMPTY, Event, EventRow, Head, checked_payload, event_of, row_bytes
 from gatemark.ledger.event_kinds import (
     APPROVAL,
@@ -44,7 +44,7 @@ from gatemark.ledger.signing.note import origin_of
 class TreeCheck:
     """Compares the tree nodes that each event completes with the stored nodes."""
 
-    def __init__(self, troubles: TroubleList, kept: Iterator[tuple[int, bytes]] | None) -> None:
+    def __init__(self, troubles: IssueList, kept: Iterator[tuple[int, bytes]] | None) -> None:
         self._troubles = troubles
         self._kept = kept
         self._next = None if kept is None else next(kept, None)
@@ -157,7 +157,7 @@ class EventScan:
 
     def __init__(
         self,
-        troubles: TroubleList,
+        troubles: IssueList,
         ring: Keyring,
         sizes: Iterable[int],
         nodes: Iterator[tuple[int, bytes]] | None,

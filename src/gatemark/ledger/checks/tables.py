@@ -1,7 +1,7 @@
 """Compare the tables behind lists and pages with the events of the ledger.
 
-Results have columns beside their sealed documents; drift points, episodes, reviews and labels are
-rows that events cover. An export has none of these tables.
+Results have columns and a sealed document; drift points, episodes, reviews and labels are rows that
+events cover. An export has none of these tables.
 """
 
 from __future__ import annotations

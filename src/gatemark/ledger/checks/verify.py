@@ -20,7 +20,7 @@ from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
 from gatemark.core.policy import Outcome
 from gatemark.core.result import RESULT_FORMAT, Result, occasion_of, read_result
 from gatemark.ledger.blobs import digest_of
-from gatemark.ledger.checks.report import LedgerReport, TroubleList, VerificationIssue
+from gatemark.ledger.checks.report import IssueList, LedgerReport, VerificationIssue
 from gatemark.ledger.checks.scan import EventScan, FurtherLook
 from gatemark.ledger.erase import remains_of
 from gatemark.ledger.event_kinds import BLOB_ERASED, CONTENT_ERASED
@@ -68,7 +68,7 @@ class LedgerCheck:
     ) -> None:
         self._store = store
         self._asked = asked
-        self.troubles = TroubleList()
+        self.troubles = IssueList()
         self.unjudged: list[str] = []
         self._caveats: list[str] = []
         self._ring = Keyring(asked.trusted)
@@ -149,7 +149,7 @@ class LedgerCheck:
     def report(self) -> LedgerReport:
         scan = self._scan
         troubles = self._judged_troubles()
-        bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
+        bad = [issue.seq for issue in troubles if issue.seq is not None]
         verdict: Outcome = "fail" if troubles else "inconclusive" if self.unjudged else "pass"
         root = scan.root
         return LedgerReport(
@@ -181,12 +181,12 @@ class LedgerCheck:
         if newer_from is None or self.troubles.count > len(settled):
             return settled
         kept = []
-        for trouble in settled:
-            is_later = trouble.seq is not None and trouble.seq >= newer_from
-            if is_later and trouble.check in ("decision", "key"):
-                self.unjudged.append(trouble.message)
+        for issue in settled:
+            is_later = issue.seq is not None and issue.seq >= newer_from
+            if is_later and issue.check in ("decision", "key"):
+                self.unjudged.append(issue.message)
             else:
-                kept.append(trouble)
+                kept.append(issue)
         return tuple(kept)
 
     def _read_checkpoints(self) -> list[_Signed]:
@@ -299,7 +299,7 @@ class LedgerCheck:
         self._check_absent(found)
 
     def _check_absent(self, found: Collection[str]) -> None:
-        """Report results that events tell of and that are not there."""
+        """Report results that events name but the store lacks."""
         for result_id, erasure in self._scan.erased_results.items():
             if result_id not in found or erasure.event.seq < (self.seq_of_result(result_id) or 0):
                 number = erasure.event.seq
@@ -364,8 +364,8 @@ class LedgerCheck:
             ("policy", said.policy_digest, result.policy_digest),
             ("format", said.result_format, result.schema),
         )
-        for word, told, kept in pairs:
-            if told != kept:
+        for word, claimed, kept in pairs:
+            if claimed != kept:
                 message = f"names another {word} than result {result.id} has"
                 self.troubles.of_event(seq, "result", message)
 

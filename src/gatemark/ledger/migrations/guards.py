@@ -67,8 +67,8 @@ def allow_erasure(connection: sa.Connection, table: str, tombstones: str, key: s
     message = f"{table} are removed only after their tombstone"
     if connection.dialect.name == "sqlite":
         _abort(connection, table, "update", f"{table} are append-only")
-        told = f"EXISTS (SELECT 1 FROM {tombstones} WHERE {key} = OLD.{key})"  # noqa: S608
-        _abort(connection, table, "delete", message, f"WHEN NOT {told} ")
+        is_recorded = f"EXISTS (SELECT 1 FROM {tombstones} WHERE {key} = OLD.{key})"  # noqa: S608
+        _abort(connection, table, "delete", message, f"WHEN NOT {is_recorded} ")
         return
     function = f"gatemark_erase_{table}"
     _run(

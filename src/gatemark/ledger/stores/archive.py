@@ -165,7 +165,7 @@ class ArchiveReader:
             self.refuse("it is too short")
         stream.seek(size)
         if stream.read(len(_FRAME)) != _FRAME:
-            # Told before all of it is read, which takes long for a file that is no backup.
+            # Reported before all of it is read, which takes long for a file that is not a backup.
             self.refuse("its content does not match the SHA-256 at its end")
         stream.seek(0)
         seen, left = hashlib.sha256(), size

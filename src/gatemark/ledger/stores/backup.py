@@ -278,8 +278,8 @@ def _fill(backup: BackupReader, place: StorePlace, connection: sa.Connection) ->
 
 
 def _keep_blob(one: BlobFile, place: StorePlace, connection: sa.Connection) -> None:
-    trouble = f"{one.member.name}: its bytes have another digest than its name says"
+    problem = f"{one.member.name}: its bytes have another digest than its name says"
     if isinstance(place.blobs, FolderBlobs):
-        place.blobs.put_pieces(one.member.pieces(), one.digest, trouble)
+        place.blobs.put_pieces(one.member.pieces(), one.digest, problem)
     else:
-        place.blobs.write(connection, one.digest, one.member.pieces(), trouble)
+        place.blobs.write(connection, one.digest, one.member.pieces(), problem)

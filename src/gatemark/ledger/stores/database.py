@@ -167,7 +167,7 @@ class SqlDatabase:
             return layout_of(connection)
 
     @contextmanager
-    def _convert_errors(self, trouble: str) -> Iterator[None]:
+    def _convert_errors(self, problem: str) -> Iterator[None]:
         """Raise database errors as Gatemark errors, without statements or addresses."""
         try:
             yield
@@ -188,10 +188,10 @@ class SqlDatabase:
                 kind = OutageError
                 self.close()
             advice = "; make room on the disk and try again" if "is full" in reason else ""
-            raise kind(f"{self.place}: {trouble}: {reason}{advice}") from error
+            raise kind(f"{self.place}: {problem}: {reason}{advice}") from error
         except UnicodeDecodeError as error:
             # The driver fails to decode damaged text before it can report the damage.
-            raise BadInputError(f"{self.place}: {trouble}: it holds invalid text") from error
+            raise BadInputError(f"{self.place}: {problem}: it holds invalid text") from error
 
 
 class _FrozenDatabase(SqlDatabase):

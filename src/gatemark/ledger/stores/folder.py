@@ -47,7 +47,7 @@ class FolderBlobs:
         )
         return expected
 
-    def put_pieces(self, pieces: Iterable[bytes], expected: str, trouble: str) -> None:
+    def put_pieces(self, pieces: Iterable[bytes], expected: str, problem: str) -> None:
         """Store bytes in pieces; raise ``trouble`` if they do not have the expected digest."""
         target = self._path(expected)
         if target.exists():
@@ -58,7 +58,7 @@ class FolderBlobs:
                 seen.update(piece)
                 out.write(piece)
             if not same_digest(DIGEST_PREFIX + seen.hexdigest(), expected):
-                raise IntegrityError(trouble)
+                raise IntegrityError(problem)
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """Yield the digest and size of every blob in order; skip other files."""
@@ -124,7 +124,7 @@ _HAS_LOG: Final = "gatemark_write_ahead_log"
 
 
 def open_sqlite(path: Path, *, must_exist: bool = False) -> SqlStore:
-    """Open the store in a file, or create it; blobs are in a folder beside it.
+    """Open the store in a file, or create it; blobs are in a folder alongside it.
 
     With ``must_exist``, a file without a store is refused, and nothing is created.
     """

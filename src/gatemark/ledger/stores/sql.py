@@ -380,7 +380,7 @@ class SqlResults:
         return found
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
-        # From documents, not from the columns beside them: the seal does not cover columns.
+        # From documents, not from the columns alongside them: the seal does not cover columns.
         columns = (RESULTS.c.seq, RESULTS.c.id, RESULTS.c.document)
         query = sa.select(*columns).order_by(RESULTS.c.seq.desc())
         if before is not None:
@@ -411,7 +411,7 @@ class SqlResults:
         return line
 
     def listed(self) -> Iterator[ListedRow]:
-        """Yield every result with the columns beside its document, as they are stored."""
+        """Yield every result with the columns alongside its document, as they are stored."""
         columns = (RESULTS.c[name] for name in ListedRow._fields)
         query = sa.select(*columns, RESULTS.c.seq)
         for row in self._database.pages(query, RESULTS.c.seq, RESULTS_PAGE):
@@ -460,7 +460,7 @@ class SqlStore:
         try:
             self.layout = _usable_layout(database, must_exist=must_exist)
         except GatemarkError:
-            # On refusal, leave no connection open and no log beside a SQLite file.
+            # On refusal, leave no connection open and no log alongside a SQLite file.
             database.close()
             raise
 

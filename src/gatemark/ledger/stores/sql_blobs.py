@@ -59,8 +59,8 @@ class SqlBlobs:
         return name
 
     def put_file(self, source: Path, expected: str) -> str:
-        trouble = f"{source.name}: changed after it was judged"
-        self._add(expected, read_pieces(source), trouble)
+        problem = f"{source.name}: changed after it was judged"
+        self._add(expected, read_pieces(source), problem)
         return expected
 
     def get(self, name: str) -> bytes:
@@ -94,19 +94,19 @@ class SqlBlobs:
         with self._database.reading() as connection:
             return _piece(connection, name, part)
 
-    def _add(self, name: str, pieces: Iterable[bytes], trouble: str) -> None:
+    def _add(self, name: str, pieces: Iterable[bytes], problem: str) -> None:
         if self.has(name):
             return
         try:
             with self._database.adding() as connection:
-                self.write(connection, name, pieces, trouble)
+                self.write(connection, name, pieces, problem)
         except ConflictError:
             # Another writer stored the same bytes at the same time, which is fine.
             if not self.has(name):
                 raise
 
     def write(
-        self, connection: sa.Connection, name: str, pieces: Iterable[bytes], trouble: str
+        self, connection: sa.Connection, name: str, pieces: Iterable[bytes], problem: str
     ) -> None:
         """Store a blob in a caller's transaction; raise ``trouble`` on a wrong digest."""
         seen = hashlib.sha256()
@@ -117,5 +117,5 @@ class SqlBlobs:
             row = {"digest": name, "part": part, "data": piece}
             connection.execute(sa.insert(BLOB_PIECES).values(row))
         if not same_digest(DIGEST_PREFIX + seen.hexdigest(), name):
-            raise IntegrityError(trouble)
+            raise IntegrityError(problem)
         connection.execute(sa.insert(BLOBS).values(digest=name, byte_count=size))

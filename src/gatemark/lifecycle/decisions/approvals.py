@@ -10,7 +10,13 @@ import msgspec
 
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
-from gatemark.lifecycle.commands import Approve, PauseVersion, ResumeVersion, ReviewGlass, Waive
+from gatemark.lifecycle.commands import (
+    Approve,
+    PauseVersion,
+    ResumeVersion,
+    ReviewBreakGlass,
+    Waive,
+)
 from gatemark.lifecycle.decisions.canary import clean_streak
 from gatemark.lifecycle.decisions.citation import (
     PromotionCase,
@@ -82,13 +88,13 @@ def lent_access(
         for grant in governance.access.get(holder, ()):
             if grant.seq >= before or at - grant.at >= span:
                 continue
-            told = f"{words} {grant.what} from {grant.by}"
+            reason = f"{words} {grant.what} from {grant.by}"
             if grant.by in lenders:
                 hours = span / timedelta(hours=1)
-                return f"{told} less than {hours:g} hours before (event {grant.seq})"
+                return f"{reason} less than {hours:g} hours before (event {grant.seq})"
             if grant.by not in seen:
                 seen.add(grant.by)
-                paths.append((grant.by, f"{told}, who got"))
+                paths.append((grant.by, f"{reason}, who got"))
     return None
 
 
@@ -325,26 +331,28 @@ def _paused(
     )
 
 
-@decides(ReviewGlass)
-def decide_review(state: LifecycleState, command: ReviewGlass, moment: DecisionMoment) -> Facts:
+@decides(ReviewBreakGlass)
+def decide_review(
+    state: LifecycleState, command: ReviewBreakGlass, moment: DecisionMoment
+) -> Facts:
     """Decide the review of a use of break-glass access by a second person."""
     known_version(state, command.version)
     roles = BreakGlassReviewed.declared.roles
     require_role(state.governance, command.actor, roles, "review a break-glass act")
-    glass = state.asset.track(command.environment, command.version).glass
-    if glass is None:
+    access = state.asset.track(command.environment, command.version).glass
+    if access is None:
         raise RefusedError(f"{state.asset.name}@{command.version} has no break-glass act to review")
-    if glass.reviewed_by is not None:
+    if access.reviewed_by is not None:
         return ()
-    conflict = _conflict(state, command.actor, command.version, moment, glass.actor)
-    if conflict is not None or glass.actor == command.actor:
+    conflict = _conflict(state, command.actor, command.version, moment, access.actor)
+    if conflict is not None or access.actor == command.actor:
         raise RefusedError(conflict or f"{command.actor} used break-glass and cannot review it")
     return (
         BreakGlassReviewed(
             asset=state.asset.name,
             environment=command.environment,
             version=command.version,
-            incident=glass.incident,
+            incident=access.incident,
             note=command.note,
         ),
     )

@@ -188,15 +188,15 @@ def _overdue_glass(
 ) -> Demotion | None:
     if place.enabled is None:
         return None
-    glass = state.asset.track(command.environment, place.enabled).glass
-    if glass is None or not glass.is_over(moment.now):
+    access = state.asset.track(command.environment, place.enabled).glass
+    if access is None or not access.is_over(moment.now):
         return None
     return Demotion(
         environment=command.environment,
         version=place.enabled,
         after="rolled_back",
         cause="rollback",
-        note=f"break-glass access for {glass.incident} was not reviewed in time",
+        note=f"break-glass access for {access.incident} was not reviewed in time",
         evidence=command.evidence,
     )
 

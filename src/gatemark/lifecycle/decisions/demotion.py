@@ -128,7 +128,7 @@ def can_demote(state: LifecycleState, demotion: Demotion, moment: DecisionMoment
 def demotion_facts(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> Facts:
     """Demote a version; if it was live, an earlier one with valid evidence takes over.
 
-    A canary beside it loses its baseline and goes back to shadow. If no earlier version can take
+    A canary alongside it loses its baseline and goes back to shadow. If no earlier version can take
     over, nothing is live: that is the safe outcome.
     """
     place = state.asset.place(demotion.environment)

@@ -16,7 +16,7 @@ import msgspec
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
-from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide, RuleBook
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide
 from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
 from gatemark.lifecycle.events.canary import WindowJudged
@@ -44,9 +44,8 @@ class EventFinding(NamedTuple):
 class Inspector:
     """Reads lifecycle events in order and reports those that the rules do not explain."""
 
-    def __init__(self, evidence: Evidence, rule_books: Mapping[int, RuleBook] = RULE_BOOKS) -> None:
+    def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._rule_books = rule_books
         self._not_decided: dict[int, list[int]] = {}
         self._is_named = False
         self._newer: str | None = None
@@ -66,7 +65,7 @@ class Inspector:
         return alone + tuple(
             f"{_events(numbers)}: recorded, not decided again: rules {version} are gone"
             for version, numbers in self._not_decided.items()
-            if version <= max(self._rule_books)
+            if version <= max(RULE_BOOKS)
         )
 
     @property
@@ -77,7 +76,7 @@ class Inspector:
             f"{_events(numbers)}: decided by rules {version}, which this build does not know: "
             "install a newer Gatemark"
             for version, numbers in self._not_decided.items()
-            if version > max(self._rule_books)
+            if version > max(RULE_BOOKS)
         )
 
     def step(self, line: LifecycleEvent) -> list[EventFinding]:
@@ -153,10 +152,10 @@ class Inspector:
 
     def _rules_of(self, line: LifecycleEvent) -> Decide | None:
         """Return the rules that decided an action, or None if this build does not have them."""
-        book = self._rule_books.get(line.rules)
+        book = RULE_BOOKS.get(line.rules)
         if book is not None and book.decide is not None:
             return book.decide
-        if book is None and line.rules <= max(self._rule_books):
+        if book is None and line.rules <= max(RULE_BOOKS):
             raise IntegrityError(f"it names rules {line.rules}, which no release has had")
         self._not_decided.setdefault(line.rules, []).append(line.seq)
         return None
@@ -243,26 +242,33 @@ def possible_commands(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
 def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
     """Return the command behind a move; a demotion is its own first event."""
     first, actor = lines[0].fact, lines[0].actor
-    glass = first if isinstance(first, BreakGlassUsed) else None
+    break_glass = first if isinstance(first, BreakGlassUsed) else None
     for number, line in enumerate(lines):
         fact = line.fact
         if not isinstance(fact, VersionMoved) or fact.cause == "supersede":
             continue
-        if glass is not None and fact.cause != "break_glass":
+        if break_glass is not None and fact.cause != "break_glass":
             continue
         if isinstance(first, GateOverridden) and fact.cause != "promote":
             continue
-        return PossibleCommands(_step(fact, glass, actor, lines[number + 1 :]), number)
+        return PossibleCommands(_step(fact, break_glass, actor, lines[number + 1 :]), number)
     # An override, a break-glass event or a superseded version, without the move itself.
     return PossibleCommands((), breaks_off=True)
 
 
 def _step(
-    fact: VersionMoved, glass: BreakGlassUsed | None, actor: str, later: Sequence[LifecycleEvent]
+    fact: VersionMoved,
+    break_glass: BreakGlassUsed | None,
+    actor: str,
+    later: Sequence[LifecycleEvent],
 ) -> tuple[Command, ...]:
     tick = Tick(actor=actor, asset=fact.asset, environment=fact.environment)
     if fact.cause in ("promote", "break_glass"):
-        incident = glass.incident if glass is not None and fact.cause == "break_glass" else None
+        incident = (
+            break_glass.incident
+            if break_glass is not None and fact.cause == "break_glass"
+            else None
+        )
         step = Promote(
             actor=actor,
             asset=fact.asset,
@@ -274,7 +280,7 @@ def _step(
             incident=incident,
         )
         # The break-glass event comes before the move; such a move alone has no command.
-        return () if fact.cause == "break_glass" and glass is None else (step,)
+        return () if fact.cause == "break_glass" and break_glass is None else (step,)
     if fact.cause == "ramp":
         return (tick,)
     if fact.cause == "demote":

@@ -205,7 +205,7 @@ def _break_glass(
         else finding
         for finding in matrix.findings
     )
-    glass = BreakGlassUsed(
+    access = BreakGlassUsed(
         asset=state.asset.name,
         environment=command.environment,
         version=command.version,
@@ -225,4 +225,4 @@ def _break_glass(
         result_ids=case.result_ids,
         gates=gates,
     )
-    return (glass, *_enable_facts(state, command, step, moment))
+    return (access, *_enable_facts(state, command, step, moment))

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.ledger.event_kinds import APPROVAL, BREAK_GLASS
-from gatemark.lifecycle.commands import Approve, ReviewGlass, Waive
+from gatemark.lifecycle.commands import Approve, ReviewBreakGlass, Waive
 from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, event
 from gatemark.lifecycle.model.nouns import Cites, Decision, Digest, Gate, Note, Pin, Role, Stage
 from gatemark.lifecycle.model.state import Approval, Asset, GateWaiver, Glass
@@ -159,7 +159,7 @@ class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
     "break_glass_reviewed",
     "a second person reviews a break-glass act",
     roles=APPROVING,
-    command=ReviewGlass,
+    command=ReviewBreakGlass,
 )
 class BreakGlassReviewed(VersionFact, frozen=True, kw_only=True):
     """A second person reviewed a break-glass act."""

@@ -13,16 +13,6 @@ Evidence = Literal[
     "none", "full_pack", "failed_full_pack", "shadow", "windows", "original", "earlier"
 ]
 
-EVIDENCE_WORDS: Final[dict[Evidence, str]] = {
-    "none": "nothing",
-    "full_pack": "a passing result of the full pack, fresh after a fall",
-    "failed_full_pack": "a failed result of the full pack",
-    "shadow": "the full-pack result, and a passing comparison with the live version made in shadow",
-    "windows": "the results so far, and clean canary windows",
-    "original": "the results it was enabled by",
-    "earlier": "a passing result, however old",
-}
-
 
 class Move(msgspec.Struct, frozen=True):
     """One legal move: from where to where, why, by whom, and on what evidence."""

@@ -132,7 +132,7 @@ class CanaryWindow(msgspec.Struct):
 
 
 class Rollout(msgspec.Struct):
-    """A version beside a baseline: a running canary, or the watch after enabling.
+    """A version alongside a baseline: a running canary, or the watch after enabling.
 
     ``pending`` are windows that arrived but are not judged; ``history`` has judged windows without
     their single values. ``streak`` has the events of the clean windows in a row at this step;

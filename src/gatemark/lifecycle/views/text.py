@@ -211,11 +211,11 @@ def _step(step: ClimbStep) -> list[str]:
     return lines
 
 
-def lines_of(acted: CommandResult) -> list[str]:
+def lines_of(result: CommandResult) -> list[str]:
     """Return what was written, one line per event with its number."""
     return [
         f"{_fact_text(fact)} (event {event.seq})"
-        for fact, event in zip(acted.facts, acted.events, strict=True)
+        for fact, event in zip(result.facts, result.events, strict=True)
     ]
 
 
@@ -227,7 +227,7 @@ def _fact_text(fact: Fact) -> str:
 def document_of(*several: CommandResult) -> dict[str, object]:
     """Return the JSON document of the results of some commands."""
     return {
-        "changed": any(acted.is_change for acted in several),
+        "changed": any(result.is_change for result in several),
         "events": [
             {
                 "seq": event.seq,
@@ -237,7 +237,7 @@ def document_of(*several: CommandResult) -> dict[str, object]:
                 "digest": event.digest,
                 "fact": msgspec.to_builtins(fact),
             }
-            for acted in several
-            for fact, event in zip(acted.facts, acted.events, strict=True)
+            for result in several
+            for fact, event in zip(result.facts, result.events, strict=True)
         ],
     }

@@ -156,8 +156,8 @@ def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
     if erasure is not None:
         yield f"its texts were {erasure.words}"
     if erased:
-        told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
-        yield f"evidence was erased ({told}): it cannot be derived again"
+        events = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
+        yield f"evidence was erased ({events}): it cannot be derived again"
 
 
 def _votes(
@@ -209,15 +209,15 @@ def _paused(track: Track) -> str | None:
     return f"{track.paused.reason} by {track.paused.actor}{note}"
 
 
-def _glass(glass: Glass | None, now: datetime) -> str | None:
-    if glass is None:
+def _glass(access: Glass | None, now: datetime) -> str | None:
+    if access is None:
         return None
-    words = f"{glass.actor} used break-glass for {glass.incident}: {glass.note}"
-    if glass.reviewed_by is not None:
-        return f"{words}; reviewed by {glass.reviewed_by}"
-    late = "; REVIEW IS OVERDUE" if now >= glass.review_due else ""
-    ends = "ended" if glass.is_over(now) else "ends"
-    return f"{words}; not reviewed, {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"
+    words = f"{access.actor} used break-glass for {access.incident}: {access.note}"
+    if access.reviewed_by is not None:
+        return f"{words}; reviewed by {access.reviewed_by}"
+    late = "; REVIEW IS OVERDUE" if now >= access.review_due else ""
+    ends = "ended" if access.is_over(now) else "ends"
+    return f"{words}; not reviewed, {ends} at {access.until:%Y-%m-%d %H:%M:%SZ}{late}"
 
 
 def _problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:

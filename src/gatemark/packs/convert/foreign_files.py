@@ -22,7 +22,7 @@ class Unconvertible(Exception):  # noqa: N818 - not an error of the user: it is 
 
 
 class ForeignFolder:
-    """The files beside a config. Only files below it, or below the working folder, are read."""
+    """The files alongside a config. Only files below it, or below the working folder, are read."""
 
     def __init__(self, config: Path) -> None:
         self.folder = config.parent.resolve()

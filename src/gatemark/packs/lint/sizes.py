@@ -54,13 +54,13 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
         n, bound = tests.sizes[suite.id], bound_of(pack, suite, tests.pooled)
         least = least_items(bound * _scale(suite), pack.level)
         if least is None or n < least:
-            wish = f"it takes {least}" if least else "no number of items would do"
+            needed = f"it takes {least}" if least else "no number of items would do"
             is_guard = suite.id in tests.pooled and suite.regression_max is None
             name = "guard_max" if is_guard else "regression_max"
             yield LintWarning(
                 _path(opened, suite, name),
                 f"suite {suite.id}: {n} items cannot show that an identical candidate stays within "
-                f"{name} {bound:g} ({wish}); only one that is clearly better could pass; "
+                f"{name} {bound:g} ({needed}); only one that is clearly better could pass; "
                 f"add items, or raise {name}",
             )
     if not tests.pooled:
@@ -72,12 +72,12 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
     share = pack.suite(heaviest).weight / weight
     least = least_items(pack.regression_max * _scale(pack.suite(heaviest)) / share, pack.level)
     if least is None or tests.sizes[heaviest] < least:
-        wish = f"with its weight it takes {least}" if least else "no number of items would do"
+        needed = f"with its weight it takes {least}" if least else "no number of items would do"
         yield LintWarning(
             "$.regression_max",
             "the pooled suites cannot show that an identical candidate stays within "
             f"regression_max {pack.regression_max:g}: suite {heaviest} has "
-            f"{tests.sizes[heaviest]} items ({wish}); add items, or raise regression_max",
+            f"{tests.sizes[heaviest]} items ({needed}); add items, or raise regression_max",
         )
 
 
@@ -153,7 +153,7 @@ def predictions(
         yield (
             f"{_named(members, sizes)} at regression_max {margin:g}, if "
             f"{_differing(differing)} of the answers differ ({origin}): an equal candidate would "
-            f"{_told(equal)}; one worse by {worse:g} would {_told(harmed)}"
+            f"{_rates_in_words(equal)}; one worse by {worse:g} would {_rates_in_words(harmed)}"
             + ("" if pack.adaptive is None else _spending(sizes, members, looks, equal, harmed))
         )
 
@@ -190,7 +190,7 @@ def _differing(rates: Mapping[str, float]) -> str:
     return f"{high:.0%}" if low == high else f"{low:.0%} to {high:.0%}"
 
 
-def _told(rates: AdaptiveRates) -> str:
+def _rates_in_words(rates: AdaptiveRates) -> str:
     return (
         f"pass {rates.passed:.0%}, fail {rates.failed:.0%}, stay inconclusive "
         f"{rates.left_open:.0%} of the time"

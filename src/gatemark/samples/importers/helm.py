@@ -1,4 +1,4 @@
-"""HELM runs: `per_instance_stats.json`, with `scenario_state.json` and `run_spec.json` beside it.
+"""HELM runs: `per_instance_stats.json`, with `scenario_state.json` and `run_spec.json`.
 
 The statistics have the scores of each instance; questions and answers are in the state. The shapes
 are those of HELM 0.2 to 0.5 (`PerInstanceStats`, `RequestState`, `RequestResult`).
@@ -218,6 +218,6 @@ IMPORTER: Final = log_importer(
     load=_load,
     arms=_arms,
     read=_read,
-    # The other files of a run are beside it.
+    # The other files of a run are alongside it.
     in_folder=lambda names: [name for name in names if name == STATS_FILE],
 )

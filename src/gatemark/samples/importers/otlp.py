@@ -194,7 +194,7 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
         attributes = _values(span.attributes)
         around = {} if resource is None else _values(resource.attributes)
         evaluations = tuple(_evaluations(span, attributes))
-        told = [(event.name or "", _values(event.attributes)) for event in span.events or ()]
+        events = [(event.name or "", _values(event.attributes)) for event in span.events or ()]
     except _OddValueError as odd:
         return Refusal(place, f"{named}: {odd}")
     status = span.status or _Status()
@@ -206,8 +206,8 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
         start_ns=start,
         end_ns=end,
         kind=spans.kind_of(attributes),
-        input=spans.input_of(attributes, told),
-        output=spans.output_of(attributes, told),
+        input=spans.input_of(attributes, events),
+        output=spans.output_of(attributes, events),
         error=(status.message or "error") if status.code in _ERROR else None,
         model=spans.model_of(attributes),
         prompt=spans.prompt_of(attributes),

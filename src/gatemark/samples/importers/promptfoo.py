@@ -1,7 +1,7 @@
 """promptfoo evaluations: `.json`, `.jsonl`, `.yaml` and `.csv`, of every version.
 
 Baseline and candidate are usually two columns of one file; each column is an arm. Only the fields
-named here are read: the resolved config beside them may contain secrets.
+named here are read: the resolved config alongside them may contain secrets.
 """
 
 from __future__ import annotations

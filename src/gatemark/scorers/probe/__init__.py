@@ -190,11 +190,6 @@ class ProbeOutcome(msgspec.Struct, frozen=True):
     reason: str
 
 
-def attack_succeeded(probe: Mapping[str, object] | Probe, output_text: object) -> bool | None:
-    """Return whether the attack succeeded, or None if the output cannot be judged."""
-    return examine_output(probe, output_text).succeeded
-
-
 def examine_output(probe: Mapping[str, object] | Probe, output_text: object) -> ProbeOutcome:
     """Judge one answer to one probe and say why.
 

@@ -31,14 +31,6 @@ class SuiteDesign(msgspec.Struct, frozen=True):
     discordance: float
 
 
-class VerdictRates(NamedTuple):
-    """Shares of simulated verdicts."""
-
-    passed: float
-    failed: float
-    left_open: float
-
-
 class AdaptiveRates(NamedTuple):
     """Shares of simulated verdicts, and the mean number of items that each arm was asked."""
 
@@ -64,26 +56,6 @@ class _Moments(NamedTuple):
         )
 
 
-def verdict_rates(
-    suites: Sequence[SuiteDesign],
-    *,
-    margin: float,
-    drop: float | Sequence[float],
-    alpha: float = 0.05,
-    draws: int = DRAWS,
-    seed: int = SEED,
-) -> VerdictRates:
-    """Return the verdicts of a pooled test at the margin with a limit for each suite.
-
-    ``drop`` is the true drop, the same for every suite or one per suite. A single suite is judged
-    at the margin, without a pool.
-    """
-    found = adaptive_rates(
-        suites, looks=1, margin=margin, drop=drop, alpha=alpha, draws=draws, seed=seed
-    )
-    return VerdictRates(found.passed, found.failed, found.left_open)
-
-
 def adaptive_rates(
     suites: Sequence[SuiteDesign],
     *,
@@ -94,7 +66,12 @@ def adaptive_rates(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> AdaptiveRates:
-    """Return the verdicts if items are asked in rounds and the first clear verdict counts."""
+    """Return the verdicts of a pooled test at the margin with a limit for each suite.
+
+    Items are asked in ``looks`` rounds, and the first clear verdict counts. ``drop`` is the true
+    drop, the same for every suite or one per suite. A single suite is judged at the margin,
+    without a pool.
+    """
     drops = [drop] * len(suites) if isinstance(drop, int | float) else list(drop)
     if not suites or len(drops) != len(suites):
         raise InvalidValueError("verdict rates need one true drop for each suite")

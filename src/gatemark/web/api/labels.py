@@ -16,16 +16,16 @@ from gatemark.web.api.reviews import After, ArmName, Limit, PersonName, ReviewPa
 from gatemark.web.areas.labels import (
     GivenLabel,
     LabelCard,
-    LabelDesk,
     LabelList,
     LabelPage,
+    LabelQueueView,
     LabelsMade,
     LaneQueue,
     accept,
     label,
     label_card,
-    label_desk,
     label_list,
+    label_queue_view,
     label_rows,
     lane_queue,
     make_labels,
@@ -96,11 +96,11 @@ def one_label_set(request: Request, name: ReviewPath) -> Response:
     return reply(label_card(site_of(request).workspace, identity, name))
 
 
-@router.get("/labels/{name}/next", responses=answers(LabelDesk))
+@router.get("/labels/{name}/next", responses=answers(LabelQueueView))
 def next_item(request: Request, name: ReviewPath) -> Response:
     """Return the caller's next sample; null at the end."""
     identity = caller(request, in_person=True)
-    return reply(label_desk(site_of(request).workspace, identity, name))
+    return reply(label_queue_view(site_of(request).workspace, identity, name))
 
 
 @router.post("/labels/{name}/marks", responses=answers(GivenLabel), openapi_extra=REPEATABLE)

@@ -85,8 +85,8 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 def _together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> Response:
-    facts = tuple(fact for acted in done for fact in acted.facts)
-    events = tuple(event for acted in done for event in acted.events)
+    facts = tuple(fact for result in done for fact in result.facts)
+    events = tuple(event for result in done for event in result.events)
     return move_done(request, asset, CommandResult(facts, events))
 
 

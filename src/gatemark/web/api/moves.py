@@ -119,9 +119,9 @@ def post_version(
     return move_done(request, asset, add_version(workspace, new, actor=identity.person))
 
 
-def move_done(request: Request, asset: str, acted: CommandResult) -> Response:
+def move_done(request: Request, asset: str, result: CommandResult) -> Response:
     """Return the outcome of a move, with the ETag for the next one."""
-    return reply(acted_document(acted), ETag=asset_etag(site_of(request).workspace, asset))
+    return reply(acted_document(result), ETag=asset_etag(site_of(request).workspace, asset))
 
 
 def _move(
@@ -135,10 +135,10 @@ def _move(
 ) -> Response:
     identity = caller(request, "act", in_person=verb in ("review-glass", "waive"))
     fields = {"version": version, **_fields(body)}
-    acted = move(
+    result = move(
         site_of(request).workspace, identity, verb, MoveRequest(asset=asset, **fields), tag
     )
-    return move_done(request, asset, acted)
+    return move_done(request, asset, result)
 
 
 @router.post("/assets/{asset}/versions/{version}/promotion", responses=answers(MoveDone))

@@ -21,7 +21,6 @@ from gatemark.web.areas.reviews import (
     ReviewList,
     ReviewRequest,
     SealedKey,
-    desk,
     end_review,
     interim_look,
     kept_outcome,
@@ -30,6 +29,7 @@ from gatemark.web.areas.reviews import (
     review_list,
     sealed_key,
     vote,
+    vote_view,
 )
 from gatemark.web.site import caller, site_of
 
@@ -100,10 +100,12 @@ def list_reviews(request: Request, after: After = None, limit: Limit = 50) -> Re
 def post_review(request: Request, body: ReviewBody) -> Response:
     """Create a review: match the pairs, draw the positions and seal them."""
     identity = caller(request, "act")
-    return reply(make_review(site_of(request).workspace, identity, wish_of(body.model_dump())), 201)
+    return reply(
+        make_review(site_of(request).workspace, identity, review_request_of(body.model_dump())), 201
+    )
 
 
-def wish_of(plain: dict[str, Any]) -> ReviewRequest:
+def review_request_of(plain: dict[str, Any]) -> ReviewRequest:
     """Return a body as a request: the plan, and the sources of the arms."""
     plan = {name: plain[name] for name in PLAN if name in plain}
     rest = {name: value for name, value in plain.items() if name not in PLAN | {"samples"}}
@@ -121,14 +123,14 @@ def one_review(request: Request, name: ReviewPath) -> Response:
 def next_review_pair(request: Request, name: ReviewPath) -> Response:
     """Return the caller's current pair, the same until it is answered; null at the end."""
     identity = caller(request, in_person=True)
-    return reply(desk(site_of(request).workspace, identity, name))
+    return reply(vote_view(site_of(request).workspace, identity, name))
 
 
 @router.get("/reviews/{name}/pairs/{token}", responses=answers(ShownPair))
 def one_pair(request: Request, name: ReviewPath, token: TokenPath) -> Response:
     """Return a pair that the caller has seen before."""
     identity = caller(request, in_person=True)
-    return reply(desk(site_of(request).workspace, identity, name, token).pair)
+    return reply(vote_view(site_of(request).workspace, identity, name, token).pair)
 
 
 @router.post("/reviews/{name}/votes", responses=answers(SavedVote), openapi_extra=REPEATABLE)

@@ -77,8 +77,8 @@ def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response
         note=body.note,
         expected_revision=before.revision,
     )
-    acted = act(workspace, command)
-    return reply(acted_document(acted), ETag=f'"{policy_in_force(workspace).revision}"')
+    result = act(workspace, command)
+    return reply(acted_document(result), ETag=f'"{policy_in_force(workspace).revision}"')
 
 
 @router.get("/drift-policy", responses=answers(DriftPolicyView))
@@ -96,5 +96,5 @@ def post_full_pack(
     """Make one of the server's packs the full pack of an asset."""
     identity = caller(request, "act", in_person=True)
     site = site_of(request)
-    acted = set_full_pack(site, identity, asset, body.pack, note=body.note, tag=tag)
-    return move_done(request, asset, acted)
+    result = set_full_pack(site, identity, asset, body.pack, note=body.note, tag=tag)
+    return move_done(request, asset, result)

@@ -18,7 +18,7 @@ router = APIRouter(tags=["runs"], route_class=KeyedRoute)
 RunPath = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 
-class RunWish(Body):
+class RunStart(Body):
     """The pack to run; a run with a limit can never pass."""
 
     pack: Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -42,7 +42,7 @@ def runs(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> R
 
 
 @router.post("/runs", responses=answers(PageRun, 202), status_code=202)
-def start(request: Request, body: RunWish) -> Response:
+def start(request: Request, body: RunStart) -> Response:
     """Start a pack."""
     identity = caller(request, "run")
     site = site_of(request)

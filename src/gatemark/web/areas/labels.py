@@ -73,7 +73,7 @@ class LabelCard(msgspec.Struct, frozen=True, kw_only=True):
     may_accept: bool
 
 
-class LabelDesk(msgspec.Struct, frozen=True, kw_only=True):
+class LabelQueueView(msgspec.Struct, frozen=True, kw_only=True):
     """The next sample of a reviewer, or None at the end; without the labels of others."""
 
     item: LabelItem | None
@@ -222,13 +222,13 @@ def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard
     )
 
 
-def label_desk(workspace: Workspace, identity: Identity, name: str) -> LabelDesk:
+def label_queue_view(workspace: Workspace, identity: Identity, name: str) -> LabelQueueView:
     """Return the caller's next sample."""
     plan = label_sets_of(workspace).get(name)
     require_judge(identity, plan.reviewers)
     item = next_sample(workspace, name, identity.person)
     line = _line(workspace, identity, plan)
-    return LabelDesk(item=item, answered=line.answered, total=line.total)
+    return LabelQueueView(item=item, answered=line.answered, total=line.total)
 
 
 def label(

@@ -29,7 +29,7 @@ from gatemark.lifecycle.commands import (
     PauseVersion,
     Promote,
     ResumeVersion,
-    ReviewGlass,
+    ReviewBreakGlass,
     RollBack,
     Waive,
 )
@@ -86,11 +86,11 @@ def _changed(workspace: Workspace, asset: str) -> ProblemResponse:
     )
 
 
-def acted_document(acted: CommandResult) -> dict[str, object]:
+def acted_document(result: CommandResult) -> dict[str, object]:
     """Return the outcome of a move as JSON data."""
     return {
-        "changed": acted.is_change,
-        "events": [event.seq for event in acted.events],
+        "changed": result.is_change,
+        "events": [event.seq for event in result.events],
     }
 
 
@@ -115,74 +115,76 @@ FREE: Final = frozenset({"demote", "rollback", "pause"})
 
 
 def move(
-    workspace: Workspace, identity: Identity, verb: str, wish: MoveRequest, tag: str | None
+    workspace: Workspace, identity: Identity, verb: str, request: MoveRequest, tag: str | None
 ) -> CommandResult:
     """Carry out a request to move a version."""
     build = _VERBS[verb]
-    asset_etag(workspace, wish.asset)
+    asset_etag(workspace, request.asset)
 
     def do(expected: int) -> CommandResult:
         common: dict[str, Any] = {
             "actor": identity.person,
-            "asset": wish.asset,
-            "environment": wish.environment,
-            "note": f"(stop) {wish.note}".strip() if wish.stop else wish.note,
+            "asset": request.asset,
+            "environment": request.environment,
+            "note": f"(stop) {request.note}".strip() if request.stop else request.note,
             "expected_revision": expected,
         }
-        return act(workspace, build(workspace, wish, common))
+        return act(workspace, build(workspace, request, common))
 
-    done = locked(workspace, wish.asset, tag, do, needs=verb not in FREE)
+    done = locked(workspace, request.asset, tag, do, needs=verb not in FREE)
     if verb == "promote":
         keep_anchored(workspace.acting_as(SYSTEM), workspace.signing_key_file)
     return done
 
 
-def _promote(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
-    to = "canary_1" if wish.to == "canary" else wish.to
-    if wish.incident and to != "enabled":
+def _promote(workspace: Workspace, request: MoveRequest, common: dict[str, Any]) -> Command:
+    to = "canary_1" if request.to == "canary" else request.to
+    if request.incident and to != "enabled":
         raise UsageError("break-glass access can only enable a version")
     return Promote(
-        version=_version(wish),
+        version=_version(request),
         to=to,  # type: ignore[arg-type]
-        result_ids=result_ids(workspace, wish.result_ids),
-        incident=wish.incident or None,
+        result_ids=result_ids(workspace, request.result_ids),
+        incident=request.incident or None,
         **common,
     )
 
 
-def _demote(_: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
-    if not wish.note.strip():
+def _demote(_: Workspace, request: MoveRequest, common: dict[str, Any]) -> Command:
+    if not request.note.strip():
         raise UsageError("give a reason for the demotion")
     return Demote(
-        version=wish.version,
-        to=wish.to or "demoted",  # type: ignore[arg-type]
-        needs_fallback=not wish.stop,
+        version=request.version,
+        to=request.to or "demoted",  # type: ignore[arg-type]
+        needs_fallback=not request.stop,
         **common,
     )
 
 
-def _waive(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
-    expires_at = workspace.clock() + timedelta(days=wish.days or 0)
-    return Waive(version=_version(wish), gate=wish.gate, expires_at=expires_at, **common)  # type: ignore[arg-type]
+def _waive(workspace: Workspace, request: MoveRequest, common: dict[str, Any]) -> Command:
+    expires_at = workspace.clock() + timedelta(days=request.days or 0)
+    return Waive(version=_version(request), gate=request.gate, expires_at=expires_at, **common)  # type: ignore[arg-type]
 
 
-def _version(wish: MoveRequest) -> str:
-    if wish.version is None:
+def _version(request: MoveRequest) -> str:
+    if request.version is None:
         raise UsageError("name the version")
-    return wish.version
+    return request.version
 
 
 _VERBS: Final[dict[str, Callable[[Workspace, MoveRequest, dict[str, Any]], Command]]] = {
     "promote": _promote,
     "demote": _demote,
-    "rollback": lambda _, wish, common: RollBack(
-        version=wish.version, to=wish.to, needs_fallback=not wish.stop, **common
+    "rollback": lambda _, request, common: RollBack(
+        version=request.version, to=request.to, needs_fallback=not request.stop, **common
     ),
-    "pause": lambda _, wish, common: PauseVersion(
-        version=_version(wish), reason="operator", **common
+    "pause": lambda _, request, common: PauseVersion(
+        version=_version(request), reason="operator", **common
     ),
-    "resume": lambda _, wish, common: ResumeVersion(version=_version(wish), **common),
-    "review-glass": lambda _, wish, common: ReviewGlass(version=_version(wish), **common),
+    "resume": lambda _, request, common: ResumeVersion(version=_version(request), **common),
+    "review-glass": lambda _, request, common: ReviewBreakGlass(
+        version=_version(request), **common
+    ),
     "waive": _waive,
 }
 VERBS: Final = tuple(_VERBS)

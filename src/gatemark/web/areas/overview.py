@@ -26,13 +26,13 @@ from gatemark.web.areas.attributions import waiting_attributions
 from gatemark.web.areas.labels import waiting_labels
 from gatemark.web.areas.reviews import waiting_reviews
 from gatemark.web.areas.views import (
-    DeskTask,
     OfferedResult,
     OpenStep,
     Overview,
     StageRow,
     StepVote,
     Task,
+    WaitingTask,
 )
 from gatemark.workspace import Workspace
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gatemark.exams.advisory.packet import LanePacket
 
 PAGE: Final = 100
-DESK: Final = 10
+TASKS_SHOWN: Final = 10
 """Maximum number of open reviews, and of label sets, that are searched for tasks."""
 _SKIPPED: Final = frozenset({"retired", "superseded"})
 _HANDS: Final[frozenset[Role]] = frozenset({"operator", "approver"})
@@ -57,29 +57,29 @@ def overview(
         at=workspace.clock(),
         rows=tuple(_stage_row(workspace, row) for row in asset_rows(workspace, shown)),
         tasks=tuple(task for name in names for task in _tasks(workspace, identity, name)),
-        desk=_desk(workspace, identity),
+        desk=_waiting_tasks(workspace, identity),
         next=shown[-1] if more else None,
     )
 
 
-def _desk(workspace: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
+def _waiting_tasks(workspace: Workspace, identity: Identity) -> tuple[WaitingTask, ...]:
     reviews = (
-        DeskTask("review", line.review, line.question, line.mine.answered, line.mine.total)
-        for line in waiting_reviews(workspace, identity, DESK)
+        WaitingTask("review", line.review, line.question, line.mine.answered, line.mine.total)
+        for line in waiting_reviews(workspace, identity, TASKS_SHOWN)
     )
     labels = (
-        DeskTask("labels", line.labels, line.question, line.answered, line.total)
-        for line in waiting_labels(workspace, identity, DESK)
+        WaitingTask("labels", line.labels, line.question, line.answered, line.total)
+        for line in waiting_labels(workspace, identity, TASKS_SHOWN)
     )
     attributions = (
-        DeskTask(
+        WaitingTask(
             kind="attribution",
             name=line.attribution,
             what=f"the proposals about decision {line.decision}",
             answered=line.proposed - line.waiting,
             total=line.proposed,
         )
-        for line in waiting_attributions(workspace, identity, DESK)
+        for line in waiting_attributions(workspace, identity, TASKS_SHOWN)
     )
     return (*reviews, *labels, *attributions)
 
@@ -130,11 +130,11 @@ def _track_tasks(
     if track.paused is not None and "operator" in roles:
         what = f"paused ({track.paused.reason}): resume it or roll it back"
         yield Task(kind="resume", what=what, since=track.paused.at, **common)
-    glass = track.glass
-    if glass is not None and glass.reviewed_by is None and set(APPROVING) & roles:
-        what = f"review the break-glass access for {glass.incident}"
-        if glass.actor != person:
-            yield Task(kind="review_glass", what=what, since=glass.at, **common)
+    access = track.glass
+    if access is not None and access.reviewed_by is None and set(APPROVING) & roles:
+        what = f"review the break-glass access for {access.incident}"
+        if access.actor != person:
+            yield Task(kind="review_glass", what=what, since=access.at, **common)
     if track.stage == "eligible" and _HANDS & roles:
         yield Task(kind="promote", what="promote it to shadow", since=track.since, **common)
     if track.stage == "demoted" and "author" in roles:

@@ -194,7 +194,7 @@ def review_card(workspace: Workspace, identity: Identity, name: str) -> ReviewCa
     )
 
 
-def desk(
+def vote_view(
     workspace: Workspace, identity: Identity, name: str, shown_token: str | None = None
 ) -> QueueView:
     """Return the caller's current pair, or an earlier one."""
@@ -249,26 +249,26 @@ def interim_look(workspace: Workspace, identity: Identity, name: str) -> Interim
     return InterimLook(review=name, numbers=status.numbers)
 
 
-def make_review(workspace: Workspace, identity: Identity, wish: ReviewRequest) -> ReviewCreated:
+def make_review(workspace: Workspace, identity: Identity, wanted: ReviewRequest) -> ReviewCreated:
     """Create a review in the caller's name."""
     require_maker(identity, "make a review")
     try:
-        plan = msgspec.convert(wish.plan, ReviewPlan)
+        plan = msgspec.convert(wanted.plan, ReviewPlan)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"review: {error}") from error
-    gold = {} if wish.gold is None else {GOLD: wish.gold}
-    with files_of({**wish.texts, **gold}) as paths:
+    gold = {} if wanted.gold is None else {GOLD: wanted.gold}
+    with files_of({**wanted.texts, **gold}) as paths:
         request = CreateReview(
             plan=plan,
-            files={arm: paths[arm] for arm in wish.texts},
-            result=wish.result,
-            pack=wish.pack,
-            suite=wish.suite,
+            files={arm: paths[arm] for arm in wanted.texts},
+            result=wanted.result,
+            pack=wanted.pack,
+            suite=wanted.suite,
             gold=paths.get(GOLD),
-            assets=wish.assets,
-            note=wish.note,
+            assets=wanted.assets,
+            note=wanted.note,
         )
-        choices = ReadingChoices(on_unpaired="exclude" if wish.exclude_unpaired else "error")
+        choices = ReadingChoices(on_unpaired="exclude" if wanted.exclude_unpaired else "error")
         return create_review(workspace.acting_as(identity.person), request, choices)
 
 

@@ -22,7 +22,7 @@ class Task(View, frozen=True, kw_only=True):
     since: datetime | None
 
 
-class DeskTask(View, frozen=True):
+class WaitingTask(View, frozen=True):
     """A review, label set or attribution that waits for a person, and its progress."""
 
     kind: Literal["review", "labels", "attribution"]
@@ -48,7 +48,7 @@ class Overview(View, frozen=True, kw_only=True):
     at: datetime
     rows: tuple[StageRow, ...]
     tasks: tuple[Task, ...]
-    desk: tuple[DeskTask, ...]
+    desk: tuple[WaitingTask, ...]
     next: str | None
 
 

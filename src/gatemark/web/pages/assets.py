@@ -1,4 +1,4 @@
-"""Pages of an asset: stages, evidence, routing, drift, possible actions, and open steps."""
+"""Pages of an asset: stages, evidence, routing, drift, and possible actions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.why import why
 from gatemark.web.areas.assets import asset_context, asset_drift, set_full_pack
-from gatemark.web.areas.moves import VERBS, ApprovalForm, MoveRequest, cast_vote, move
-from gatemark.web.areas.overview import open_step, open_steps, step_packet
+from gatemark.web.areas.moves import VERBS, MoveRequest, move
 from gatemark.web.render import Fields, back, limited, member, one, page, part
 from gatemark.web.site import Site, site_of
 
@@ -92,7 +91,7 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
     if verb not in VERBS:
         raise UnknownNameError(f"unknown action {verb}")
     days = one(fields, "days")
-    wish = MoveRequest(
+    wanted = MoveRequest(
         asset=asset,
         result_ids=tuple(fields.get("cite", ())),
         days=float(days) if days.isdigit() else None,
@@ -100,9 +99,9 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
         **limited(fields, "version", "environment", "to", "gate", "incident", "note"),
     )
     tag = None if verb in FALLS else one(fields, "tag")
-    acted = move(site_of(request).workspace, identity, verb, wish, tag)
+    result = move(site_of(request).workspace, identity, verb, wanted, tag)
     words = {"pause": "paused", "resume": "resumed", "review-glass": "reviewed", "waive": "waived"}
-    return back(f"/assets/{part(asset)}", words.get(verb, "moved") if acted.events else "nothing")
+    return back(f"/assets/{part(asset)}", words.get(verb, "moved") if result.events else "nothing")
 
 
 @router.get("/new-version")
@@ -139,45 +138,3 @@ def exam_post(request: Request, asset: str, fields: Fields) -> Response:
     pack, note = one(fields, "pack"), one(fields, "note")
     set_full_pack(site, identity, asset, pack, note=note, tag=one(fields, "tag"))
     return back(f"/assets/{part(asset)}", "saved")
-
-
-@router.get("/approvals")
-def approvals_page(request: Request) -> Response:
-    """Show every open step."""
-    identity = member(request)
-    steps = open_steps(site_of(request).workspace, identity)
-    context = {"title": "Approvals", "steps": steps}
-    return page(request, "approvals.html", identity, context)
-
-
-@router.get("/approvals/{asset}/{version}")
-def step_page(request: Request, asset: str, version: str) -> Response:
-    """Show an open step and the form for a vote."""
-    identity = member(request)
-    step = open_step(site_of(request).workspace, identity, asset, version)
-    may_vote = bool({"approver", "security_approver"} & set(identity.roles))
-    context = {
-        "title": f"{asset}@{version}: to {step.to}",
-        "step": step,
-        "may_vote": may_vote,
-        "packet": step_packet(site_of(request).workspace, step),
-    }
-    return page(request, "step.html", identity, context)
-
-
-@router.post("/approvals/{asset}/{version}")
-def step_post(request: Request, asset: str, version: str, fields: Fields) -> Response:
-    """Store a vote."""
-    identity = member(request)
-    ballot = ApprovalForm(
-        asset=asset,
-        version=version,
-        stage=one(fields, "stage"),  # type: ignore[arg-type]
-        decision=one(fields, "decision"),
-        result_ids=tuple(fields.get("cite", ())),
-        candidate_digest=one(fields, "candidate_digest"),
-        policy_digest=one(fields, "policy_digest"),
-        note=one(fields, "note"),
-    )
-    cast_vote(site_of(request).workspace, identity, ballot, one(fields, "tag"))
-    return back("/approvals", "voted")

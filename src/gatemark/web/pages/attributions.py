@@ -31,11 +31,11 @@ def attribution_page(request: Request, reference: str) -> Response:
     identity = member(request)
     card = attribution_card(site_of(request).workspace, identity, reference)
     found = card.found
-    told: dict[str, str] = {
+    messages: dict[str, str] = {
         kind: f"{said.verdict} by {said.by}" for kind, said in found.said.items()
     }
     context: dict[str, object] = {
-        **attribution_context(found.attribution, told),
+        **attribution_context(found.attribution, messages),
         "title": f"Decision {found.attribution.decision}",
         "card": card,
         "contents": {one.kind: as_text(one.content) for one in found.attribution.proposals},

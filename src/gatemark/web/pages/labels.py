@@ -13,8 +13,8 @@ from gatemark.web.areas.labels import (
     accept,
     label,
     label_card,
-    label_desk,
     label_list,
+    label_queue_view,
     label_rows,
     lane_queue,
     make_labels,
@@ -87,12 +87,11 @@ def label_page(request: Request, name: str) -> Response:
     identity = member(request)
     workspace = site_of(request).workspace
     card = label_card(workspace, identity, name)
-    found = None if card.line.why_not else label_desk(workspace, identity, name)
+    found = None if card.line.why_not else label_queue_view(workspace, identity, name)
     item = None if found is None else found.item
     context = {
         "title": f"Labels {name}",
         "card": card,
-        "desk": found,
         "item": item,
         "texts": None if item is None else (as_text(item.input), as_text(item.output)),
     }

@@ -14,7 +14,6 @@ from gatemark.web.areas.ledger import event_page
 from gatemark.web.areas.reviews import (
     ReviewCard,
     ReviewRequest,
-    desk,
     end_review,
     interim_look,
     kept_outcome,
@@ -22,6 +21,7 @@ from gatemark.web.areas.reviews import (
     review_card,
     review_list,
     vote,
+    vote_view,
 )
 from gatemark.web.render import (
     Fields,
@@ -82,13 +82,13 @@ def new_review_post(request: Request, fields: Fields) -> Response:
     texts = limited(fields, "candidate", "baseline")
     assets = {"candidate": one(fields, "candidate_version")}
     assets["baseline"] = one(fields, "baseline_version")
-    wish = ReviewRequest(
+    wanted = ReviewRequest(
         plan=plan,
         texts=texts,
         assets={arm: version for arm, version in assets.items() if version},
         **limited(fields, "result", "suite", "gold", "note"),  # type: ignore[arg-type]
     )
-    made = make_review(site_of(request).workspace, identity, wish)
+    made = make_review(site_of(request).workspace, identity, wanted)
     return back(f"/reviews/{part(made.review)}", "sealed")
 
 
@@ -107,28 +107,28 @@ def review_page(request: Request, name: str, begin: str = "", pair: str | None =
     votes_now = mine.why_not is None and (mine.is_named or mine.has_begun or bool(begin))
     if not votes_now:
         return page(request, "review.html", identity, _open(card))
-    return _desk_page(request, identity, card, pair)
+    return _vote_page(request, identity, card, pair)
 
 
 def _open(card: ReviewCard) -> dict[str, object]:
     return {"title": f"Review {card.line.review}", "card": card, "numbers": None}
 
 
-def _desk_page(
+def _vote_page(
     request: Request,
     identity: Identity,
     card: ReviewCard,
     shown: str | None,
-    trouble: tuple[str, str, int] = ("", "", 200),
+    problem: tuple[str, str, int] = ("", "", 200),
 ) -> Response:
-    found = desk(site_of(request).workspace, identity, card.line.review, shown)
+    found = vote_view(site_of(request).workspace, identity, card.line.review, shown)
     if found.pair is None:
         return page(request, "review.html", identity, _open(card))
-    words, comment, status = trouble
+    words, comment, status = problem
     context = {
         "title": f"Review {card.line.review}",
         "card": card,
-        "desk": found,
+        "progress": found,
         "pair": found.pair,
         "texts": {name: as_text(getattr(found.pair, name)) for name in ("input", "a", "b")},
         "buttons": BUTTONS,
@@ -152,7 +152,7 @@ def vote_post(request: Request, name: str, fields: Fields) -> Response:
         vote(workspace, identity, name, shown, (answered, reason))  # type: ignore[arg-type]
     except InvalidValueError as error:
         card = review_card(workspace, identity, name)
-        return _desk_page(request, identity, card, shown, (str(error), reason, 422))
+        return _vote_page(request, identity, card, shown, (str(error), reason, 422))
     return RedirectResponse(f"/reviews/{part(name)}", status_code=303)
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.exams.advisory.dry_run.leaks import repeats_payload
+from gatemark.exams.advisory.dry_run.leaks import PAYLOAD as REPEATED
+from gatemark.exams.advisory.dry_run.leaks import find_leaks
 
 PAYLOAD = {
     "workflow": "seed-catalogue sync",
@@ -15,6 +16,12 @@ PAYLOAD = {
     "repeat_count": 4,
     "parts": [{"hz": 50}],
 }
+
+
+def repeats_payload(reply: Any, payload: Any) -> bool:
+    return any(leak.kind == REPEATED for leak in find_leaks(reply, payload, {}))
+
+
 WAV = {"wav_base64": base64.b64encode(bytes(range(256)) * 8).decode()}
 
 

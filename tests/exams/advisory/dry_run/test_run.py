@@ -319,7 +319,7 @@ def test_a_manifest_may_not_point_elsewhere(fixtures: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_bytes())
     manifest["evaluation"]["file"] = "../own.jsonl"
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BadInputError, match="must be a file beside the manifest"):
+    with pytest.raises(BadInputError, match="must be a file in the folder of the manifest"):
         open_fixtures(str(folder))
 
 

@@ -70,9 +70,9 @@ def requested_flags(value: object) -> frozenset[str]:
     if not isinstance(value, dict):
         return frozenset()
     loose = {name: value[name] for name in WANTED_FLAGS if name in value}
-    wishes = [loose, *(value.get(name) for name in ("authority", "authority_flags"))]
+    requested = [loose, *(value.get(name) for name in ("authority", "authority_flags"))]
     lists = [value.get(name) for name in ("actions", "allowed_actions")]
-    found = [_flags_of(wish) for wish in wishes] + [_flags_for(actions) for actions in lists]
+    found = [_flags_of(one) for one in requested] + [_flags_for(actions) for actions in lists]
     return frozenset().union(*found)
 
 
@@ -96,13 +96,15 @@ def nested_flags(value: object) -> frozenset[str]:
     return frozenset(found)
 
 
-def _flags_of(wishes: object) -> frozenset[str]:
-    if wishes is None:
+def _flags_of(requested: object) -> frozenset[str]:
+    if requested is None:
         return frozenset()
-    if not isinstance(wishes, dict):
+    if not isinstance(requested, dict):
         return NOT_ADVICE
-    wrong = {flag for flag, wish in wishes.items() if wish is not WANTED_FLAGS.get(flag, wish)}
-    unknown = wishes.keys() - WANTED_FLAGS.keys()
+    wrong = {
+        flag for flag, asked in requested.items() if asked is not WANTED_FLAGS.get(flag, asked)
+    }
+    unknown = requested.keys() - WANTED_FLAGS.keys()
     return frozenset(wrong) | (NOT_ADVICE if unknown else frozenset())
 
 

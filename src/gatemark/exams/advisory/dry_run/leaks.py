@@ -90,13 +90,6 @@ def find_leaks(reply: object, payload: object, kept: Mapping[str, Sequence[str]]
     return sorted(found)
 
 
-def repeats_payload(reply: object, payload: object) -> bool:
-    """Tell whether a reply has a part of the payload, in whatever spelling."""
-    texts = list(_texts(reply, keys=True))
-    sent = SentTexts(payload)
-    return sent.is_repeated_in(reply) or sent.is_spread_over(texts)
-
-
 def _fields(reply: object) -> Iterator[tuple[str, object]]:
     """Yield the known fields of a reply, and everything else together."""
     if not isinstance(reply, Mapping):
@@ -132,7 +125,7 @@ class SentTexts:
                 self._places.setdefault(word, []).append(place)
 
     def is_repeated_in(self, value: object) -> bool:
-        """Tell whether a whole object, a longer text or several words in a row come back.
+        """Return whether a whole object, a longer text or several words in a row come back.
 
         Ignores case, spacing and what stands between words.
         """
@@ -194,7 +187,7 @@ class SentTexts:
 
 
 def _is_telling(text: str) -> bool:
-    """Tell whether a text is long enough not to come back by coincidence."""
+    """Return whether a text is long enough not to come back by coincidence."""
     return len(text) >= WINDOW or (len(text) >= MIN_CHARS and len(_WORD.findall(text)) >= MIN_WORDS)
 
 

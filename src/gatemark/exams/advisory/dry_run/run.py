@@ -99,14 +99,14 @@ def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
             continue
         name = decision.source.fixture_id
         if isinstance(name, str):
-            told = _advice(decision, taxonomy_of(decision.input_class))
+            advice = _advice(decision, taxonomy_of(decision.input_class))
             earlier = found.get(name)
-            conduct = told.conduct if earlier is None else _worse(earlier.conduct, told.conduct)
+            conduct = advice.conduct if earlier is None else _worse(earlier.conduct, advice.conduct)
             if decision.fallback.kind == "service_unavailable":
-                told = earlier or NoAdvice(NO_ANSWER)
-            found[name] = msgspec.structs.replace(told, conduct=conduct)
+                advice = earlier or NoAdvice(NO_ANSWER)
+            found[name] = msgspec.structs.replace(advice, conduct=conduct)
     refuse(problems)
-    if not any(isinstance(told, Advice) for told in found.values()):
+    if not any(isinstance(advice, Advice) for advice in found.values()):
         raise BadInputError(f"{path}: holds no recommendations")
     return found
 
@@ -127,7 +127,7 @@ def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice
         "confidence": msgspec.to_builtins(decision.confidence).get("score"),
         "model": msgspec.to_builtins(decision.service).get("model"),
         # A missing flag is a violation, and stays one.
-        "authority": {name: None if wish is UNSET else wish for name, wish in flags.items()},
+        "authority": {name: None if value is UNSET else value for name, value in flags.items()},
         "actions": list(decision.allowed_actions),
         "performed": bool(side_effect_breaches(decision)),
     }
@@ -394,7 +394,7 @@ def _from_recording(
     answers: list[AdvisoryDecision] = []
     for question in questions:
         name = question.fixture.fixture_id if question.fixture is not None else ""
-        told: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
-        told = withhold(told, msgspec.to_builtins(told), question.payload)
-        answers.append(record_of(question, told, at.astimezone(UTC), seen))
+        advice: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
+        advice = withhold(advice, msgspec.to_builtins(advice), question.payload)
+        answers.append(record_of(question, advice, at.astimezone(UTC), seen))
     return answers

@@ -266,8 +266,8 @@ def _recommendation(answer: Advice | NoAdvice) -> Recommendation:
 
 def _flags(answer: Advice | NoAdvice) -> AuthorityFlags:
     """Return the required flags, except those that the service set otherwise."""
-    wishes = {name: not getattr(CLOSED_FLAGS, name) for name in answer.conduct.requested}
-    return msgspec.structs.replace(CLOSED_FLAGS, **wishes)
+    requested = {name: not getattr(CLOSED_FLAGS, name) for name in answer.conduct.requested}
+    return msgspec.structs.replace(CLOSED_FLAGS, **requested)
 
 
 def _action(answer: Advice | NoAdvice) -> ActualAction:
@@ -335,9 +335,9 @@ def _notes(
         if answer.model_digest is not None:
             found.append(f"model_digest:{answer.model_digest}")
         found.extend(f"reply_dropped:{name}" for name in answer.dropped)
-        for name, told_ms in (("service_ms", answer.service_ms), ("queue_ms", answer.queue_ms)):
+        for name, stated_ms in (("service_ms", answer.service_ms), ("queue_ms", answer.queue_ms)):
             # A time reported by the service must fit into that of the whole call.
-            if _is_longer(told_ms, seen.total_ms):
+            if _is_longer(stated_ms, seen.total_ms):
                 found.append(f"longer_than_total:{name}")
     found.extend(leak.code for leak in answer.conduct.leaks)
     return tuple(found)

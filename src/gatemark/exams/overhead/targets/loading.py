@@ -183,7 +183,7 @@ def checked_outcome(kind: str, outcome: object, place: str) -> Loss | AccuracyCo
 
 
 def checked_outcomes(found: object, count: int, place: str) -> list[Loss | AccuracyCounts]:
-    """Return the outcomes of a batch, one per window; each is checked by itself later."""
+    """Return the outcomes of a batch, one per window; each is checked separately later."""
     if not isinstance(found, Sequence) or len(found) != count:
         got = len(found) if isinstance(found, Sequence) else type(found).__name__
         raise BadInputError(

@@ -87,7 +87,7 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     traces: TracesFolder = "data/traces"
     manifest: Annotated[
         str | None,
-        option("Manifest of the traces (default: the only one beside them).", metavar="FILE"),
+        option("Manifest of the traces (default: the only one in their folder).", metavar="FILE"),
     ] = None
     configs: Annotated[
         str | None,

@@ -1,5 +1,5 @@
 """The records of traces, run logs, manifests and metrics: types, rules, schemas and names.
 
 ``manifest`` and ``metrics`` have all of theirs in one module. The types of traces and run logs are
-in ``trace`` and ``run``, beside modules with their rules, their schemas and older versions.
+in ``trace`` and ``run``, alongside modules with their rules, their schemas and older versions.
 """

@@ -322,14 +322,14 @@ def _summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]
     for place, summary in enumerate(found):
         fields = (getattr(summary.content, name) for name in SEMANTIC_FIELDS)
         index = place if summary.summary_idx is UNSET else summary.summary_idx
-        told: dict[str, object] = {
+        converted: dict[str, object] = {
             "event_index": index,
             "case_id": meta.case_id,
             "variant_id": meta.variant_id,
             "summary_content": summary.content,
             "summary_semantics_text": " ".join(field for field in fields if field),
         }
-        yield SummaryEvent(**{**unset, **told})  # type: ignore[arg-type]
+        yield SummaryEvent(**{**unset, **converted})  # type: ignore[arg-type]
 
 
 def _parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[T, ...]:
@@ -401,7 +401,7 @@ def plain(record: VersionedRecord) -> VersionedRecord:
     """Return a record without ``.trace`` in its names and without filters that are null."""
     found = getattr(record, "filter_results", UNSET)
     if isinstance(found, OpenFilters):
-        record = msgspec.structs.replace(record, filter_results=_told_filters(found))
+        record = msgspec.structs.replace(record, filter_results=_given_filters(found))
     if not record.case_id.endswith(TRACE_SUFFIX):
         return record
     named = {name: getattr(record, name, UNSET) for name in ("case_id", *_FREE_NAMES)}
@@ -409,7 +409,7 @@ def plain(record: VersionedRecord) -> VersionedRecord:
 
 
 def without_suffix(named: Mapping[str, object]) -> dict[str, Any]:
-    """Return the names in a record of a case without ``.trace``; what is no text is left out."""
+    """Return the names in a record of a case without ``.trace``, if they are texts."""
     forgotten = str(named["case_id"])
     kept = plain_case_id(forgotten)
     changes: dict[str, Any] = {}
@@ -425,10 +425,10 @@ def without_suffix(named: Mapping[str, object]) -> dict[str, Any]:
 def has_null_filters(record: VersionedRecord) -> bool:
     """Return whether a decision of the source has null instead of its filters."""
     found = getattr(record, "filter_results", UNSET)
-    return isinstance(found, OpenFilters) and _told_filters(found) is UNSET
+    return isinstance(found, OpenFilters) and _given_filters(found) is UNSET
 
 
-def _told_filters(found: OpenFilters) -> FilterResults | UnsetType:
+def _given_filters(found: OpenFilters) -> FilterResults | UnsetType:
     """Return the filters that are set; unset if the model failed and none is."""
     complete, value = found.completeness_passed, found.value_passed
     if complete is None and value is None:

@@ -49,7 +49,7 @@ SUMMARY_LIMITS: Final = {
 
 
 class Parts(Struct, frozen=True):
-    """Which parts a trigger policy uses, and so which records it writes beside summaries."""
+    """Which parts a trigger policy uses, and so which records it writes alongside summaries."""
 
     gate: bool
     buffer: bool

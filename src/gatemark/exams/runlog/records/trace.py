@@ -115,7 +115,7 @@ class TextSpan(Struct, frozen=True, gc=False):
         return map(StreamDelta, repeat(self.case_id), *columns)
 
 
-def one_stretch(deltas: Sequence[StreamDelta]) -> TextSpan | None:
+def one_span(deltas: Sequence[StreamDelta]) -> TextSpan | None:
     """Return deltas as one span; None if they are not consecutive."""
     first, length = deltas[0], len(deltas)
     case_id, first_seq = first.case_id, first.seq
@@ -145,7 +145,7 @@ def stretches(deltas: Sequence[StreamDelta]) -> Iterator[TextSpan]:
     start = 0
     for place in range(1, len(deltas) + 1):
         if place == len(deltas) or not _follows(deltas[place - 1], deltas[place]):
-            found = one_stretch(deltas[start:place])
+            found = one_span(deltas[start:place])
             if found is not None:
                 yield found
             start = place

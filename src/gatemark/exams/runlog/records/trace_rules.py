@@ -19,7 +19,7 @@ from gatemark.exams.runlog.records.trace import (
     TraceMeta,
     TraceRecord,
     TurnBoundary,
-    one_stretch,
+    one_span,
     stretches,
 )
 
@@ -154,31 +154,31 @@ class TraceRules(FileRules):
 
     def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
         """Check consecutive deltas; store them as columns if they have no remarks."""
-        stretch = one_stretch(deltas)
-        if stretch is None or not self._as_expected(stretch):
+        span = one_span(deltas)
+        if span is None or not self._as_expected(span):
             for line, delta in zip(lines, deltas, strict=True):
                 yield from self._delta_remarks(line, delta)
                 self._next_seq, self._last_ms = delta.seq + 1, delta.t_emitted_ms
         last = deltas[-1]
         self._next_seq, self._last_ms = last.seq + 1, last.t_emitted_ms
         self.delta_count += len(deltas)
-        if stretch is None:
+        if span is None:
             self.parts.extend(stretches(deltas))
         else:
-            self.parts.append(stretch)
-            if stretch.turn_ids.count(last.turn_id) == len(deltas):
-                self._note(lines[0], deltas[0], last, stretch.texts)
+            self.parts.append(span)
+            if span.turn_ids.count(last.turn_id) == len(deltas):
+                self._note(lines[0], deltas[0], last, span.texts)
                 return
         for line, delta in zip(lines, deltas, strict=True):
             self._note(line, delta, delta, (delta.delta_text,))
 
-    def _as_expected(self, stretch: TextSpan) -> bool:
+    def _as_expected(self, span: TextSpan) -> bool:
         """Return whether a span has no remarks."""
-        times = stretch.t_rel_ms
+        times = span.t_rel_ms
         return (
-            stretch.first_seq == self._next_seq
-            and stretch.case_id == self._case_id
-            and stretch.t0_ms == self._t0
+            span.first_seq == self._next_seq
+            and span.case_id == self._case_id
+            and span.t0_ms == self._t0
             and times[0] + self._t0 >= self._last_ms
             and sorted(times) == times
         )

@@ -188,12 +188,12 @@ def _langgraph(document: object, name: str) -> Iterator[Conversation]:
             continue
         known = threads.setdefault(_thread_of(state) or name, {})
         for place, message in enumerate(messages):
-            told = _langchain(message)
-            if told is not None:
+            converted = _langchain(message)
+            if converted is not None:
                 # A message stays in later states; its first state has its time. Another text
                 # under its id was said too.
-                key = (str(told.get("id") or place), text_of(told.get("content")))
-                known.setdefault(key, (told, at_ms))
+                key = (str(converted.get("id") or place), text_of(converted.get("content")))
+                known.setdefault(key, (converted, at_ms))
     for thread, found in threads.items():
         turns = [_message(message, at_ms) for message, at_ms in found.values()]
         yield Conversation(thread, tuple(turn for turn in turns if turn is not None))
@@ -253,8 +253,8 @@ def _autogen(document: object, name: str) -> Iterator[Conversation]:
         if is_new and message.get("type", "TextMessage") not in _SAID:
             continue
         if (is_new or is_old) and "data" not in message:
-            told = message if is_new else {**message, "type": message["role"]}
-            turns.append(_message(told, moment_of(message.get("created_at"))))
+            converted = message if is_new else {**message, "type": message["role"]}
+            turns.append(_message(converted, moment_of(message.get("created_at"))))
     if turns:
         yield Conversation(name, tuple(turn for turn in turns if turn is not None))
 

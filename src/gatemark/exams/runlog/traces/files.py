@@ -167,11 +167,11 @@ def read_trace(
     )
 
 
-def read_manifest(path: str, choices: ReadingChoices | None = None) -> RunManifest:
+def read_manifest(path: str) -> RunManifest:
     """Read a consistent manifest; raise with every reason why it is not."""
     rules = ManifestRules()
     reading = read_tagged(
-        inspect_source(path), schemas().get("exaid.manifest"), rules, choices or ReadingChoices()
+        inspect_source(path), schemas().get("exaid.manifest"), rules, ReadingChoices()
     )
     manifest = rules.manifest()
     if not reading.is_valid or manifest is None:

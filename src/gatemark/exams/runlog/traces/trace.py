@@ -108,7 +108,7 @@ class Trace(Struct, frozen=True, dict=True):
         """Yield the non-empty pieces of text of the content plane, in order."""
         content = self.content_turns
         found = (part for part in self.parts if isinstance(part, TextSpan))
-        return chain.from_iterable(_said_in(stretch, content) for stretch in found)
+        return chain.from_iterable(_said_in(span, content) for span in found)
 
     def outside(self, windows: Iterable[tuple[int, int]]) -> list[int]:
         """Return the ``seq`` of every piece of content that no window has; blanks do not count."""
@@ -143,12 +143,12 @@ def _records(parts: Iterable[TextSpan | TurnBoundary]) -> Iterator[StreamDelta |
             yield part
 
 
-def _said_in(stretch: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
-    if content.issuperset(stretch.turn_ids) and all(stretch.texts):
-        return stretch.pieces()
+def _said_in(span: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
+    if content.issuperset(span.turn_ids) and all(span.texts):
+        return span.pieces()
     return [
         piece
-        for turn_id, piece in zip(stretch.turn_ids, stretch.pieces(), strict=True)
+        for turn_id, piece in zip(span.turn_ids, span.pieces(), strict=True)
         if turn_id in content and piece[1]
     ]
 

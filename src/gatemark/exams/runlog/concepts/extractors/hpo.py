@@ -73,11 +73,6 @@ class TrigramIndex:
         for gram, (where, weights) in self._postings.items():
             self._postings[gram] = (where, weights / lengths[where])
 
-    @property
-    def gram_count(self) -> int:
-        """Number of different trigrams."""
-        return len(self._idf)
-
     def similar(self, text: str, least: float) -> tuple[NDArray[np.int64], Floats]:
         """Return the rows of names that are at least this similar, and their similarities."""
         query = {
