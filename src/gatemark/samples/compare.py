@@ -114,11 +114,11 @@ def compare_files(
     document = _document(files, pairing, judged, request)
     if not is_named or document.clusters is None:
         return document
-    told = (
+    grouped = (
         f"items count by the {document.clusters.count} clusters that the samples name; "
         "name another grouping with --cluster"
     )
-    return msgspec.structs.replace(document, caveats=(*document.caveats, told))
+    return msgspec.structs.replace(document, caveats=(*document.caveats, grouped))
 
 
 def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None) -> _Files:
