@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,8 +30,10 @@ from gatemark.ledger.keys import (
 )
 from gatemark.ledger.signing.command_signer import CommandSigner
 from gatemark.ledger.signing.note import VerifierKey, read_checkpoint, sign_note
-from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.commands import AdoptPolicy, GrantRoles
 from gatemark.lifecycle.journey import act
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.web import serving
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -244,3 +247,24 @@ def test_a_public_key_file_is_never_overwritten(workspace: Workspace, tmp_path: 
         make_key(workspace, tmp_path / "mine.key")
     assert kept.read_text(encoding="utf-8") == "somebody's"
     assert not (tmp_path / "mine.key").exists()
+
+
+def test_a_server_signs_when_it_starts(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act(workspace, GrantRoles(actor="ada", person="ada", roles=("admin",)))
+    monkeypatch.setattr("gatemark.web.serving.Workspace", lambda **_: workspace)
+    stopped = threading.Event()
+    stopped.set()
+    serving._sign_daily("", stopped)
+    assert sizes(workspace) == [workspace.events.head().seq]
+
+
+def test_verify_names_the_event_that_began_the_one_person_mode(workspace: Workspace) -> None:
+    act(workspace, GrantRoles(actor="ada", person="ada", roles=("admin",)))
+    alone = ReleasePolicy(name="alone", one_person=True)
+    (event,) = act(workspace, AdoptPolicy(actor="ada", policy=alone)).events
+    caveats = verify(workspace, VerifyRequest()).caveats
+    assert [
+        one for one in caveats if one.startswith(f"event {event.seq}: from here on in one-person")
+    ]

@@ -85,6 +85,14 @@ def sealed() -> str:
     return str(json.loads(Path("r.json").read_text())["id"])
 
 
+def test_the_last_promotion_is_covered_by_a_checkpoint(live: Run) -> None:
+    report = live("ledger", "verify", "--json").json
+    moved = [one["seq"] for one in live("ledger", "log", "--kind", "transition", "--json").json]
+    assert report["checkpoints"] >= 1
+    uncovered = [one for one in report["caveats"] if one.startswith("no checkpoint")]
+    assert not [one for one in uncovered if str(max(moved)) in one], uncovered
+
+
 def test_a_version_goes_live_and_is_told_about(live: Run, tmp_path: Path) -> None:
     route = live("route", ASSET)
     assert route.code == 0
