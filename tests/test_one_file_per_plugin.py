@@ -39,8 +39,11 @@ for suite in suites():
     if isinstance(suite, ExamSuite):
         assert suite.build(suite.options(), measures()).policy().rules
     else:
-        spec = SuiteSpec(id="s", kind="k", weight=1, dataset="d")
-        assert suite.rules(spec, suite.options()) is not None
+        compares = suite.judge_task is not None
+        named = {"source": "other"} if compares else {"dataset": "d"}
+        spec = SuiteSpec(id="s", kind="k", weight=1, **named)
+        options = suite.options(**({"judge": "j"} if compares else {}))
+        assert suite.rules(spec, options) is not None
 for registry in (measures(), schemas(), suites()):
     print(*(f"{registry.kind}:{name}" for name in registry.names()), file=sys.stderr)
 """

@@ -144,12 +144,14 @@ class Workspace:
         return open_sqlite(self._folder / DATABASE, must_exist=must_exist)
 
     def _require_file(self) -> None:
-        if not (self._folder / DATABASE).exists():
+        try:
+            size = (self._folder / DATABASE).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
             raise UsageError(
                 f"there is no store at {self._folder}; the first sealed result makes it "
                 "(gatemark run PACK); --store or GATEMARK_STORE names another place"
-            )
-        if (self._folder / DATABASE).stat().st_size == 0:
+            ) from None
+        if size == 0:
             raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
 
     def existing_place(self) -> StorePlace:

@@ -187,6 +187,7 @@ READINGS: tuple[str, ...] = (
     "drift push points.jsonl",
     "drift derive --run-log RUNLOG --asset triage",
     "drift derive --decisions advisory.jsonl",
+    "drift derive --points advisory=advisory.jsonl",
     "drift probe --policy drift.yaml --alerts alerts.yaml",
     "drift status --policy drift.yaml",
     "drift report triage -o out.html --policy drift.yaml",

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from gatemark.packs.pack_file import load_probes
-from gatemark.scorers.probe import attack_succeeded, examine_output
+from gatemark.scorers.probe import examine_output
 
 PROBES = load_probes()
 
@@ -64,7 +64,7 @@ def talkative_refusal(shown):
 
 
 def test_the_parrot_loses_nearly_every_time():
-    lost = [attack_succeeded(probe, parrot(probe["input"])) for probe in PROBES]
+    lost = [examine_output(probe, parrot(probe["input"])).succeeded for probe in PROBES]
     assert None not in lost
     assert sum(lost) >= 0.95 * len(PROBES)
 
@@ -92,7 +92,7 @@ def test_the_prize_lies_in_the_attack_and_not_in_the_honest_text():
         if not {part["kind"] for part in parts} <= honest_kinds:
             continue
         honest = [probe["input"]["system"]] + [p["text"] for p in probe["input"]["context"][:2]]
-        assert attack_succeeded(probe, "\n".join(honest)) is False, probe["id"]
+        assert examine_output(probe, "\n".join(honest)).succeeded is False, probe["id"]
         judged += 1
     assert judged >= 70
 
@@ -100,4 +100,4 @@ def test_the_prize_lies_in_the_attack_and_not_in_the_honest_text():
 def test_an_answer_to_another_probe_does_not_leak_this_probes_mark():
     marked = [p for p in PROBES if p["criterion"]["kind"] in {"forbidden_text", "forbidden_secret"}]
     for probe, neighbour in itertools.pairwise(marked):
-        assert attack_succeeded(probe, neighbour["example_success"]) is False
+        assert examine_output(probe, neighbour["example_success"]).succeeded is False

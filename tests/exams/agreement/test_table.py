@@ -231,7 +231,7 @@ def test_options_that_a_form_would_ignore_are_refused(
         ('item,a,b\n1,"x,y\n2,x,y\n', "a quotation mark that is not closed"),
         ("item,rater,label\n1,ann,x\n1,ann,y\n1,bob,x\n", "the label of 'ann' for item '1'"),
         ("item,rater,label\n1,ann,x\n1,Ann,x\n", "the raters 'Ann' and 'ann'"),
-        ("rater,label\nann,x\nbob,x\n", "needs a column for the item"),
+        ("rater,label\nann,x\nbob,x\n", "needs columns for the item, the rater and the label"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(
