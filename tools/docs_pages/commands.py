@@ -13,8 +13,8 @@ _OPENING = """\
 # Commands
 
 This page is made from the commands themselves; `gatemark COMMAND --help` says the same.
-How a command ends is told in [exit codes](exit-codes.md), what it reads and writes in
-[files](files.md).
+[Exit codes](exit-codes.md) explains how a command ends, and [files](files.md) what it reads and
+writes.
 """
 _TABLE_HEAD = ("| Option | Meaning | Environment |", "|---|---|---|")
 _SHELL_ONLY = frozenset({"help", "version"})

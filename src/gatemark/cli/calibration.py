@@ -26,7 +26,7 @@ from gatemark.workspace import Workspace
 
 @click.group("calibration", cls=StrictGroup)
 def calibration_command() -> None:
-    """Recalibrate stated confidences, as a new version for the gate to judge."""
+    """Recalibrate stated confidences, as a new version that must pass the gate."""
 
 
 @calibration_command.command("refit")

@@ -96,7 +96,7 @@ def import_command(
     output: str | None,
     json: bool,
 ) -> int:
-    """Turn other tools' logs into samples, with every row accounted for.
+    """Convert other tools' logs into samples, and account for every row.
 
     Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow, pydantic-evals,
     OpenAI evals, HELM and Ragas, data sets of Langfuse, conversations of agents, and traces in

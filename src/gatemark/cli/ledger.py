@@ -165,8 +165,8 @@ def keygen(
     """Make the key that signs for the ledger.
 
     FILE gets the private key, readable by its owner alone; FILE.pub gets the public key, which is
-    also printed. An event records the key. It replaces the key that Gatemark made by itself at the
-    first promotion, which signs the change.
+    also printed. An event records the key. It replaces the key that Gatemark made at the first
+    promotion, which signs the change.
 
     With --signer-command, the key stays where the command has it (a hardware token, a key service):
     only FILE.pub is written.

@@ -56,7 +56,7 @@ def scorers_command(name: str | None, json: bool) -> None:
 @click.command("targets", cls=StrictCommand)
 @json_option
 def targets_command(json: bool) -> None:
-    """List what a target in a pack can be, with its options.
+    """List the kinds of targets that a pack can name, with their options.
 
     \b
     Example:

@@ -316,7 +316,7 @@ def gate_command(
     actor: str | None,
     store: str,
 ) -> int:
-    """Judge recorded evidence again by a pack; calls no target.
+    """Judge recorded evidence again with a pack, without calling a target.
 
     The answers keep their age: a promotion that needs fresh ones needs 'gatemark run'.
 

@@ -66,7 +66,7 @@ settings_options = OptionGroup(
 )
 @store_option
 def serve_command(settings: ServerSettings, *, linked: str | None, store: str) -> int:
-    """Serve the page: dashboards, approvals, runs, the ledger.
+    """Serve the web page: dashboards, approvals, runs, ledger.
 
     The first start prints a link that makes you the admin; it works once. Listens on this machine
     only; other addresses need TLS, or a proxy that provides it. Needs gatemark[server].

@@ -25,7 +25,7 @@ from gatemark.workspace import Workspace
 
 @click.group("canary", cls=StrictGroup)
 def canary_command() -> None:
-    """Feed, judge and show running canaries."""
+    """Push, judge and show measurements of running canaries."""
 
 
 @canary_command.command("push")

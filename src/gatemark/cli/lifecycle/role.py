@@ -20,7 +20,7 @@ ROLES = [role for role in get_args(Role) if role != "system"]
 
 @click.group("role", cls=StrictGroup)
 def role_command() -> None:
-    """Grant roles and list who holds which."""
+    """Grant roles, and list who has which role."""
 
 
 @role_command.command("grant")
@@ -49,7 +49,7 @@ def grant(acting: Acting, *, person: str, roles: tuple[Role, ...]) -> None:
 @store_option
 @json_option
 def list_roles(store: str, json: bool) -> None:
-    """List who holds which roles.
+    """List who has which role.
 
     \b
     Example:

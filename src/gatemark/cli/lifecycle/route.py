@@ -23,8 +23,8 @@ def route_command(*, asset: str, environment: str, store: str, json: bool) -> in
     """Show what to use now: primary, canary, shadow, fallback.
 
     A version whose results are missing, changed or not passed is left out. Accepted routing notes
-    of attributions about a routed version are shown with the id of the attribution; they change
-    nothing by themselves. Exit 1 if nothing may serve.
+    of attributions about a routed version are shown with the id of the attribution; they do not
+    change the route. Exit 1 if nothing may serve.
 
     \b
     Example:

@@ -12,7 +12,7 @@ from gatemark.lifecycle.shadow import push_pairs, read_pairs
 
 @click.group("shadow", cls=StrictGroup)
 def shadow_command() -> None:
-    """Compare a shadow with the live version."""
+    """Push measurements that compare a shadow with the live version."""
 
 
 @shadow_command.command("push")

@@ -95,7 +95,7 @@ plan_options = OptionGroup(
 
 @click.group("review", cls=StrictGroup)
 def review_command() -> None:
-    """Compare answers blind, by people, to a verdict."""
+    """Let people compare answers blind, and turn their votes into a verdict."""
 
 
 @review_command.command("create")

@@ -532,7 +532,7 @@ def _score(
 
 SUITE = ExamSuite(
     kind="runlog",
-    summary="Metrics M1 to M10 of summaries, held against their traces, variant by variant.",
+    summary="Measure M1 to M10 of summaries against their traces, variant by variant.",
     options=RunlogOptions,
     build=RunlogExam,
     roles=(EvidenceRole(ROLE, "Per-case metrics of runs.", positional=True, many=True),),
