@@ -68,6 +68,7 @@ CACHED: Final = "run.cached"
 RESUMED: Final = "run.resumed"
 OTHER_INPUTS: Final = "run.other_inputs"
 UNRELATED_INPUTS: Final = "run.unrelated_inputs"
+OTHER_TARGETS: Final = "run.other_targets"
 SAME_ARMS: Final = "run.same_arms"
 
 SEVERITIES: Final[Mapping[str, Severity]] = {
@@ -76,6 +77,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     CHANGED: "hold",
     UNASKED: "hold",
     UNRELATED_INPUTS: "hold",
+    OTHER_TARGETS: "hold",
     MODELS: "hold",
     IN_PROCESS: "hold",
     ISOLATED: "warn",

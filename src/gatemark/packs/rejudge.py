@@ -65,6 +65,7 @@ from gatemark.packs.pack_file import (
     suite_plugin,
 )
 from gatemark.packs.policy import conditions_of, limit_of
+from gatemark.packs.recording import is_scored_by_log
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
@@ -147,7 +148,7 @@ def _arm(
         name = f"{suite.id}.{arm}.jsonl"
         samples = read_sample_lines(data.get(name, b""), name)
         rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
-        recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
+        recorded = scores_of(samples, sealed=True) if is_scored_by_log(suite) else {}
         conditions[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept(replies_name(suite.id, arm), data, read_graded)
         vectors = _kept(vectors_name(suite.id, arm), data, read_embedded)
@@ -160,11 +161,6 @@ def _arm(
         if suite.source is not None:
             conditions[suite.id] = conditions[suite.source]
     return conditions
-
-
-def _is_recorded(suite: SuiteSpec) -> bool:
-    spec = suite.scorer
-    return (spec.name if isinstance(spec, ScorerSpec) else spec) == RECORDED_SCORER
 
 
 def _rows_asked(
