@@ -7,10 +7,11 @@ An arm is a target that is called, a recording (samples of Gatemark, or the log 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from gatemark.packs.answers import (
     RecordedScores,
     asked_rows,
     calls_of,
+    is_rendering,
+    origin_of,
     read_sample_lines,
     sample_line,
     sample_of,
@@ -42,11 +45,15 @@ from gatemark.packs.grading import Graded, Graders
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import BUILTIN, OpenPack
 from gatemark.packs.policy import (
+    CONTRADICTED,
     IN_PROCESS,
     ISOLATED,
+    OTHER_INPUTS,
+    UNASKED,
+    UNRELATED_INPUTS,
     conditions_of,
+    other_targets,
 )
-from gatemark.packs.recording import contradiction_of, recording_conditions
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError
@@ -138,6 +145,63 @@ def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[st
     rows = [as_record(msgspec.structs.replace(one, origin=log.origin)) for one in log.samples]
     # Two arms of one file are two candidates, so the digest covers what was read.
     return rows, digest_bytes(b"\n".join(map(_ENCODER.encode, rows)))
+
+
+def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
+    """Return how the log behind some samples contradicts itself, or None."""
+    for row in rows:
+        origin = origin_of(row)
+        if origin is not None and origin.contradictions:
+            listed = "; ".join(origin.contradictions[:MOST_LISTED])
+            return f"the log of {origin.name} contradicts itself: {listed}"
+    return None
+
+
+def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    """Return the conditions that a recording imposes on the verdict."""
+    found: dict[str, str] = {}
+    if (why := contradiction_of(rows)) is not None:
+        found[CONTRADICTED] = why
+    tries: dict[str, int] = {}
+    inputs: dict[str, set[str]] = {}
+    asked: dict[str, list[object]] = {}
+    targets: dict[str, list[object]] = {}
+    for suite in opened.pack.suites:
+        for row in opened.snapshots[suite.id].rows if suite.dataset is not None else ():
+            tries[row.id] = max(tries.get(row.id, 0), suite.repeats)
+            asked.setdefault(row.id, []).append(row.input)
+            if suite.is_scored_by_log and row.target is not None:
+                targets.setdefault(row.id, []).append(row.target)
+            if suite.template is None and isinstance(row.input, str):
+                inputs.setdefault(row.id, set()).add(row.input.strip())
+    more = [row for row in rows if int(str(row["epoch"])) > tries.get(str(row["id"]), math.inf)]
+    if more:
+        found[UNASKED] = (
+            f"the log has {len(more)} answers beyond what the pack asks for, such as epoch "
+            f"{more[0]['epoch']} of {more[0]['id']!r}; set epochs in the suite to use them all, or "
+            "remove them"
+        )
+    compared = [row for row in rows if row.get("input") and str(row["id"]) in asked]
+    unrelated = [r for r in compared if not is_rendering(r["input"], asked[str(r["id"])])]
+    if 2 * len(unrelated) > len(compared):
+        found[UNRELATED_INPUTS] = (
+            f"{len(unrelated)} of {len(compared)} recorded answers were given to inputs that do "
+            f"not contain the data's input, such as {unrelated[0]['id']!r}; use the log of these "
+            "items, or remove input from the samples if their ids stand for the same questions"
+        )
+    found |= other_targets(rows, targets)
+    others = [row for row in rows if _is_other_input(row, inputs.get(str(row["id"])))]
+    if others:
+        found[OTHER_INPUTS] = (
+            f"{len(others)} of {len(rows)} recorded answers were given to another input than the "
+            f"data has, such as {others[0]['id']!r}"
+        )
+    return found
+
+
+def _is_other_input(row: Mapping[str, object], asked: set[str] | None) -> bool:
+    given = row.get("input")
+    return asked is not None and isinstance(given, str) and given.strip() not in asked
 
 
 def _recorded_lines(file: Path) -> bytes:

@@ -65,7 +65,6 @@ from gatemark.packs.pack_file import (
     suite_plugin,
 )
 from gatemark.packs.policy import conditions_of, limit_of
-from gatemark.packs.recording import is_scored_by_log
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
@@ -148,7 +147,7 @@ def _arm(
         name = f"{suite.id}.{arm}.jsonl"
         samples = read_sample_lines(data.get(name, b""), name)
         rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
-        recorded = scores_of(samples, sealed=True) if is_scored_by_log(suite) else {}
+        recorded = scores_of(samples, sealed=True) if suite.is_scored_by_log else {}
         conditions[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept(replies_name(suite.id, arm), data, read_graded)
         vectors = _kept(vectors_name(suite.id, arm), data, read_embedded)
