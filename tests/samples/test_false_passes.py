@@ -134,6 +134,23 @@ def test_noise_sensitivity_of_ragas_is_better_when_lower() -> None:
     assert found.origin.lower_is_better == ("noise_sensitivity_relevant",)
 
 
+@pytest.mark.parametrize(
+    ("metric", "is_lower"),
+    [
+        ("toxic_frac", True),
+        ("inference_runtime", True),
+        ("bias_metric:mode=representation,demographic_category=race", True),
+        ("exact_match", False),
+        ("logprob", False),
+    ],
+)
+def test_helm_metrics_that_are_better_when_lower(metric: str, is_lower: bool) -> None:
+    stats = [{"name": {"name": metric, "split": "test"}, "count": 1, "sum": 0.2, "mean": 0.2}]
+    rows = [{"instance_id": f"id{n}", "train_trial_index": 0, "stats": stats} for n in range(3)]
+    found = shapes.read("helm", rows)
+    assert found.origin.lower_is_better == ((metric,) if is_lower else ())
+
+
 @pytest.mark.parametrize("imports", [False, True])
 def test_a_score_that_is_better_when_lower_is_refused(
     gatemark: Run, tmp_path: Path, imports: bool

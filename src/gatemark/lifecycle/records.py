@@ -79,6 +79,35 @@ def _is_possible(metric: CanaryMetric) -> bool:
     return math.isfinite(least) and metric.sum_squares >= least * (1 - 1e-9)
 
 
+def rates_are_possible(window: ArmWindow) -> list[Problem]:
+    """Require that a metric named as a rate lies between 0 and 1, or it could hide errors."""
+    return [
+        Problem(f"$.metrics.{name}", "a rate must lie between 0 and 1, in sums and in values")
+        for name, metric in window.metrics.items()
+        if name.endswith("_rate") and not _is_rate(metric)
+    ]
+
+
+def _is_rate(metric: CanaryMetric) -> bool:
+    if metric.values is not UNSET:
+        return all(0 <= value <= 1 for value in metric.values)
+    if metric.n is UNSET or metric.sum is UNSET or metric.sum_squares is UNSET:
+        return True
+    most = metric.sum * (1 + 1e-9)
+    return 0 <= metric.sum <= metric.n * (1 + 1e-9) and metric.sum_squares <= most
+
+
+def samples_have_keys(window: ArmWindow) -> list[Problem]:
+    """Refuse samples without routed keys: 0 to 0 would look like an even split of traffic."""
+    if window.keys is UNSET or window.keys > 0:
+        return []
+    return [
+        Problem("$.keys", f"is 0, but {name} has samples; count the keys routed to this arm")
+        for name, metric in window.metrics.items()
+        if (metric.values if metric.values is not UNSET else metric.n)
+    ][:1]
+
+
 def violations_were_checked(window: ArmWindow) -> list[Problem]:
     """Require at most as many violations as checks."""
     if window.invariants is UNSET:
@@ -105,6 +134,10 @@ _WINDOW: Final = {
 
 def _with_metric(metric: object) -> dict[str, object]:
     return _WINDOW | {"metrics": {"latency_ms": metric}}
+
+
+def _sums(n: int, total: float, squares: float) -> dict[str, object]:
+    return {"n": n, "sum": total, "sum_squares": squares}
 
 
 SCHEMA: Final = RecordSchema(
@@ -144,10 +177,31 @@ SCHEMA: Final = RecordSchema(
                     _WINDOW | {"invariants": {"schema": {"checked": 1, "violations": 2}}},
                     "$.invariants.schema",
                 ),
+                BadExample(
+                    "fewer errors than none",
+                    _WINDOW | {"metrics": {"error_rate": _sums(200, -50.0, 50.0)}},
+                    "$.metrics.error_rate",
+                ),
+                BadExample(
+                    "more errors than samples",
+                    _WINDOW | {"metrics": {"error_rate": _sums(200, 400.0, 800.0)}},
+                    "$.metrics.error_rate",
+                ),
+                BadExample(
+                    "a rate above 1",
+                    _WINDOW | {"metrics": {"error_rate": {"values": [0.5, 1.5]}}},
+                    "$.metrics.error_rate",
+                ),
+                BadExample("samples without keys", _WINDOW | {"keys": 0}, "$.keys"),
                 BadExample("a misspelled field", _WINDOW | {"metric": {}}, "$"),
                 BadExample("fewer than none", _WINDOW | {"keys": -1}, "$.keys"),
             ),
-            rules=(metrics_have_one_form, violations_were_checked),
+            rules=(
+                metrics_have_one_form,
+                rates_are_possible,
+                samples_have_keys,
+                violations_were_checked,
+            ),
         ),
     ),
 )

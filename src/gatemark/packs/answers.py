@@ -575,6 +575,16 @@ def is_rendering(given: object, asked: Iterable[object]) -> bool:
     return False
 
 
+def is_same_target(given: object, known: Iterable[object]) -> bool:
+    """Whether a target is one of those known, but for case, spaces and what is around its texts."""
+    words = _words(given)
+    return any(
+        given == each or "".join(words) == "".join(parts) or not {*words}.isdisjoint(parts)
+        for each in known
+        for parts in (_words(each),)
+    )
+
+
 def _words(value: object) -> list[str]:
     """Return the letters and digits of each text in a value, longest text first."""
     if isinstance(value, Mapping):

@@ -52,6 +52,7 @@ from gatemark.packs.policy import (
     UNASKED,
     UNRELATED_INPUTS,
     conditions_of,
+    other_targets,
 )
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
@@ -164,10 +165,13 @@ def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]])
     tries: dict[str, int] = {}
     inputs: dict[str, set[str]] = {}
     asked: dict[str, list[object]] = {}
+    targets: dict[str, list[object]] = {}
     for suite in opened.pack.suites:
         for row in opened.snapshots[suite.id].rows if suite.dataset is not None else ():
             tries[row.id] = max(tries.get(row.id, 0), suite.repeats)
             asked.setdefault(row.id, []).append(row.input)
+            if suite.is_scored_by_log and row.target is not None:
+                targets.setdefault(row.id, []).append(row.target)
             if suite.template is None and isinstance(row.input, str):
                 inputs.setdefault(row.id, set()).add(row.input.strip())
     more = [row for row in rows if int(str(row["epoch"])) > tries.get(str(row["id"]), math.inf)]
@@ -185,6 +189,7 @@ def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]])
             f"not contain the data's input, such as {unrelated[0]['id']!r}; use the log of these "
             "items, or remove input from the samples if their ids stand for the same questions"
         )
+    found |= other_targets(rows, targets)
     others = [row for row in rows if _is_other_input(row, inputs.get(str(row["id"])))]
     if others:
         found[OTHER_INPUTS] = (

@@ -15,6 +15,7 @@ from gatemark.core.result import AssetKind
 from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
 from gatemark.evidence.settings_file import about
+from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
@@ -271,6 +272,12 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     def repeats(self) -> int:
         """How often every item is answered."""
         return max(self.epochs, self.reruns)
+
+    @property
+    def is_scored_by_log(self) -> bool:
+        """Whether it takes the scores that another tool gave the recorded answers."""
+        spec = self.scorer
+        return (spec.name if isinstance(spec, ScorerSpec) else spec) == RECORDED_SCORER
 
 
 WORST_SLICE_SCORE = "worst_slice_score"

@@ -40,7 +40,7 @@ from gatemark.core.policy import (
 )
 from gatemark.core.result import Result
 from gatemark.evidence.rows import Row, Snapshot
-from gatemark.packs.answers import Answer, asked_rows, latency_and_cost_rules
+from gatemark.packs.answers import Answer, asked_rows, is_same_target, latency_and_cost_rules
 from gatemark.packs.pack import (
     FIRST_RULES,
     RULES,
@@ -68,6 +68,7 @@ CACHED: Final = "run.cached"
 RESUMED: Final = "run.resumed"
 OTHER_INPUTS: Final = "run.other_inputs"
 UNRELATED_INPUTS: Final = "run.unrelated_inputs"
+OTHER_TARGETS: Final = "run.other_targets"
 SAME_ARMS: Final = "run.same_arms"
 
 SEVERITIES: Final[Mapping[str, Severity]] = {
@@ -76,6 +77,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     CHANGED: "hold",
     UNASKED: "hold",
     UNRELATED_INPUTS: "hold",
+    OTHER_TARGETS: "hold",
     MODELS: "hold",
     IN_PROCESS: "hold",
     ISOLATED: "warn",
@@ -112,6 +114,23 @@ def conditions_of(result: Result) -> dict[str, str]:
     """Return the conditions under which a sealed result was made."""
     settings = result.policy.settings
     return {name: str(settings[name]) for name in SEVERITIES if name in settings}
+
+
+def other_targets(
+    rows: Sequence[Mapping[str, object]], targets: Mapping[str, Sequence[object]]
+) -> dict[str, str]:
+    """Return the condition that scores of the log were given for other targets than the data's."""
+    compared = [r for r in rows if r.get("target") is not None and str(r["id"]) in targets]
+    others = [r for r in compared if not is_same_target(r["target"], targets[str(r["id"])])]
+    if not others:
+        return {}
+    return {
+        OTHER_TARGETS: (
+            f"{len(others)} of {len(compared)} recorded scores were given for another target than "
+            f"the data has, such as {others[0]['id']!r}; use the log of these items, or remove "
+            "target from the data if the log writes the same targets in another way"
+        )
+    }
 
 
 def limit_of(result: Result) -> int | None:

@@ -147,7 +147,7 @@ def _arm(
         name = f"{suite.id}.{arm}.jsonl"
         samples = read_sample_lines(data.get(name, b""), name)
         rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
-        recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
+        recorded = scores_of(samples, sealed=True) if suite.is_scored_by_log else {}
         conditions[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept(replies_name(suite.id, arm), data, read_graded)
         vectors = _kept(vectors_name(suite.id, arm), data, read_embedded)
@@ -160,11 +160,6 @@ def _arm(
         if suite.source is not None:
             conditions[suite.id] = conditions[suite.source]
     return conditions
-
-
-def _is_recorded(suite: SuiteSpec) -> bool:
-    spec = suite.scorer
-    return (spec.name if isinstance(spec, ScorerSpec) else spec) == RECORDED_SCORER
 
 
 def _rows_asked(

@@ -16,6 +16,34 @@ from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogEx
 
 _TOKENS: Final = ("prompt", "completion")
 STATS_FILE: Final = "per_instance_stats.json"
+_LOWER_IS_BETTER: Final = frozenset(
+    [
+        "absolute_value_difference",
+        "bbq_metric_ambiguous_bias",
+        "bbq_metric_unambiguous_bias",
+        "bits_per_byte",
+        "demographic_parity_difference",
+        "distance",
+        "ece_1_bin",
+        "ece_10_bin",
+        "edit_similarity",
+        "equalized_odds_difference",
+        "expected_max_toxicity",
+        "inference_denoised_runtime",
+        "inference_idealized_runtime",
+        "inference_runtime",
+        "longest_common_prefix_length",
+        "max_toxicity_probability",
+        "perplexity",
+        "platt_ece_1_bin",
+        "platt_ece_10_bin",
+        "toxic_frac",
+        "training_co2_cost",
+        "training_energy_cost",
+    ]
+)
+"""Metrics that HELM's `schema_classic.yaml` marks so; a run does not repeat the marks."""
+_BIAS: Final = "bias_metric:"
 _MARKS: Final = {"[].instance_id", "[].train_trial_index", "[].stats"}
 
 
@@ -149,6 +177,8 @@ def _items(file: ForeignFile, gathering: Gathering) -> dict[tuple[str, int], _It
             if name in scores and scores[name] != value:
                 gathering.contradiction(f"{place}: {name} has two values for {row.key[0]!r}")
             scores[name] = value
+            if name in _LOWER_IS_BETTER or name.startswith(_BIAS):
+                gathering.lower_is_better.add(name)
     return items
 
 
