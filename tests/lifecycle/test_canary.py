@@ -9,6 +9,7 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.lifecycle.commands import Promote, ReportService, ResumeVersion, Tick
+from gatemark.lifecycle.decisions.canary_judge import judge_window
 from gatemark.lifecycle.decisions.decide import RULE_BOOKS
 from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.canary import WatchClosed, WindowJudged
@@ -16,6 +17,7 @@ from gatemark.lifecycle.events.fact import fold
 from gatemark.lifecycle.events.moves import VersionMoved, VersionPaused
 from gatemark.lifecycle.model.nouns import ArmMetric, SampleMoments, Traffic
 from gatemark.lifecycle.model.release_policy import CanaryRules, MetricRule, ReleasePolicy
+from gatemark.lifecycle.model.state import CanaryWindow
 
 from .world import ASSET, World, window
 
@@ -134,6 +136,48 @@ def test_exactly_the_minimum_of_samples_is_enough() -> None:
     world = canary()
     world.push(n=50, traffic=(50, 50))
     assert states(world.tick()) == ["clean"]
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"canary_n": 120, "errors": (1, 2)}, "inconclusive"),
+        ({"canary_n": 181, "errors": (1, 2)}, "clean"),
+        ({"canary_n": 300, "errors": (3, 2)}, "clean"),
+        # As many samples per key as the baseline, and a gap that chance makes now and then.
+        ({"n": 60, "canary_n": 52, "errors": (0, 0), "traffic": (60, 60)}, "clean"),
+    ],
+    ids=["lost", "nearly all", "more", "by chance"],
+)
+def test_samples_that_only_the_canary_lost_leave_a_window_open(
+    change: dict[str, Any], state: str
+) -> None:
+    world = canary()
+    world.push(**change)
+    (judged,) = world.tick()
+    assert isinstance(judged, WindowJudged)
+    assert judged.state == state
+    assert any("crashed" in reason for reason in judged.reasons) is (state == "inconclusive")
+
+
+def test_lost_samples_counted_as_clean_before_rules_6() -> None:
+    world = canary()
+    lost = window(world.next_start(), canary_n=120, errors=(1, 2))
+    moments: dict[str, dict[str, SampleMoments]] = {}
+    for one in lost.metrics:
+        moments.setdefault(one.metric, {})[one.arm] = one.moments
+    seen = CanaryWindow(
+        start=lost.start,
+        end=lost.end,
+        moments=moments,
+        invariants={one.name: (one.checked, one.violations) for one in lost.invariants},
+        traffic=lost.traffic,
+    )
+    rules = world.state.policy.canary
+    assert judge_window(rules, (), seen, has_baseline=True).state == "clean"
+    found = judge_window(rules, (), seen, has_baseline=True, minds_lost_samples=True)
+    assert found.state == "inconclusive"
+    assert "error_rate: the canary has 0.6 samples per key, the baseline 1;" in found.reasons[0]
 
 
 def test_traffic_that_is_split_wrongly_pauses() -> None:

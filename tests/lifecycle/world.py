@@ -206,16 +206,18 @@ def window(
     errors: tuple[int, int] = (2, 2),
     latency: tuple[float, float] = (100.0, 100.0),
     n: int = 200,
+    canary_n: int | None = None,
     violations: int = 0,
     traffic: tuple[int, int] | None = (200, 200),
     invariants: tuple[str, ...] = ("schema", "authority", "privacy"),
 ) -> PushWindow:
     """A window of measurements; errors and latency are those of canary and baseline."""
     metrics = []
-    for name, wrong, mean in zip(("canary", "baseline"), errors, latency, strict=True):
-        counts = SampleMoments(n=n, sum=wrong, sum_squares=wrong)
+    sizes = (n if canary_n is None else canary_n, n)
+    for name, size, wrong, mean in zip(("canary", "baseline"), sizes, errors, latency, strict=True):
+        counts = SampleMoments(n=size, sum=wrong, sum_squares=wrong)
         metrics.append(ArmMetric(metric="error_rate", arm=name, moments=counts))  # type: ignore[arg-type]
-        metrics.append(arm(name, "latency_ms", mean, n=n, sd=10.0))
+        metrics.append(arm(name, "latency_ms", mean, n=size, sd=10.0))
     return PushWindow(
         actor="eve",
         asset=ASSET,

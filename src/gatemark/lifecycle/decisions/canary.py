@@ -296,6 +296,7 @@ def _judge_next(
         window,
         has_baseline=rollout.baseline is not None,
         pool=pool if moment.rules >= 3 else None,
+        minds_lost_samples=moment.rules >= 6,
     )
     return WindowJudged(
         asset=state.asset.name,

@@ -1,8 +1,8 @@
 """Judge one closed canary window.
 
-(1) A broken invariant is a breach. (2) A wrong split of traffic, (3) an unchecked invariant or (4)
-too few samples leave the window undecided. (5) Then the judge decides on each metric, and the worst
-verdict counts.
+(1) A broken invariant is a breach. (2) A wrong split of traffic, (3) an unchecked invariant or
+samples that only the canary lost, or (4) too few samples leave the window undecided. (5) Then the
+judge decides on each metric, and the worst verdict counts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from gatemark.statistics.sequential import (
     sample_ratio,
 )
 
+KEPT_MIN: Final = 0.9
+"""Share of the baseline's samples per key that the canary must have, beyond chance."""
+
 
 class CanaryVerdict(msgspec.Struct, frozen=True):
     """The verdict on one window, and why."""
@@ -43,11 +46,13 @@ def judge_window(
     *,
     has_baseline: bool,
     pool: Sequence[CanaryWindow] | None = None,
+    minds_lost_samples: bool = False,
 ) -> CanaryVerdict:
     """Judge a window, given those before it.
 
     ``pool`` are the windows since the last clean one; their samples are added to those of this
-    window. Without it, every window needs enough samples of its own.
+    window. Without it, every window needs enough samples of its own. ``minds_lost_samples`` came
+    with rules 6.
     """
     broken = [
         f"invariant {name} was broken {violations} times in {checked}"
@@ -62,6 +67,8 @@ def judge_window(
     if off is not None:
         return CanaryVerdict("inconclusive", (off,), is_ratio_off=True)
     open_ends = _open_ends(rules, window)
+    if minds_lost_samples:
+        open_ends += _lost_samples(rules, [*history, window])
     few = _few_samples(rules, [*(pool or ()), window])
     judge = _JUDGES[rules.judge]
     verdicts = tuple(
@@ -103,6 +110,35 @@ def _open_ends(rules: CanaryRules, window: CanaryWindow) -> list[str]:
         checked, _ = window.invariants.get(name, (0, 0))
         if checked == 0:
             found.append(f"invariant {name} was not checked")
+    return found
+
+
+def _lost_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[str]:
+    """Return the metrics for which the canary has clearly fewer samples per key than the baseline.
+
+    Requests that crash before they are measured would otherwise leave the denominator.
+    """
+    found = []
+    for name in rules.metrics:
+        samples, keys = {"canary": 0, "baseline": 0}, {"canary": 0, "baseline": 0}
+        for window in windows:
+            moments = window.moments.get(name, {})
+            if window.traffic is not None and len(moments) == len(samples):
+                keys["canary"] += window.traffic.canary
+                keys["baseline"] += window.traffic.baseline
+                for arm, seen in moments.items():
+                    samples[arm] += seen.n
+        if not all(keys.values()):
+            continue
+        own, other = (samples[arm] / keys[arm] for arm in ("canary", "baseline"))
+        ratio = sample_ratio(
+            samples["canary"], samples["baseline"], keys["canary"] / sum(keys.values())
+        )
+        if own < KEPT_MIN * other and ratio.log_e_value >= -math.log(rules.ratio_alpha):
+            found.append(
+                f"{name}: the canary has {own:.3g} samples per key, the baseline {other:.3g}; "
+                "requests that crashed may be missing"
+            )
     return found
 
 

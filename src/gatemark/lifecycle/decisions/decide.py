@@ -110,5 +110,6 @@ Rules 5: a new store starts with the default policy of 0.2.0, and a policy may h
 for some assets.
 
 Rules 6: a gate is not waived by whoever wrote the same content under another name, nor by somebody
-who got access from the author within the time of the policy.
+who got access from the author within the time of the policy. A canary window in which the canary
+has clearly fewer samples per key than the baseline is not clean.
 """
