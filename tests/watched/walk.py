@@ -72,7 +72,6 @@ ONE = f"""{BEGIN}
 begin(sys.argv[1])
 sys.exit(main(sys.argv[2:]))
 """
-_NO_CLUSTER = "no Ray cluster at"
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)(/\S+)?")
 
 
@@ -197,10 +196,6 @@ def walk(folder: Path, postgres: str) -> list[Walked]:
                 walked.line(line, name)
         for line in ALONE:
             walked.alone(line, is_stopped=False)
-            if _NO_CLUSTER in walked.lines[-1].said:
-                # Ray waits 30 seconds for its own processes, which a busy machine may exceed.
-                walked.lines.pop()
-                walked.alone(line, is_stopped=False)
         for line in LONG_LIVED:
             walked.alone(line, is_stopped=True)
         for line in examples():
