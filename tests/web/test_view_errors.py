@@ -15,14 +15,22 @@ from gatemark.web.view_server import ViewServer
 class Broken:
     """Pages that cannot be made."""
 
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
     def page(self, _fields: dict[str, str]) -> bytes:
-        raise LookupError("quotes \x1b[2J what somebody sent")
+        raise self.error
 
 
+@pytest.mark.parametrize(
+    "error",
+    [LookupError("quotes \x1b[2J what somebody sent"), PermissionError(13, "Permission denied")],
+    ids=["a bug", "a file that cannot be read"],
+)
 def test_a_page_that_breaks_is_an_internal_error(
-    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    error: Exception, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with ViewServer(cast(ViewPages, Broken()), 0) as server:
+    with ViewServer(cast(ViewPages, Broken(error)), 0) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         opened = _get(server, server.link.removeprefix(server.address), {})

@@ -91,10 +91,10 @@ class _Request(BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def do_GET(self) -> None:
-        """Answer with a page, the style or the icon; a bug is told as one."""
+        """Answer with a page, the style or the icon; report a bug as an internal error."""
         try:
             self._route()
-        except OSError:
+        except (ConnectionError, TimeoutError):
             # The browser left.
             self.close_connection = True
         except Exception:
