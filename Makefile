@@ -16,7 +16,7 @@ PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 # Test modules are compiled once, not in every run of each process (13 s for each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-install check bench chaos lock clean
+.PHONY: help setup demo test test-install check bench chaos recordings lock clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,14 +52,12 @@ endif
 test-install: $(VENV)/.all ## build the wheel and use it in new environments of each supported Python
 	$(BIN)/python $(PYTEST) tests/install
 
-check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far commands walk
+check: $(VENV)/.all ## format, lint, types, import contracts, docs
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_docs.py
-	$(BIN)/python tools/journey_modules.py --check
-	$(BIN)/python tools/name_census.py --check any classes core-imports core-lines core-words flags folders modules words
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run
@@ -67,6 +65,10 @@ bench: $(VENV)/.all ## measure speed and memory as ratios in one run
 
 chaos: $(VENV)/.all ## kill writers, damage files, set off bombs; an hour (CHAOS=--short: a minute)
 	$(BIN)/python -m tests.chaos $(CHAOS)
+
+recordings: $(VENV)/.all ## accept what commands print, write and end with now; say why in the commit
+	$(BIN)/python -m tests.recordings.walk
+	GATEMARK_ACCEPT_RECORDINGS=1 $(BIN)/python $(PYTEST) tests/docs/test_console.py
 
 lock: ## resolve every extra anew and write names, versions and hashes
 	$(PYTHON) locks/update.py

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from gatemark.exams.advisory.policy import CategoryKey, outcome_of, signal_of
-from gatemark.exams.advisory.record_rules import bucket_of
+from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
+from gatemark.exams.advisory.contradictions import choose_bucket
 from gatemark.exams.advisory.records import AGREEING
 
 CLASSES = (
@@ -57,13 +57,13 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
     compared = CategoryKey(
         label=label,
         severity=severity,
-        bucket=bucket_of(score),
+        bucket=choose_bucket(score),
         reference_source="fixture_expected",
         reference_label=wanted,
         reference_severity=severity,
         applicable=True,
     )
-    comparison, error_type = outcome_of(signal_of(compared))
+    comparison, error_type = state_outcome(categorize_signal(compared))
     case = _case(wanted, compared.bucket, number)
     fixture = f"{CLASSES[lane]}.{case}.{number:07d}"
     busy = draw.randint(300, 9000)

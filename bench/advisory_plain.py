@@ -15,9 +15,9 @@ from typing import Any
 import jsonschema
 import numpy as np
 
+from gatemark.exams.advisory.contradictions import choose_bucket
 from gatemark.exams.advisory.decision import ERROR_CATEGORIES, SCHEMA_NAME
-from gatemark.exams.advisory.record_rules import bucket_of
-from gatemark.packs.documents import json_schema
+from gatemark.packs.documents import make_json_schema
 
 NO_OP = frozenset(("suppress", "no_action", "log", "skip_private_root"))
 DEFERRED = frozenset(("needs_human", "unknown"))
@@ -38,7 +38,7 @@ def is_sound(record: dict[str, Any]) -> bool:
         )
     return (
         proof_fits
-        and confidence["bucket"] == bucket_of(confidence["score"])
+        and confidence["bucket"] == choose_bucket(confidence["score"])
         and (reference["source"] == "missing") == (reference["label"] is None)
         and (outcome["error_type"] not in ERROR_CATEGORIES or outcome["comparison"] == "disagree")
         and fallback["occurred"] == (fallback["kind"] is not None)
@@ -108,7 +108,7 @@ class Score:
 def main(path: str, limit: int | None) -> None:
     """Score a file, or its beginning."""
     score = Score()
-    validator = jsonschema.Draft202012Validator(json_schema(SCHEMA_NAME))
+    validator = jsonschema.Draft202012Validator(make_json_schema(SCHEMA_NAME))
     with open(path, "rb") as stream:  # noqa: PTH123
         for line in islice(stream, limit):
             record = json.loads(line)

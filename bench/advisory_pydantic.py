@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_mod
 
 from bench.advisory_plain import DEFERRED, NO_OP, RANK, UNMEASURED, UNSURE, Score
 from gatemark.exams.advisory import decision as noun
+from gatemark.exams.advisory.contradictions import choose_bucket
 from gatemark.exams.advisory.decision import ERROR_CATEGORIES
-from gatemark.exams.advisory.record_rules import bucket_of
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
 FOLDERS = ("home", "root", "Users", "private", "mnt", "media")
@@ -62,7 +62,7 @@ class Sound(Strict):
         outcome = record.outcome
         if not (
             proof_fits
-            and record.confidence.bucket == bucket_of(record.confidence.score)
+            and record.confidence.bucket == choose_bucket(record.confidence.score)
             and (reference.source == "missing") == (reference.label is None)
             and (outcome.error_type not in ERROR_CATEGORIES or outcome.comparison == "disagree")
             and fallback.occurred == (fallback.kind is not None)

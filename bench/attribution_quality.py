@@ -71,11 +71,13 @@ def marked_failures(folder: Path) -> list[MarkedFailure]:
 
 def shipped(failure: MarkedFailure) -> Guess:
     """What ``gatemark attribute`` says without replay, other decisions or rules."""
-    from gatemark.attribution.conclude import conclude  # noqa: PLC0415
+    from gatemark.attribution.conclude import conclude_attribution  # noqa: PLC0415
     from gatemark.attribution.nouns import ReplayFact  # noqa: PLC0415
 
     fact = ReplayFact("none", 0, 0, {}, "not asked")
-    found = conclude(failure.decision, effects=(), company=(), packs=(), replay=fact, changes=None)
+    found = conclude_attribution(
+        failure.decision, effects=(), company=(), packs=(), replay=fact, changes=None
+    )
     first = found.suspects[0]
     if found.cause is None or first.probability is None:
         return Guess(None, None)
@@ -117,9 +119,9 @@ def fit(failures: Sequence[MarkedFailure]) -> Floats:
 
 
 def _matrix(failure: MarkedFailure) -> Floats:
-    from gatemark.attribution.clues import CLUES, records  # noqa: PLC0415
+    from gatemark.attribution.clues import CLUES, read_steps  # noqa: PLC0415
 
-    read = records(failure.decision)
+    read = read_steps(failure.decision)
     return np.asarray([clue.values(failure.decision, read) for clue in CLUES]).T
 
 

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Line
+from gatemark.targets.build import make_target
 from gatemark.targets.journal import Journal
 from gatemark.targets.port import Call
 from gatemark.targets.runner import run_calls
-from gatemark.targets.spec import build, parse_spec
+from gatemark.targets.spec import parse_spec
 
 CALLS = 1_000
 JOBS = 100
@@ -49,7 +50,7 @@ async def _ask_all(port: int) -> float:
     calls = [Call(id=f"call-{place:04d}", epoch=1, input=f"no. {place}") for place in range(CALLS)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        target = build(spec, folder, clock=time.monotonic, environ={}, concurrency=JOBS)
+        target = make_target(spec, folder, clock=time.monotonic, environ={}, concurrency=JOBS)
         with Journal(folder / "calls.journal", clock=time.monotonic) as journal:
             started = time.perf_counter()
             outcomes = await run_calls(

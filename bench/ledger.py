@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.measure import Line
 from gatemark.core.canonical import digest
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.proof import prove_inclusion
 from gatemark.ledger.stores.folder import open_sqlite

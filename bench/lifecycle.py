@@ -13,10 +13,10 @@ from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import SYSTEM, as_payload
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles, PauseVersion, Promote, ResumeVersion
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.events.versions import VersionAdded
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.routing import assign, route
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.workspace import Workspace
@@ -89,9 +89,9 @@ def _answers(store: Path) -> Iterator[Line]:
 
 
 def _commands(folder: Path) -> Iterator[Line]:
-    from tests.lifecycle.sealed import full_pack, result  # noqa: PLC0415
+    from tests.lifecycle.sealed import result, sealed_pack_identity  # noqa: PLC0415
 
-    from gatemark.lifecycle.commands import AddVersion, Approve, SetExam  # noqa: PLC0415
+    from gatemark.lifecycle.commands import AddVersion, Approve, SetRequiredPack  # noqa: PLC0415
 
     workspace = Workspace(store=str(folder))
     act(workspace, GrantRoles(actor="root", person="root", roles=("admin",)))
@@ -107,7 +107,12 @@ def _commands(folder: Path) -> Iterator[Line]:
     )
     sealed = result("triage", content, workspace.clock())
     workspace.results.append(sealed)
-    act(workspace, SetExam(actor="ann", asset="triage", exam=full_pack(workspace.clock())))
+    act(
+        workspace,
+        SetRequiredPack(
+            actor="ann", asset="triage", required_pack=sealed_pack_identity(workspace.clock())
+        ),
+    )
     for to, cites in (("evaluating", ()), ("eligible", (sealed.id,)), ("shadow", ())):
         act(
             workspace,

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bench.measure import Line
-from gatemark.exams.overhead.measure import side_by_side_overhead
 from gatemark.exams.overhead.records import MetricKind
 from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
 from gatemark.exams.overhead.targets.runner import run_arms
+from gatemark.exams.overhead.time_overhead import compare_groups
 
 RUNS = 100
 WINDOWS = 200
@@ -62,7 +62,7 @@ def lines() -> Iterator[Line]:
         bare, guarded = (
             [group.times_ms[arm] for group in run.timing] for arm in ("bare", "guarded")
         )
-        _, interval, _ = side_by_side_overhead(bare, guarded, 0.95)
+        _, interval, _ = compare_groups(bare, guarded, 0.95)
         assert interval is not None
         covered += interval.low <= 0 <= interval.high
         widths.append(interval.high - interval.low)

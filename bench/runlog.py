@@ -16,11 +16,11 @@ import msgspec
 from bench.measure import Line, gatemark, run
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.json_schema import schema_document
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.make_traces import TracesRequest, make_traces
-from gatemark.exams.runlog.replay.case import RunRequest
 from gatemark.exams.runlog.replay.run import run_cases
+from gatemark.exams.runlog.replay.run_request import RunRequest
 from gatemark.exams.runlog.traces.synthetic import SyntheticSettings
 from gatemark.workspace import Workspace
 

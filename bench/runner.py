@@ -1,7 +1,7 @@
 """What the runner adds to a target that costs nothing.
 
 The peers are measured beside it where the environment of the bench has them; they are no
-dependency of any extra, so that environment is one of its own (see CONTRIBUTING.md).
+dependency of any extra, so that environment is one of its own (see ``runner_peers``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """The same questions and the same exact match, asked by the runner of another tool.
 
-Whatever the tool would send anywhere is refused, and ends the measurement.
+Whatever the tool would send anywhere is refused, and ends the measurement. The tools are in
+no extra. To compare with them, make an environment outside the repository::
+
+    python -m venv ../bench-peers
+    ../bench-peers/bin/python -m pip install '.[bench]' pydantic-evals deepeval
+    ../bench-peers/bin/python -m bench runner
+
+The printed lines name their versions.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from bench.measure import Line
 from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AddVersion, GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace
 
 SECONDS = float(os.environ.get("GATEMARK_BENCH_WEB_SECONDS", "60"))

@@ -19,7 +19,7 @@ from tests.made_once import made_once
 from tests.postgres_server import empty_place, real_postgres
 
 from gatemark.cli.main import main
-from gatemark.targets.python_worker import WORKER
+from gatemark.targets.workers.worker_process import WORKER
 
 pytest_plugins = ["pytester"]
 

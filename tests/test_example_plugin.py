@@ -148,7 +148,7 @@ def test_the_exam_and_the_scorer_are_suites_of_a_pack(scratch: Scratch) -> None:
     scratch.write("greetings.jsonl", *rows)
     scratch.gatemark("lint", "pack.yaml")
     found = json.loads(scratch.gatemark("run", "pack.yaml", "--store", "packs", "--json"))
-    scores = {(one["name"], one["lane"]): one["value"] for one in found["measurements"]}
+    scores = {(one["name"], one["scope"]): one["value"] for one in found["measurements"]}
     assert scores["score", "greetings"] == 1.0
     assert scores["score", "trips"] == 0.9
     scratch.gatemark("ledger", "verify", "--rescore", "--store", "packs")

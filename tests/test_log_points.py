@@ -12,9 +12,10 @@ from tests.targets.rigs import Answers, questions, run
 
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
-from gatemark.schedule.journey import tick_schedules
 from gatemark.schedule.stores import RunState
-from gatemark.targets.spec import Budget, RunOptions
+from gatemark.schedule.tick import tick_schedules
+from gatemark.targets.run_options import RunOptions
+from gatemark.targets.spending import Budget
 from gatemark.workspace import Workspace
 
 NOW = datetime(2026, 3, 1, 10, 5, tzinfo=UTC)

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from gatemark.logs import LogFormat, configure_logs, request_id, server_has_handler
+from gatemark.logs import (
+    LogFormat,
+    configure_logs,
+    request_id,
+    server_has_handler,
+    stop_logs,
+)
 
 logger = logging.getLogger("gatemark.test_logs")
 
@@ -16,7 +22,7 @@ logger = logging.getLogger("gatemark.test_logs")
 @pytest.fixture(autouse=True)
 def unchanged() -> Iterator[None]:
     yield
-    configure_logs("warning", "text", io.StringIO())
+    stop_logs()
 
 
 def lines(stream: io.StringIO) -> list[str]:

@@ -188,7 +188,7 @@ def _check_private(data: bytes, where: str) -> None:
 def main() -> None:
     """Read the command line and write the fixtures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="such as tests/fixtures/stores/0.1.0; new")
+    parser.add_argument("folder", type=Path, help="such as tests/fixtures/stores/0.2.0; new")
     freeze(parser.parse_args().folder)
 
 

@@ -23,9 +23,9 @@ from advisory_cases import (
 from advisory_cases.case import Draw, FixtureCase, encode_fixtures, pin_half
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.advisory.fixtures.fixture import (
+    FIXTURE_LANES,
     FIXTURE_SET,
-    LANES,
-    MANIFEST,
+    MANIFEST_FILE,
     Expected,
     Fixture,
     FixtureLane,
@@ -53,7 +53,7 @@ def make_halves(seed: int = SEED) -> dict[Half, tuple[Fixture, ...]]:
 
 
 def _half(half: Half, seed: int, taken: set[str]) -> Iterator[Fixture]:
-    for lane in LANES:
+    for lane in FIXTURE_LANES:
         for case in CASES[lane.input_class]:
             for number in range(1, case.count(half) + 1):
                 yield _fresh((lane, case), half, f"{number:03d}", seed, taken)
@@ -95,7 +95,7 @@ def write(folder: Path) -> None:
     for half, fixtures in halves.items():
         (folder / f"{half}.jsonl").write_bytes(encode_fixtures(fixtures))
     document = msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)
-    (folder / MANIFEST).write_bytes(document + b"\n")
+    (folder / MANIFEST_FILE).write_bytes(document + b"\n")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,13 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.exams.advisory.dry_run.payload import row_of, settled_by_rule, wire_payload
-from gatemark.exams.advisory.fixtures.fixture import LANES, VOICE, Fixture, builtin_fixtures
+from gatemark.exams.advisory.dry_run.payload import compute_row, encode_payload, settle_by_rule
+from gatemark.exams.advisory.fixtures.fixture import (
+    FIXTURE_LANES,
+    VOICE_LANE,
+    Fixture,
+    open_builtin,
+)
 from gatemark.exams.advisory.gateway.models import (
     CARDS,
     FOLDER,
@@ -39,12 +44,12 @@ def trained_heads(input_class: str, fixtures: Sequence[Fixture]) -> tuple[Head, 
     for fixture in fixtures:
         if fixture.input_class != input_class or fixture.expected is None:
             continue
-        payload = wire_payload(input_class, fixture.payload)
-        if settled_by_rule(input_class, payload) is None:
-            rows.append(row_of(input_class, payload).astype(np.float64))
+        payload = encode_payload(input_class, fixture.payload)
+        if settle_by_rule(input_class, payload) is None:
+            rows.append(compute_row(input_class, payload).astype(np.float64))
             labels.append(fixture.expected.label)
             severities.append(fixture.expected.severity)
-    table, rescale = np.array(rows), input_class == VOICE
+    table, rescale = np.array(rows), input_class == VOICE_LANE
     return (
         fit_head(table, labels, ridge=RIDGE, rescale=rescale),
         fit_head(table, severities, ridge=RIDGE, rescale=rescale),
@@ -67,9 +72,9 @@ def build_model(input_class: str, heads: tuple[Head, Head]) -> ov.Model:
 
 def write(folder: Path) -> None:
     """Train and save every lane's model, with the cards that pin them."""
-    half = builtin_fixtures("training")
+    half = open_builtin("training")
     lanes = {}
-    for lane in LANES:
+    for lane in FIXTURE_LANES:
         heads = trained_heads(lane.input_class, half.fixtures)
         place = folder / f"{lane.input_class}.xml"
         ov.save_model(build_model(lane.input_class, heads), place, compress_to_fp16=False)

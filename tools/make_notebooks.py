@@ -82,7 +82,7 @@ PACK: Final[Cells] = (
         "again.raise_for_verdict().verdict",
     ),
     ("markdown", "Both results are sealed in the store. Nothing in it was changed:"),
-    ("code", "found = gatemark.verify(store)\nassert not found.troubles\nfound.verdict"),
+    ("code", "found = gatemark.verify(store)\nassert not found.issues\nfound.verdict"),
 )
 NOTEBOOKS: Final[dict[str, Cells]] = {"gate-two-logs.ipynb": COMPARE, "run-a-pack.ipynb": PACK}
 

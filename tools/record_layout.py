@@ -28,7 +28,7 @@ SCHEMA = "gatemark_recorded"
 def sqlite_statements() -> list[str]:
     """Each table, index and trigger of a migrated store, and its layout."""
     with sa.create_engine("sqlite://").begin() as connection:
-        run_migrations(connection, None)
+        run_migrations(connection)
         # The database makes its own parts by itself.
         query = "SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY rowid"
         made = [str(sql) for (sql,) in connection.exec_driver_sql(query)]
@@ -57,7 +57,7 @@ def postgres_statements(server: str) -> list[str]:
         connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
         connection.exec_driver_sql(f"SET LOCAL search_path TO {SCHEMA}")
         sa.event.listen(connection, "before_cursor_execute", keep)
-        run_migrations(connection, None)
+        run_migrations(connection)
         transaction.rollback()
     engine.dispose()
     # Alembic, too, is content with an empty table of its own.

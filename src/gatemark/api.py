@@ -19,14 +19,14 @@ from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageEr
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.packs.run import RunChoices, rejudge, run_pack
 from gatemark.report.outputs import render, write_reports
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings
 from gatemark.samples.import_logs import import_logs
-from gatemark.samples.views import ComparisonReport, render_markdown
+from gatemark.samples.views import ComparisonReport, render_comparison_markdown
 from gatemark.workspace import DEFAULT_STORE, Workspace
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class LogComparison:
 
     def to_markdown(self) -> str:
         """Return the comparison as Markdown."""
-        return render_markdown(self.report).decode()
+        return render_comparison_markdown(self.report).decode()
 
     def _repr_html_(self) -> str:
         return _as_html(self.to_markdown())
@@ -331,7 +331,7 @@ def import_log(path: AnyPath, *, tool: str = "auto", arm: str | None = None) -> 
 def verify(store: AnyPath | None = None, *, rescore: bool = False) -> LedgerReport:
     """Check the ledger of a store and all that hangs on it (``gatemark ledger verify``)."""
     from gatemark.integrity import verify as verify_store  # noqa: PLC0415 - loads every feature
-    from gatemark.ledger.journey import VerifyRequest  # noqa: PLC0415
+    from gatemark.ledger.verify import VerifyRequest  # noqa: PLC0415
 
     return verify_store(_workspace(store, None), VerifyRequest(rescore=rescore))
 

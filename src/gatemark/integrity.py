@@ -10,21 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gatemark.core.errors import UsageError
-from gatemark.core.progress import Advance
 from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
-from gatemark.ledger.erase import ErasureReport, erase_document, erase_recorded
+from gatemark.ledger.erase import ErasureReport, erase_document, erase_recorded, list_erased_blobs
 from gatemark.ledger.export_reader import ExportStore
-from gatemark.ledger.journey import (
-    FurtherChecks,
-    RescoredResult,
-    VerifyRequest,
-    erased_blobs,
-    verify_by,
-)
 from gatemark.ledger.port import Store
-from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_by
+from gatemark.ledger.verify import FurtherChecks, RescoredResult, VerifyRequest, verify_store
 from gatemark.lifecycle.ledger_rules import RuleCheck
 from gatemark.packs.events import BaselineCheck
 from gatemark.review.verify import review_rows
@@ -37,12 +29,12 @@ def verify(
     """Verify a store, or an export without a store, with every check."""
     if request.export is not None:
         export = ExportStore(Path(request.export))
-        return verify_by(export, request, FurtherChecks(_rules, (), _rescore), on_progress)
+        return verify_store(export, request, FurtherChecks(_rules, (), _rescore), on_progress)
     store = workspace.existing_store()
     with workspace.frozen() as frozen:
         rows = (drift_rows(frozen), review_rows(frozen))
-        further = FurtherChecks(_rules, rows, _rescore, lambda seq: erased_blobs(store, seq))
-        return verify_by(frozen.store, request, further, on_progress)
+        further = FurtherChecks(_rules, rows, _rescore, lambda seq: list_erased_blobs(store, seq))
+        return verify_store(frozen.store, request, further, on_progress)
 
 
 def _rules(store: Store) -> Sequence[FurtherLook]:
@@ -53,9 +45,9 @@ def _rescore(
     store: Store, is_erased: Callable[[str], bool]
 ) -> Iterable[tuple[str, RescoredResult]]:
     # Judging again needs all of the numerics, which the other checks do without.
-    from gatemark.packs.rescore import rescore  # noqa: PLC0415
+    from gatemark.packs.rescore import rescore_store  # noqa: PLC0415
 
-    return rescore(store, is_erased)
+    return rescore_store(store, is_erased)
 
 
 def erase(workspace: Workspace, what: str, reason: str, *, dry_run: bool = False) -> ErasureReport:
@@ -67,9 +59,9 @@ def erase(workspace: Workspace, what: str, reason: str, *, dry_run: bool = False
     if not reason.strip():
         raise UsageError("an erasure needs a reason")
     if what.startswith(("pair:", "item:")):
-        from gatemark.review.erase import stored_text  # noqa: PLC0415 - loads numerics
+        from gatemark.review.erase import find_stored_text  # noqa: PLC0415 - loads numerics
 
-        found = stored_text(workspace, what)
+        found = find_stored_text(workspace, what)
         report = erase_document(workspace, found, reason, dry_run=dry_run)
     else:
         report = erase_recorded(workspace, what, reason, dry_run=dry_run)
@@ -77,12 +69,3 @@ def erase(workspace: Workspace, what: str, reason: str, *, dry_run: bool = False
         workspace.existing_store().forget()
         workspace.delete_copies()
     return report
-
-
-def upgrade_store(
-    workspace: Workspace, request: UpgradeRequest, on_progress: Advance | None = None
-) -> StoreUpgrade:
-    """Bring a store to the newest layout; an event covers existing drift points."""
-    from gatemark.drift.ledger import cover_existing_points  # noqa: PLC0415 - loads numerics
-
-    return upgrade_by(workspace, request, lambda: cover_existing_points(workspace), on_progress)

@@ -43,15 +43,21 @@ def configure_logs(level: LogLevel, form: LogFormat, stream: TextIO) -> None:
     Other libraries stay silent: their debug records hold addresses and headers. The web server's
     own errors join in as JSON, so that every line can be parsed.
     """
+    stop_logs()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    for name in (_OWN, _SERVER):
-        logger = logging.getLogger(name)
-        logger.handlers = [one for one in logger.handlers if not _is_ours(one)]
     logging.getLogger(_OWN).setLevel(level.upper())
     logging.getLogger(_OWN).addHandler(handler)
     if form == "json":
         logging.getLogger(_SERVER).addHandler(handler)
+
+
+def stop_logs() -> None:
+    """Undo ``configure_logs``: a handler must not outlive the stream that it writes to."""
+    for name in (_OWN, _SERVER):
+        logger = logging.getLogger(name)
+        logger.handlers = [one for one in logger.handlers if not _is_ours(one)]
+    logging.getLogger(_OWN).setLevel(logging.NOTSET)
 
 
 def server_has_handler() -> bool:

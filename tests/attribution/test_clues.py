@@ -12,12 +12,12 @@ import pytest
 from gatemark.attribution.clues import (
     CLUES,
     MIN_PROBABILITY,
+    estimate_likelihoods,
+    find_named_step,
     is_measured,
-    likelihoods,
-    named_step,
-    records,
+    read_steps,
 )
-from gatemark.attribution.conclude import conclude
+from gatemark.attribution.conclude import conclude_attribution
 from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.nouns import Attribution, ReplayFact
 
@@ -52,7 +52,7 @@ def talk(*steps: dict[str, Any], output: str = "The answer is 57.") -> PlannedDe
 
 
 def attributed(decision: PlannedDecision, **known: Any) -> Attribution:
-    return conclude(
+    return conclude_attribution(
         decision,
         effects=(),
         company=(),
@@ -65,7 +65,7 @@ def attributed(decision: PlannedDecision, **known: Any) -> Attribution:
 
 def clue(decision: PlannedDecision, name: str) -> list[float]:
     (found,) = [one for one in CLUES if one.name == name]
-    return found.values(decision, records(decision))
+    return found.values(decision, read_steps(decision))
 
 
 FAILED = {"kind": "tool", "name": "shell", "error": "exit 1"}
@@ -81,7 +81,7 @@ def test_the_caller_of_the_first_failed_tool_has_the_clue_and_not_the_tool() -> 
 def test_a_tool_that_changed_is_suspected_like_any_step() -> None:
     tool = FAILED | {"tool": {"name": "shell", "version": "2"}}
     decision = talk({}, {}, tool, {}, {})
-    usual, changed = likelihoods(decision), likelihoods(decision, {"tool:shell"})
+    usual, changed = estimate_likelihoods(decision), estimate_likelihoods(decision, {"tool:shell"})
     assert changed[2].probability > usual[2].probability
     assert changed[1].probability < usual[1].probability
 
@@ -118,7 +118,7 @@ def test_repeated_steps_are_compared_by_name() -> None:
 
 
 def test_probabilities_are_a_distribution() -> None:
-    found = likelihoods(talk({}, {}, FAILED, {}, ANSWERED, {}))
+    found = estimate_likelihoods(talk({}, {}, FAILED, {}, ANSWERED, {}))
     assert sum(one.probability for one in found) == pytest.approx(1)
     assert all(0 < one.probability < 1 for one in found)
 
@@ -153,7 +153,7 @@ def test_nothing_is_named_where_all_steps_look_alike() -> None:
 )
 def test_records_unlike_those_measured_have_no_probabilities(decision: PlannedDecision) -> None:
     assert not is_measured(decision)
-    assert named_step(decision, likelihoods(decision)) is None
+    assert find_named_step(decision, estimate_likelihoods(decision)) is None
     found = attributed(decision)
     # The caller of the failed tool is still a suspect.
     assert found.cause == "1"

@@ -8,7 +8,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 from tests.attribution.planted import FAULTS, Case, planted
 
 from gatemark.attribution.delta import smallest_change, versions_test
-from gatemark.attribution.rank import rank
+from gatemark.attribution.rank import rank_suspects
 from gatemark.attribution.replay import Experiment
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.measurement import Interval
@@ -32,7 +32,9 @@ def experiment(case: Case) -> Experiment:
 def places(case: Case, *, replay: bool = True) -> int:
     """At which place the guilty step is ranked."""
     effects = experiment(case).effects() if replay else ()
-    return [suspect.step for suspect in rank(case.decision, effects, ())].index(case.guilty) + 1
+    return [suspect.step for suspect in rank_suspects(case.decision, effects, ())].index(
+        case.guilty
+    ) + 1
 
 
 @pytest.mark.slow
@@ -70,9 +72,9 @@ def test_a_repair_that_helps_once_in_a_while_is_not_called_sure() -> None:
     )
     weak = [rare if effect is guilty else effect for effect in effects]
     others = [effect for effect in weak if effect is rare or not effect.effect]
-    (first, *_) = rank(case.decision, others, ())
+    (first, *_) = rank_suspects(case.decision, others, ())
     assert (first.step, first.confidence) == (case.guilty, "medium")
-    assert rank(case.decision, effects, ())[0].confidence == "high"
+    assert rank_suspects(case.decision, effects, ())[0].confidence == "high"
 
 
 @pytest.mark.parametrize("number", range(len(FAULTS)))

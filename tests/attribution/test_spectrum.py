@@ -16,8 +16,8 @@ from gatemark.attribution.decision import (
     PlannedDecision,
     StepCheck,
 )
-from gatemark.attribution.rank import rank
-from gatemark.attribution.spectrum import spectrum
+from gatemark.attribution.rank import rank_suspects
+from gatemark.attribution.spectrum import rank_parts
 
 
 def decision(verdict: Any, writer: str, tariffs: str = "t1", **more: Any) -> PlannedDecision:
@@ -38,7 +38,7 @@ def test_ochiai_is_the_cosine_of_being_used_and_being_wrong(runs: list[tuple[boo
     wrong, used = [w for w, _ in runs], [u for _, u in runs]
     found = {
         one.part: one.ochiai
-        for one in spectrum(
+        for one in rank_parts(
             decision("wrong" if w else "right", "new" if u else "old") for w, u in runs
         )
     }
@@ -54,7 +54,7 @@ def test_ochiai_is_the_cosine_of_being_used_and_being_wrong(runs: list[tuple[boo
 def test_decisions_that_nobody_judged_say_nothing() -> None:
     silent = PlannedDecision("d", "q", 2, decision("wrong", "new").steps)
     judged = [decision("wrong", "new"), decision("right", "old")]
-    assert spectrum([*judged, silent, silent]) == spectrum(judged)
+    assert rank_parts([*judged, silent, silent]) == rank_parts(judged)
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_versions_that_all_decisions_share_tell_no_step_apart(
     others: list[PlannedDecision],
 ) -> None:
     wrong = decision("wrong", "new")
-    suspects = rank(wrong, (), spectrum([wrong, *others]))
+    suspects = rank_suspects(wrong, (), rank_parts([wrong, *others]))
     assert {suspect.confidence for suspect in suspects} == {"none"}
 
 
 def test_a_check_that_fails_in_wrong_decisions_keeps_their_company() -> None:
     failed = {"checks": (StepCheck("desk", "price", "fail"),)}
     wrong = [decision("wrong", "same", **failed) for _ in range(3)]
-    found = spectrum([*wrong, *(decision("right", "same") for _ in range(3))])
+    found = rank_parts([*wrong, *(decision("right", "same") for _ in range(3))])
     assert (found[0].part, found[0].ochiai) == ("check:writer:desk/price", 1.0)
-    (first, _) = rank(wrong[0], (), found)
+    (first, _) = rank_suspects(wrong[0], (), found)
     assert (first.step, first.company) == ("write", 1.0)

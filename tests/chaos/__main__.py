@@ -103,7 +103,7 @@ def killed_writers(kind: str, address: str, kills: int, seed: int) -> Count:
     store: Store = opened(address)
     left = remains(store, told)
     store.close()
-    count.lost = len(left.lost) + len(left.troubles)
+    count.lost = len(left.lost) + len(left.issues)
     count.duplicated = len(left.duplicated)
     count.found += [str(one) for part in left for one in part]
     return count
@@ -161,7 +161,7 @@ def filled_disks(folder: Path, disks: int, seed: int) -> Count:
 
 
 def _add_remains(count: Count, left: Remains) -> None:
-    count.lost += len(left.lost) + len(left.troubles)
+    count.lost += len(left.lost) + len(left.issues)
     count.duplicated += len(left.duplicated)
     count.found += [str(one) for part in left for one in part]
 

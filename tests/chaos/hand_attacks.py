@@ -25,7 +25,7 @@ from gatemark.cli.main import main as gatemark
 
 VERIFY = ("ledger", "verify")
 DETECTED = 4
-UNCHAINED = frozenset({"watch_ticks"})
+UNCHAINED = frozenset({"drift_ticks"})
 """When a watcher was last alive: written over at each tick, shown, and no part of a decision."""
 MOMENT = "2026-11-01T00:00:00Z"
 MOMENTS = {"drift status": "--now", "drift metrics": "--now", "asset history": "--at"}

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.ledger.port import Store
 
 # One process loads everything once and forks the writers, so that a kill costs milliseconds.
@@ -92,7 +92,7 @@ def shoot(address: str, kills: int, seed: int = 7) -> list[str]:
 class Remains(NamedTuple):
     """What a store says after the last shot."""
 
-    troubles: tuple[object, ...]
+    issues: tuple[object, ...]
     lost: tuple[str, ...]
     """What a writer had reported as done and the store does not have, or has in halves."""
     duplicated: tuple[str, ...]
@@ -112,4 +112,4 @@ def remains(store: Store, told: list[str]) -> Remains:
     lost |= {f"part of {name}" for name in noted if noted[name] < wanted[name]}
     often = [name for name in noted if noted[name] > wanted[name]]
     often += [name for names in (sealed, results) for name, n in Counter(names).items() if n > 1]
-    return Remains(verify_ledger(store).troubles, tuple(sorted(lost)), tuple(often))
+    return Remains(verify_ledger(store).issues, tuple(sorted(lost)), tuple(often))

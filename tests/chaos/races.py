@@ -11,7 +11,7 @@ from tests.ledger.samples import MOMENT, result
 from tests.ledger.stores.tiny_disk import fill, tiny_disk
 
 from gatemark.core.errors import OutageError
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores.folder import open_sqlite
 
@@ -29,20 +29,20 @@ def race(file: Path, writers: int, rounds: int) -> Remains:
             _write(file, number, rounds, writing)
         children.append(child)
     os.close(writing)
-    troubles: list[object] = []
+    issues: list[object] = []
     checked = open_sqlite(file)
     told = b""
     while piece := os.read(reading, 65536):
         told += piece
         with checked.frozen() as frozen:
-            troubles += verify_ledger(frozen).troubles
+            issues += verify_ledger(frozen).issues
     os.close(reading)
     checked.close()
-    troubles += [child for child in children if os.waitpid(child, 0)[1] != 0]
+    issues += [child for child in children if os.waitpid(child, 0)[1] != 0]
     store = open_sqlite(file)
     left = remains(store, told.decode().splitlines())
     store.close()
-    return left._replace(troubles=(*left.troubles, *troubles))
+    return left._replace(issues=(*left.issues, *issues))
 
 
 def _write(file: Path, writer: int, rounds: int, report: int) -> None:

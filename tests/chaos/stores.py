@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tests.chaos.mutation import HOSTILE, RAW, damaged_bytes, damaged_value, spelled
 from tests.ledger.listed import write_everything
 
-from gatemark.ledger.journey import export
+from gatemark.ledger.export import export_ledger
 from gatemark.ledger.keys import make_key
 from gatemark.workspace import Workspace
 
@@ -59,7 +59,7 @@ def keep(folder: Path) -> Kept:
     write_everything(str(store), folder)
     workspace = Workspace(store=str(store), actor="ada")
     make_key(workspace, folder / "key")
-    export(workspace, str(folder / "exported"), str(folder / "key"))
+    export_ledger(workspace, str(folder / "exported"), str(folder / "key"))
     workspace.store.close()
     with closing(sqlite3.connect(store / DATABASE)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")

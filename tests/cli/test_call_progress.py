@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gatemark.cli.run import PlainLines, described
-from gatemark.targets.runner import RunProgress
+from gatemark.cli.call_progress import PlainLines, describe_progress
+from gatemark.targets.outcomes import RunProgress
 
 
 def test_a_line_every_few_seconds_and_one_at_the_end() -> None:
@@ -33,7 +33,7 @@ def test_a_short_run_prints_nothing() -> None:
 
 def test_replies_from_the_journal_do_not_count_as_speed() -> None:
     progress = RunProgress(total=20_000, done=110, ok=110, cached=100)
-    text = described(progress, 10.0)
+    text = describe_progress(progress, 10.0)
     assert text == (
         "110 of 20000, 1.0 per s, 110 ok, 0 errors, 0 retries, 100 from the journal, "
         "about 5 h 31 min left"

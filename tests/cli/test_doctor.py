@@ -32,7 +32,7 @@ def test_a_folder_with_keys_and_no_store_is_no_problem(
 def test_a_missing_extra_says_how_to_get_it(
     gatemark: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(doctor, "_installed", lambda _: None)
+    monkeypatch.setattr(doctor, "_find_version", lambda _: None)
     ran = gatemark("doctor", "--store", tmp_path / "store")
     assert ran.code == 0
     assert "pip install 'gatemark[postgres]'" in ran.out

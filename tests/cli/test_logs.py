@@ -1,24 +1,16 @@
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.targets.rigs import Answer, serving
 
-from gatemark.logs import configure_logs
-
 Run = Callable[..., Any]
 KEY, INPUT, ANSWER = "sk-logs-hunter2", "input-of-a-patient", "answer-of-a-model"
-
-
-@pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
-    yield
-    configure_logs("warning", "text", io.StringIO())
 
 
 def write_pack(folder: Path, url: str) -> Path:
@@ -96,3 +88,12 @@ def test_the_environment_sets_level_and_format(
 
 def test_an_unknown_level_is_a_usage_error(gatemark: Run) -> None:
     assert gatemark("--log-level", "loud", "list").code == 2
+
+
+@pytest.mark.parametrize("verb", ["scorers", "no-such-command"])
+def test_a_command_leaves_no_log_handler_behind(gatemark: Run, verb: str) -> None:
+    loggers = [logging.getLogger(name) for name in ("gatemark", "uvicorn")]
+    before = [(one.level, list(one.handlers)) for one in loggers]
+    gatemark("--log-level", "debug", "--log-format", "json", verb)
+    # The stream of the command is closed with the test that ran it.
+    assert [(one.level, one.handlers) for one in loggers] == before

@@ -19,6 +19,7 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.core.policy import Finding, Policy, Rule, Verdict, Waiver
+from gatemark.core.reason import state_reason
 from gatemark.core.result import Figure, Matrix, Reliability, ReliabilityBin, Table
 
 RULE = Rule("r", "m", ">=", 0.5)
@@ -62,7 +63,7 @@ def test_a_list_of_problems_says_how_many_it_left_out() -> None:
 
 def test_a_measurement_is_a_value_or_a_reason_and_never_both() -> None:
     common = {"name": "m", "version": 1, "direction": "neutral", "unit": "ratio", "n": 1}
-    for value, reason in ((None, None), (0.5, "because"), (None, " ")):
+    for value, reason in ((None, None), (0.5, state_reason("because"))):
         with pytest.raises(InvalidValueError):
             Measurement(**common, value=value, reason=reason)  # type: ignore[arg-type]
 
@@ -75,7 +76,7 @@ def test_a_measurement_is_finite(value: float) -> None:
 
 def test_a_rate_over_nothing_is_a_reason() -> None:
     nothing = rate("m", 0, 0, direction="neutral", empty_reason="nobody came")
-    assert (nothing.value, nothing.reason) == (None, "nobody came")
+    assert (nothing.value, str(nothing.reason)) == (None, "nobody came")
     assert rate("m", 1, 4, direction="neutral").value == 0.25
 
 

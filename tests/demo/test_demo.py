@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests.made_once import PRINTED
 
-from gatemark.accounts.journey import roles_of
+from gatemark.accounts.identity import roles_of
 from gatemark.cli.main import main
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
 from gatemark.workspace import Workspace
 
 
@@ -28,7 +28,7 @@ def test_the_demo_leaves_one_store_that_verifies_and_says_how_to_look_at_it(
     assert roles_of(workspace, last[1].split("sign in as ")[1].rstrip(")")) == ("admin",)
     assert workspace.existing_results().get(viewed[2]).verdict == "fail"
     found = verify(workspace, VerifyRequest(rescore=True))
-    assert found.troubles == ()
+    assert found.issues == ()
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatemark.demo.drift import demo_drift
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.workspace import Workspace
 
 
@@ -19,8 +19,8 @@ def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
         *("enabled", "OK", "WARN", "enabled", "BREACH", "demoted"),
         *("refused", "pass", "closed", "enabled"),
     ]
-    assert "only a new full-pack result can promote it again" in steps[6].line
+    assert "only a new required-pack result can promote it again" in steps[6].line
     page = (tmp_path / "drift.html").read_text(encoding="utf-8")
     assert "parcel-desk: drift" in page
     workspace = Workspace(store=store)
-    assert verify_ledger(workspace.existing_store()).troubles == ()
+    assert verify_ledger(workspace.existing_store()).issues == ()

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gatemark.demo.lifecycle import demo_lifecycle
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.workspace import Workspace
 
 
@@ -34,7 +34,7 @@ def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(
         assert "http://" not in text
         assert "https://" not in text
     workspace = Workspace(store=store)
-    assert verify_ledger(workspace.store).troubles == ()
+    assert verify_ledger(workspace.store).issues == ()
     events = [(event.actor, event.kind) for event, _ in workspace.events.events()]
     assert {actor for actor, kind in events if kind == "approval"} == {"bob"}
     assert max(event.at for event, _ in workspace.events.events()) < start + timedelta(hours=72)

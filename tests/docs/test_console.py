@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from functools import partial
@@ -20,12 +21,16 @@ from tests.docs.transcript import (
     steps_of,
 )
 from tests.made_once import made_once
+from tests.recordings.transcripts import normalize, quote, shorten
 
 from check_docs import markdown_pages
 
 PAGES = [
     page for page in markdown_pages(ROOT) if "```console\n" in page.read_text(encoding="utf-8")
 ]
+RECORDED_PAGES = ROOT / "tests" / "recordings" / "pages"
+MEASURED_PAGES = ("docs/how-to/measure-guard-overhead.md",)
+"""Pages that show times measured on this machine: they are not recorded."""
 ASK_STATUS = "echo $?"
 
 
@@ -51,6 +56,22 @@ def test_every_command_of_a_page_does_what_the_page_shows(
         assert answer.status == 0 or follower == ASK_STATUS, (step.text, answer)
         if step.shown:
             assert fits(step.shown, answer.output), "\n".join((step.text, *answer.output))
+    if name_of(page) not in MEASURED_PAGES:
+        check_recorded(page, ran, tmp_path)
+
+
+def check_recorded(page: Path, ran: list[tuple[Step, Ran]], folder: Path) -> None:
+    """Compare what the commands of a page gave with what is recorded, or record it."""
+    folders = {str(folder): "<folder>", str(ROOT): "<source>"}
+    parts = []
+    for step, answer in ran:
+        printed = normalize("\n".join(answer.output), folders)
+        parts.append(f"$ {step.text}\nexit {answer.status}\n{quote(shorten(printed))}")
+    text = "\n".join(parts)
+    file = RECORDED_PAGES / f"{name_of(page).replace('/', '-').removesuffix('.md')}.txt"
+    if os.environ.get("GATEMARK_ACCEPT_RECORDINGS"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
 
 
 def test_readme_shows_all_three_verdicts_and_its_commands_run() -> None:

@@ -99,8 +99,8 @@ def test_another_number_of_a_step_is_noticed(edited: Edit) -> None:
 
 
 def test_a_decision_that_is_not_listed_is_noticed(edited: Edit) -> None:
-    assert edited("docs/adr/README.md", "(0004-ids-as-hashes.md)", "(README.md)") == [
-        "docs/adr/README.md: does not list 0004-ids-as-hashes.md"
+    assert edited("docs/adr/README.md", "(0003-repeated-ids-by-hash.md)", "(README.md)") == [
+        "docs/adr/README.md: does not list 0003-repeated-ids-by-hash.md"
     ]
 
 

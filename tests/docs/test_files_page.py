@@ -6,8 +6,8 @@ import pytest
 
 from gatemark.attribution.import_decisions import DecisionsImported
 from gatemark.attribution.nouns import Attribution
-from gatemark.exams.calibration.journey import CalibrationScore
-from gatemark.exams.preference.journey import PreferenceScore
+from gatemark.exams.calibration.score import CalibrationScore
+from gatemark.exams.preference.score import PreferenceScore
 from gatemark.samples.import_logs import ImportSummary
 from gatemark.samples.views import ComparisonReport
 

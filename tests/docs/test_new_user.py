@@ -233,6 +233,6 @@ def test_a_judge_compares_as_the_page_shows(gatemark: Run, folder: Path) -> None
         assert linted.json["errors"] == []
         ran = gatemark("run", "pack.yaml", "--json")
     assert ran.code == 0, ran.out + ran.err
-    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in ran.json["measurements"]}
     assert numbers["wins", "preferred"] == 60
     assert numbers["order_disagreement_rate", "preferred"] == 0

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.docs.command_server import FIXED
 from tests.made_once import PRINTED
 
 import gatemark
@@ -25,6 +26,7 @@ ANYTHING = "…"
 SHIM = ".venv/bin/gatemark"
 SERVER = Path(__file__).with_name("command_server.py")
 DEMO = f"{SHIM} demo"
+CI_VARIABLES = frozenset({"CI", "BUILD_NUMBER"})
 DEMO_OF_PAGES = "demo-of-pages"
 SERVER_PLACE = "GATEMARK_TEST_SERVER"
 """The variable that tells a forked process of tests which server there is already."""
@@ -73,7 +75,7 @@ def run_demo(folder: Path) -> None:
         subprocess.run(
             [sys.executable, "-I", "-S", SERVER, command_server(), "run", "demo"],
             cwd=folder,
-            env=environment(),
+            env={**environment(), **fixed_variables(folder.parent / f"{folder.name}.counter")},
             stdout=printed,
             stderr=subprocess.STDOUT,
             check=True,
@@ -106,9 +108,23 @@ def command_server(*modules: str) -> str:
 
 
 def environment() -> dict[str, str]:
+    """The environment of a person at a terminal: pytest and others print more where CI is set."""
+    inherited = {name: value for name, value in os.environ.items() if name not in CI_VARIABLES}
     # Threads of numeric libraries do not survive a fork.
     single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return {**os.environ, **single, "PYTHONPATH": str(Path(gatemark.__file__).parents[1])}
+    return {**inherited, **single, "PYTHONPATH": str(Path(gatemark.__file__).parents[1])}
+
+
+def fixed_variables(counter: Path) -> dict[str, str]:
+    """The environment of commands whose clock and chance are fixed."""
+    return {
+        FIXED: str(ROOT / "tests" / "recordings" / "fixed.py"),
+        "GATEMARK_TEST_COUNTER": str(counter),
+        "LOGNAME": "tester",
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "PYTHONHASHSEED": "0",
+    }
 
 
 def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list[tuple[Step, Ran]]:
@@ -139,7 +155,11 @@ def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env={**environment(), "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}"},
+        env={
+            **environment(),
+            **fixed_variables(folder.parent / f"{folder.name}.counter"),
+            "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

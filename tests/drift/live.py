@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.lifecycle.sealed import full_pack, result
+from tests.lifecycle.sealed import result, sealed_pack_identity
 
 from gatemark.core.canonical import digest
 from gatemark.core.measurement import Measurement, measured
@@ -16,16 +16,16 @@ from gatemark.core.result import AssetKind
 from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
     GrantRoles,
     Promote,
-    SetExam,
+    SetRequiredPack,
 )
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Stage
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.lifecycle.state_cache import read_state
@@ -60,7 +60,7 @@ class Live:
         """Bring a first version all the way up, with this score of its golden suite."""
         self.kind = kind
         if score is not None:
-            found = measured("score", score, n=400, direction="higher_is_better", lane="golden")
+            found = measured("score", score, n=400, direction="higher_is_better", scope="golden")
             self.measurements = (found,)
         for person, roles in PEOPLE.items():
             act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
@@ -76,7 +76,10 @@ class Live:
                 actor="ann", asset=ASSET, kind=self.kind, version=version, digest=digest(version)
             ),
         )
-        act(self.workspace, SetExam(actor="olu", asset=ASSET, exam=full_pack(self.now)))
+        act(
+            self.workspace,
+            SetRequiredPack(actor="olu", asset=ASSET, required_pack=sealed_pack_identity(self.now)),
+        )
         self.promote(version, "evaluating", actor="ann")
         self.promote(version, "eligible", self.seal(version), actor="eve")
         self.promote(version, "shadow")

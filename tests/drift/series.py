@@ -13,7 +13,7 @@ from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import LITERAL_WATCHES, DriftPolicy, Watch
-from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
+from gatemark.drift.judging.tick import BaselineReset, TickFindings, judge_tick
 from gatemark.drift.signal import DriftSignal
 
 DAY = 86_400
@@ -87,7 +87,7 @@ class Days:
         cohort.close()
         memory = Memory(cohort, self.kept)
         starts = rearmed or {}
-        found = tick(
+        found = judge_tick(
             [(cohort, memory)], self.policy, day(days), lambda episode: starts.get(episode.asset)
         )
         remembered = memory.remembered(np.arange(len(series)))

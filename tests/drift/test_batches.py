@@ -1,4 +1,4 @@
-"""What the ledger tells of pushed points: batches, their digests, and stores from before them."""
+"""What the ledger tells of pushed points: batches and their digests."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import BadInputError
 from gatemark.drift.derive import DeriveRequest, derive_points
-from gatemark.drift.ledger import cover_existing_points
-from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores import points
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
 from gatemark.web.areas.ingest import hand_in_points
 from gatemark.workspace import Workspace
 
-from .layouts import POINTS, layout, upgrade, write_layout_0006
 from .live import ASSET, Live, lively, point
 from .series import day
 
@@ -140,7 +137,6 @@ def test_a_push_has_an_event_with_the_digest_of_its_rows(live: Live) -> None:
         "pushed_at": "2026-03-04T00:00:00Z",
         "asset_count": 2,
         "assets": [ASSET, "Ünïcode"],
-        "adopted": False,
     }
     assert {row[0] for row in rows(live, "SELECT batch FROM points")} == {seq}
 
@@ -152,7 +148,7 @@ def test_classes_that_come_later_do_not_change_what_earlier_rows_say(live: Live)
     live.push_lines([later | {"categories": {"x": 2, "new": 3}}], day(2))
     for seq, said in pushes(live):
         assert digest_of(live, f"= {seq}") == (1, said["digest"])
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
 
 
 def test_a_push_of_nothing_new_has_no_event(live: Live) -> None:
@@ -170,7 +166,7 @@ def test_a_corrected_point_keeps_the_batch_of_its_earlier_revision(live: Live) -
     assert [tuple(row) for row in found] == [(1, first, 10.0), (2, second, 1.5)]
     assert digest_of(live, f"= {first}") == (16, whole["digest"])
     assert digest_of(live, f"= {second}") == (3, later["digest"])
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
 
 
 def test_a_large_push_is_told_in_several_events(
@@ -184,7 +180,7 @@ def test_a_large_push_is_told_in_several_events(
     assert [seq for seq, _ in told] == list(range(told[0][0], told[0][0] + 6))
     for seq, said in told:
         assert digest_of(live, f"= {seq}") == (said["rows"], said["digest"])
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
 
 
 def test_a_push_that_fails_has_no_event(live: Live) -> None:
@@ -215,102 +211,32 @@ def test_a_clock_that_is_behind_keeps_no_points_out(live: Live) -> None:
     live.push(16, [10.0])
     live.now = day(20)
     assert live.push(17, [10.0]).added == 1
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
 
 
 # Stores from before
 
 
-@pytest.fixture
-def old(store: str) -> str:
-    """A store of layout 0006."""
-    write_layout_0006(store)
-    return store
-
-
-def test_points_are_not_pushed_into_layout_0006(old: str, gatemark: Run, tmp_path: Path) -> None:
-    path = tmp_path / "points.jsonl"
-    path.write_text(json.dumps(point(0, 1.0)) + "\n")
-    ran = gatemark("drift", "push", path, "--store", old)
-    assert ran.code == 2
-    assert ran.out == ""
-    (line,) = [line for line in ran.err.splitlines() if line.startswith("gatemark:")]
-    expected = 'has layout 0006; drift points need layout 0007: run "gatemark store upgrade"'
-    assert line.endswith(f": {expected}")
-    assert layout(old) == "0006"
-    workspace = Workspace(store=old)
-    assert points_of(workspace).row_count() == POINTS + 1
-    assert [series.asset for series in points_of(workspace).series()] == ["old"]
-    assert workspace.events.head().seq == 0
-    workspace.store.close()
-
-
-def test_a_store_of_layout_0006_can_be_looked_at_and_checked(
-    old: str, gatemark: Run, tmp_path: Path
-) -> None:
-    page = tmp_path / "drift.html"
-    for command in (
-        ("list",),
-        ("ledger", "log"),
-        ("drift", "status", "--now", "2026-03-18T00:00:00Z"),
-        ("drift", "report", "old", "--now", "2026-03-18T00:00:00Z", "-o", page),
-    ):
-        assert gatemark(*command, "--store", old).code == 0, command
-    report = gatemark("ledger", "verify", "--store", old, "--json")
-    assert report.code == 0
-    assert (
-        f"{POINTS + 1} points from before layout 0007 are not covered by the ledger"
-        in (report.json["caveats"])
-    )
-    assert layout(old) == "0006"
-
-
-def test_points_from_before_are_covered_when_asked(old: str, tmp_path: Path) -> None:
-    live = Live(old, tmp_path)
-    assert cover_existing_points(live.workspace) is None, "the layout has no place for it"
-    upgrade(old)
-    caveat = f"{POINTS + 1} points from before layout 0007 are not covered by the ledger"
-    assert caveat in checked(live).caveats
-    event = cover_existing_points(live.workspace)
-    assert event is not None
-    ((seq, said),) = pushes(live)
-    assert (seq, said["rows"], said["adopted"]) == (event.seq, POINTS + 1, True)
-    assert said["digest"] == digest_of(live, "IS NULL")[1]
-    assert cover_existing_points(live.workspace) is None, "once is enough"
-    live.push_lines([point(3, 99.0, asset="old", metric="latency_ms", n=7)], day(20))
+def test_points_without_a_push_are_found(live: Live, store: str) -> None:
+    live.push(0, [1.0])
+    for table in ("points", "point_series"):
+        assert rows(live, f"SELECT count(*) FROM {table}") == [(1,)]
+    edit(store, "UPDATE points SET batch = 999")
     report = checked(live)
-    assert report.troubles == ()
-    assert caveat not in report.caveats
-    live.workspace.store.close()
+    assert report.exit_code == 4
+    assert "name event 999, which is not a push" in report.issues[-1].message
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE points SET a = 11 WHERE a = 12",
-        "DELETE FROM points WHERE a = 12",
-        "UPDATE points SET batch = 1 WHERE a = 12",
-        "INSERT INTO points (series_id, start_s, source, revision, items, a, b, vector, pushed_at)"
-        " SELECT series_id, start_s, 'x', 1, 1, 10, 0, vector, pushed_at FROM points WHERE a = 12",
-    ],
-)
-def test_covered_points_cannot_be_edited_unseen(old: str, tmp_path: Path, statement: str) -> None:
-    upgrade(old)
-    live = Live(old, tmp_path)
-    event = cover_existing_points(live.workspace)
-    assert event is not None
-    edit(old, statement)
-    found = checked(live)
-    assert event.seq in {trouble.seq for trouble in found.troubles}
-    live.workspace.store.close()
-
-
-def test_the_first_push_covers_points_from_before(old: str, tmp_path: Path) -> None:
-    upgrade(old)
-    live = Live(old, tmp_path)
-    live.push(0, lively())
-    assert [said["adopted"] for _, said in pushes(live)] == [True, False]
-    assert checked(live).troubles == ()
-    edit(old, "UPDATE points SET a = 11 WHERE a = 12 AND batch IS NULL")
-    assert checked(live).exit_code == 4
-    live.workspace.store.close()
+def test_points_of_a_ledger_without_a_push_are_found(tmp_path: Path) -> None:
+    """Rows that are copied into a store whose ledger never told of points."""
+    honest, forged = (Live(str(tmp_path / name), tmp_path) for name in ("honest", "forged"))
+    honest.push(0, [1.0])
+    with forged.workspace.store.database.adding() as connection:
+        connection.execute(sa.text(f"ATTACH '{tmp_path}/honest/gatemark.sqlite3' AS honest"))
+        for table in ("point_series", "points"):
+            connection.execute(sa.text(f"INSERT INTO {table} SELECT * FROM honest.{table}"))
+    report = checked(forged)
+    assert report.exit_code == 4
+    assert "which is not a push" in report.issues[0].message
+    for one in (honest, forged):
+        one.workspace.store.close()

@@ -370,7 +370,7 @@ def test_a_page_shows_series_bands_episodes_and_acts(
 
 def decision(number: int) -> dict[str, Any]:
     """An advisory decision of one of two days; every fourth is wrong."""
-    from gatemark.exams.advisory.records import AGREEING, changed
+    from gatemark.exams.advisory.records import AGREEING, change_record
 
     right = {"confidence.score": 0.91, "timestamp": f"2026-03-0{1 + number % 2}T10:00:00Z"}
     wrong = {
@@ -380,7 +380,7 @@ def decision(number: int) -> dict[str, Any]:
         "outcome.human_review_required": True,
     }
     name = {"decision_id": f"01J{number:023d}"}
-    return changed(AGREEING, right | name | ({} if number % 4 else wrong))
+    return change_record(AGREEING, right | name | ({} if number % 4 else wrong))
 
 
 def test_points_are_derived_from_advisory_decisions_once(drift: Run, write_jsonl: Write) -> None:

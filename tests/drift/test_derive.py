@@ -14,7 +14,7 @@ from gatemark.core.measurement import measured
 from gatemark.core.result import seal
 from gatemark.drift.derive import Derived, DeriveRequest, derive_points
 from gatemark.drift.open_stores import points_of
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.lifecycle.commands import Demote
 
 from .live import ASSET, Live
@@ -32,7 +32,7 @@ def reached(live: Live, version: str, accuracy: float, days: float) -> None:
     fields: dict[str, Any] = {
         name: getattr(made, name) for name in made.__struct_fields__ if name not in ("id", "stamp")
     }
-    score = measured("score", accuracy, n=200, direction="higher_is_better", lane="golden")
+    score = measured("score", accuracy, n=200, direction="higher_is_better", scope="golden")
     live.workspace.results.append(seal(**fields | {"measurements": (score,)}))
 
 

@@ -13,9 +13,9 @@ from gatemark.core.errors import RefusedError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.open_stores import points_of
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AdoptPolicy, Demote, Promote
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 
 from .live import ASSET, METRIC, Live, lively, point
@@ -91,7 +91,7 @@ def test_points_of_a_version_that_never_existed_move_nobody_and_are_named(live: 
     live.now = day(18)
     live.to_canary("2.0.0")
     assert (live.stage("2.0.0"), live.place.enabled) == ("canary_1", "1.0.0")
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def test_points_that_come_before_their_version_are_judged_once_it_is_added(live: Live) -> None:
@@ -116,7 +116,7 @@ def test_a_demoted_version_that_points_name_does_not_hold_its_successor(live: Li
     live.now = day(20.1)
     live.to_canary("3.0.0")
     assert live.stage("3.0.0") == "canary_1"
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def with_a_canary(live: Live) -> None:
@@ -263,4 +263,4 @@ def test_a_version_that_breached_does_not_take_over_again_by_itself(
     assert act_name == "keep"
     assert outcome.startswith("kept live: 1.0.0 breached itself on 2026-03-19 (golden_accuracy);")
     assert live.place.enabled == "2.0.0"
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()

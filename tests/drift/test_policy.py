@@ -9,7 +9,7 @@ import pytest
 from gatemark.core.durations import seconds_of, words_of
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.drift.judging.policy import LITERAL_WATCHES, WATCHES, DriftPolicy, Response, Watch
-from gatemark.drift.policy_file import drift_policy, policy_text, read_drift_policy
+from gatemark.drift.policy_file import choose_drift_policy, format_policy, read_drift_policy
 
 TABLE = {
     "golden_accuracy": ({"model", "prompt", "tool", "agent"}, "down", "sigma"),
@@ -112,7 +112,7 @@ def test_every_number_is_in_the_digest() -> None:
         ({"enough": 20}, "enough <= baseline <= span"),
         ({"enough": 1}, "2 <= enough"),
         ({"span": 10}, "enough <= baseline <= span"),
-        ({"displayed": 15}, "shown must be <= enough"),
+        ({"displayed": 15}, "displayed must be <= enough"),
         ({"window": "one day"}, "is not a duration"),
     ],
 )
@@ -164,11 +164,11 @@ def test_users_add_their_own_and_change_what_is_there(tmp_path: Path) -> None:
     assert metrics[-1] == "*"
     assert policy.acts_for("enabled", "WARN") == ("alert",)
     assert policy.acts_for("enabled", "BREACH") == ("demote", "alert")
-    assert drift_policy(path, "literal").mode == "literal"
+    assert choose_drift_policy(path, "literal").mode == "literal"
 
 
 def test_a_written_policy_reads_back_as_itself(tmp_path: Path) -> None:
-    path = written(tmp_path, policy_text(DriftPolicy()))
+    path = written(tmp_path, format_policy(DriftPolicy()))
     assert read_drift_policy(path) == DriftPolicy()
 
 

@@ -15,7 +15,7 @@ from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import render_drift
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.lifecycle.commands import Approve, Demote, Promote
 
 from .live import ASSET, METRIC, Live, lively, point
@@ -47,7 +47,7 @@ def test_a_warning_asks_about_the_last_live_version_and_a_breach_demotes_it(live
     assert level(breached) == "BREACH"
     assert moves(breached) == [("demote", "1.0.0 was demoted")]
     assert live.stage() == "demoted"
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def test_every_act_is_an_event_that_cites_signal_and_baseline(live: Live) -> None:
@@ -137,7 +137,7 @@ def test_an_edited_time_of_the_last_probe_does_not_end_the_watch(live: Live) -> 
     live.push(0, lively())
     assert level(live.probe(16)) == "OK"
     with live.workspace.store.database.adding() as connection:
-        connection.execute(sa.text("UPDATE watch_ticks SET at = '2999-01-01T00:00:00+00:00'"))
+        connection.execute(sa.text("UPDATE drift_ticks SET at = '2999-01-01T00:00:00+00:00'"))
     found = live.probe(40)
     assert (level(found), found.notes) == ("STALE", ())
     assert [said["level"] for _, said in live.events("drift_signal")][-1] == "STALE"
@@ -372,7 +372,7 @@ def test_a_return_after_a_warning_needs_a_fresh_result_too(live: Live) -> None:
     assert level(live.probe(20)) == "OK", "the episode is over, the fall is not"
     with pytest.raises(RefusedError) as refused:
         live.promote("1.0.0", "enabled")
-    assert "only a new full-pack result can promote it again" in " ".join(refused.value.lines())
+    assert "only a new required-pack result can promote it again" in " ".join(refused.value.lines())
     fresh = live.seal("1.0.0")
     live.do(Approve, "bob", "1.0.0", stage="enabled", result_ids=(fresh,))
     live.promote("1.0.0", "enabled", fresh)
@@ -584,4 +584,4 @@ def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:
         thread.join()
     downs = [p for _, p in live.events("transition") if p["cause"] == "demote"]
     assert len(downs) == 1
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()

@@ -16,7 +16,7 @@ from gatemark.drift.open_stores import memories_of
 from gatemark.drift.stores.memories import TickRecorder
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
 
 from .live import Live, lively
 from .series import day
@@ -61,7 +61,7 @@ def test_every_recording_says_what_it_found_and_what_it_left(live: Live) -> None
         assert second[table]["rows"] == rows
     live.probe(17)
     assert len(recorded(live)) == 2, "nothing became another"
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
 
 
 def test_closing_an_episode_is_a_recording_too(live: Live) -> None:
@@ -73,7 +73,7 @@ def test_closing_an_episode_is_a_recording_too(live: Live) -> None:
     before, after = recorded(live)
     assert after["episodes"]["before"] == before["episodes"]["after"]
     assert after["episodes"]["after"] != before["episodes"]["after"]
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
 
 
 def test_a_probe_that_dies_before_it_tells_leaves_a_store_that_verifies(
@@ -87,9 +87,9 @@ def test_a_probe_that_dies_before_it_tells_leaves_a_store_that_verifies(
             live.probe(20)
     (episode,) = memories_of(live.workspace).episodes()
     assert not episode.is_open
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
     live.probe(20)
-    assert checked(live).troubles == ()
+    assert checked(live).issues == ()
 
 
 def test_an_episode_that_somebody_closed_in_the_table_is_not_taken_for_one_cut_short(
@@ -104,10 +104,10 @@ def test_an_episode_that_somebody_closed_in_the_table_is_not_taken_for_one_cut_s
     )
     with live.workspace.store.database.adding() as connection:
         TickRecorder(connection, live.workspace.store.database.dialect).keep_episodes([over])
-    messages = [trouble.message for trouble in checked(live).troubles]
+    messages = [trouble.message for trouble in checked(live).issues]
     assert any("is closed in the table, open in the ledger" in message for message in messages)
     # The next probe believes the table and tells the ledger; the edit stays visible all the same.
     live.push(17, [10.0])
     live.probe(18)
-    messages = [trouble.message for trouble in checked(live).troubles]
+    messages = [trouble.message for trouble in checked(live).issues]
     assert any("table episodes: was edited between event" in message for message in messages)

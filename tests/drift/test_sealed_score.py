@@ -11,7 +11,7 @@ import pytest
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import ProbeReport
 from gatemark.drift.signal import DriftSignal
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 
 from .live import METRIC, Live
 
@@ -44,7 +44,7 @@ def test_a_fresh_version_is_judged_from_its_first_window(live: Live) -> None:
     assert golden(found).level == "BREACH"
     assert "against the sealed score 0.9" in golden(found).reason
     assert live.stage() == "demoted"
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def test_without_a_score_in_its_result_a_version_waits_for_a_baseline(tmp_path: Path) -> None:

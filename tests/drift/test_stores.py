@@ -15,20 +15,13 @@ from gatemark.drift.alert import Alert
 from gatemark.drift.judging.parts import FormName
 from gatemark.drift.open_stores import alerts_of, memories_of, points_of
 from gatemark.drift.stores.alerts import MAX_ATTEMPTS
-from gatemark.integrity import upgrade_store
-from gatemark.ledger.store import UpgradeRequest
 from gatemark.schedule.cadence import Occasion, Trigger
 from gatemark.schedule.open_stores import schedule_runs_of
-from gatemark.workspace import Workspace
 
 from .live import Live, point
 from .series import START, day
 
 DAY = 86_400
-LAYOUT_2 = {
-    *("alembic_version", "results", "events", "payloads", "payload_erasures", "nodes"),
-    *("checkpoints", "blobs", "blob_pieces", "blob_erasures"),
-}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -230,26 +223,3 @@ def test_alerts_wait_until_they_arrive_or_are_given_up(live: Live) -> None:
         "two": "given_up",
         "three": "pending",
     }
-
-
-def test_a_store_of_a_layout_before_watching_is_upgraded(tmp_path: Path) -> None:
-    import sqlite3
-
-    workspace = Workspace(store=str(tmp_path / "store"))
-    workspace.store.close()
-    path = tmp_path / "store" / "gatemark.sqlite3"
-    with sqlite3.connect(path) as connection:
-        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        for (table,) in names:
-            if table not in LAYOUT_2 and not table.startswith("sqlite_"):
-                connection.execute(f"DROP TABLE {table}")
-        connection.execute("UPDATE alembic_version SET version_num = '0002'")
-    upgrade_store(Workspace(store=str(tmp_path / "store")), UpgradeRequest())
-    again = Live(str(tmp_path / "store"), tmp_path)
-    assert again.push(0, [1.0]).added == 1
-    again.push(0, [2.0])
-    with (
-        sqlite3.connect(path) as connection,
-        pytest.raises(sqlite3.IntegrityError, match="append-only"),
-    ):
-        connection.execute("DELETE FROM point_revisions")

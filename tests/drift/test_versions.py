@@ -10,7 +10,7 @@ import pytest
 from gatemark.drift.judging.policy import Response
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.probe import ProbeReport
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.routing import route
 
@@ -56,7 +56,7 @@ def test_drift_in_two_metrics_removes_the_version_that_drifted_and_never_its_fal
     days_of(live, 19, [BAD, BAD])
     live.probe(21)
     assert live.place.enabled == "1.0.0", "the fallback served none of those windows"
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def test_a_new_version_is_not_judged_by_the_baseline_of_the_one_before(live: Live) -> None:
@@ -110,7 +110,7 @@ def test_points_that_name_a_canary_move_the_canary_and_nothing_else(live: Live) 
     assert (live.stage("2.0.0"), live.place.enabled) == ("rolled_back", "1.0.0")
     closed = live.probe(18.5).closed
     assert [one.closed_because for one in closed] == ["2.0.0 is rolled back"]
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def test_the_last_live_version_goes_on_serving_and_people_are_asked(live: Live) -> None:
@@ -122,7 +122,7 @@ def test_the_last_live_version_goes_on_serving_and_people_are_asked(live: Live) 
     found_route = route(live.workspace, ASSET)
     assert found_route.primary is not None
     assert live.probe(18, policy=by_tick()).actions == (), "told once"
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def test_a_policy_that_says_stop_takes_the_last_version_out_and_it_is_written_down(
@@ -177,7 +177,7 @@ def test_a_version_that_was_measured_as_a_canary_is_judged_from_its_first_day(li
     (signal,) = (one for one in live.probe(19).signals if one.metric == METRIC)
     assert signal.level == "WARN", "10 was well for the version before, not for this one"
     assert live.place.enabled == "1.0.0", "the fallback takes over"
-    assert verify_ledger(live.workspace.store).troubles == ()
+    assert verify_ledger(live.workspace.store).issues == ()
 
 
 def test_a_canary_neither_resets_nor_inherits_the_baseline_of_the_live_version(live: Live) -> None:

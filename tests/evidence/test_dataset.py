@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.rows import Sampling, draw, frozen_rows, read_dataset
+from gatemark.evidence.rows import Sampling, draw_rows, frozen_rows, read_dataset
 
 ROWS = [
     {"id": "b", "input": "two", "target": "2", "tags": {"kind": "even"}},
@@ -92,12 +92,12 @@ def many(count: int) -> list[dict[str, Any]]:
 
 def test_a_draw_is_seeded_and_keeps_the_shares_of_the_strata() -> None:
     snapshot = frozen_rows("n", many(300))
-    chosen = draw(snapshot, Sampling(n=31, seed=7, stratify="kind"))
+    chosen = draw_rows(snapshot, Sampling(n=31, seed=7, stratify="kind"))
     assert len(chosen.rows) == 31
     kinds = [row.tags["kind"] for row in chosen.rows]
     assert sorted(kinds.count(kind) for kind in "abc") == [10, 10, 11]
-    assert draw(snapshot, Sampling(n=31, seed=7, stratify="kind")).digest == chosen.digest
-    assert draw(snapshot, Sampling(n=31, seed=8, stratify="kind")).digest != chosen.digest
+    assert draw_rows(snapshot, Sampling(n=31, seed=7, stratify="kind")).digest == chosen.digest
+    assert draw_rows(snapshot, Sampling(n=31, seed=8, stratify="kind")).digest != chosen.digest
 
 
 @given(st.integers(1, 60), st.integers(1, 80), st.integers(0, 9))
@@ -106,6 +106,6 @@ def test_a_draw_has_the_size_asked_for_and_only_rows_of_the_set(
     size: int, n: int, seed: int
 ) -> None:
     snapshot = frozen_rows("n", many(size))
-    chosen = draw(snapshot, Sampling(n=n, seed=seed))
+    chosen = draw_rows(snapshot, Sampling(n=n, seed=seed))
     assert len(chosen.rows) == min(size, n)
     assert chosen.ids <= snapshot.ids

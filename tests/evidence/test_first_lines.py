@@ -10,15 +10,12 @@ import pytest
 
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.record import RecordSchema
+from gatemark.evidence.blocks import read_blocks
+from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import (
-    Limits,
-    ReadingChoices,
-    inspect_source,
-    read_blocks,
-    read_small_file,
-    whole_file,
-)
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.small_file import read_small_file
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.overhead.records import SCHEMA
 
 Run = Callable[..., Any]

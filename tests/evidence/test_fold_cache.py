@@ -13,8 +13,8 @@ from gatemark.evidence import fold_cache
 from gatemark.evidence import run_exam as folding
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.fold_cache import CachePolicy, Stamp, settled_stamp
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
 
 LATER = datetime.now(UTC) + timedelta(hours=1)
@@ -51,7 +51,7 @@ class Desk:
     def score(self, *paths: Path, trusted: bool = True, **more: Any) -> bytes:
         keeping = CachePolicy(self.folder, lambda: self.now, trusted=trusted)
         choices = more.pop("choices", ReadingChoices())
-        options = {"policy": more.pop("policy", {}), "history": more.pop("history", [])}
+        options = {"policy": more.pop("policy", {})}
         examined = run_exam(
             ExamRun(
                 kind="advisory",

@@ -12,17 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.blocks import BLOCK_BYTES, read_blocks
+from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import may_nest
-from gatemark.evidence.source import (
-    BLOCK_BYTES,
-    Limits,
-    ReadingChoices,
-    Source,
-    inspect_source,
-    read_blocks,
-    split_sources,
-)
+from gatemark.evidence.shards import split_sources
+from gatemark.evidence.source import Source, inspect_source
 from gatemark.exams.agreement.records import SCHEMA
 from gatemark.samples.records import SCHEMA as SAMPLE_SCHEMA
 
@@ -324,7 +319,7 @@ def test_any_split_reads_the_same_lines(
     data = b"x" + b"\n".join(lines) + b"\n"
     source = source_of(folder, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gatemark.evidence.source.BLOCK_BYTES", block_bytes)
+        patch.setattr("gatemark.evidence.blocks.BLOCK_BYTES", block_bytes)
         whole, one = admitted(source)
         split, many = admitted(source, parts=parts)
     assert split == whole

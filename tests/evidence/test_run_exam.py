@@ -16,8 +16,8 @@ from gatemark.core.result import Result, seal, verify_seal
 from gatemark.evidence import run_exam as folding
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamOutcome, ExamRun, judge_exam, measures, suites
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import examine_files
-from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair
 from gatemark.testing.exams import check_exam
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import BadExample, Form, by_kind
+from gatemark.evidence.blocks import Block
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader, object_lines
 from gatemark.evidence.shape import KeyTotals, key_count, whole_type
-from gatemark.evidence.source import Block, ReadingChoices, parse_strictly
+from gatemark.evidence.strict_json import parse_strictly
 
 
 class Inner(Struct, frozen=True, forbid_unknown_fields=True):

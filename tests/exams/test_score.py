@@ -14,7 +14,7 @@ import gatemark
 from gatemark.core.errors import UsageError
 from gatemark.evidence import run_exam as running
 from gatemark.evidence.exam import ExamRun, exam_suite
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.workspace import Workspace
 
 SHOWN = ("candidate", "baseline")

@@ -30,6 +30,7 @@ from gatemark.review.labelling import LabelItem, LabelPlan
 from gatemark.review.plan import ReviewPair, ReviewPlan
 
 ADDED = '    later_note: "str | None" = None\n'
+ADDED_UNSET = '    import msgspec\n    later_note: "str | msgspec.UnsetType" = msgspec.UNSET\n'
 Struct = type[msgspec.Struct]
 
 
@@ -38,7 +39,9 @@ def sealed_structs() -> list[Struct]:
     payloads = [
         value
         for value in vars(governance).values()
-        if inspect.isclass(value) and issubclass(value, msgspec.Struct)
+        if inspect.isclass(value)
+        and issubclass(value, msgspec.Struct)
+        and value.__module__ == governance.__name__
     ]
     payloads += [kind.payload for kind in event_kinds().values() if kind.payload is not None]
     roots: list[Any] = [
@@ -58,10 +61,18 @@ def sealed_structs() -> list[Struct]:
 
 
 def add_field(text: str, name: str) -> str:
-    """The text of a module in which a class has one more optional field, its last."""
+    """The text of a module in which a class has one more field, its last; None if not used."""
+    return _insert_field(text, name, ADDED)
+
+
+def add_unset_field(text: str, name: str) -> str:
+    """As ``add_field``, in the way of a later release: a field that is not used is not written."""
+    return _insert_field(text, name, ADDED_UNSET)
+
+
+def _insert_field(text: str, name: str, field: str) -> str:
     lines = text.splitlines(keepends=True)
-    last = max(field.end_lineno or 0 for field in _fields(text, name))
-    lines.insert(last, ADDED)
+    lines.insert(max(one.end_lineno or 0 for one in _fields(text, name)), field)
     return "".join(lines)
 
 

@@ -1,4 +1,6 @@
-"""Stores of released builds against builds of the future: each sealed struct changed in a copy.
+"""Stores against builds of the future: each sealed struct changed in a copy.
+
+The stores are those that released builds wrote, and those that this build makes now.
 
 The copies are real: the source is patched as a developer would patch it, and the command of the
 patched build looks at the store in a process of its own.
@@ -27,20 +29,24 @@ from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 from .mutated import (
     Struct,
     add_field,
+    add_unset_field,
     change_defaults,
     mutated_copy,
     run,
     sealed_structs,
 )
+from .stores_now import STORIES, made_now
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
-ARCHIVES = sorted(FIXTURES.glob("*/*.sqlite.tar.zst"))
-EXPORTS = sorted(FIXTURES.glob("*/*.export.tar.zst"))
+STORES = (*STORIES, *sorted(FIXTURES.glob("*/*.sqlite.tar.zst")))
+EXPORTS = ("full", "erased", *sorted(FIXTURES.glob("*/*.export.tar.zst")))
 Build = Callable[..., Path]
 
 
-def name_of(path: Path) -> str:
-    return f"{path.parent.name}-{path.name.partition('.')[0]}"
+def name_of(place: str | Path) -> str:
+    if isinstance(place, str):
+        return place
+    return f"{place.parent.name}-{place.name.partition('.')[0]}"
 
 
 def unpack(archive: Path, folder: Path) -> Path:
@@ -50,9 +56,11 @@ def unpack(archive: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=ARCHIVES, ids=name_of)
+@pytest.fixture(scope="module", params=STORES, ids=name_of)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A frozen store, unpacked."""
+    """A store that nobody writes to."""
+    if isinstance(request.param, str):
+        return made_now(tmp_path_factory, request.param) / "store"
     folder = unpack(request.param, tmp_path_factory.mktemp("store"))
     (database,) = folder.rglob("gatemark.sqlite3")
     return database.parent
@@ -87,15 +95,12 @@ def expected(store: Path, source: Path, *arguments: str) -> None:
     assert then.returncode in (0, 3)
 
 
-def test_there_are_fixtures() -> None:
-    assert ARCHIVES
-    assert EXPORTS
-
-
 def test_a_field_added_to_every_struct_at_once(store: Path, build: Build) -> None:
-    source = build(tuple(sealed_structs()), add_field)
-    expected(store, source)
-    expected(store, source, "--rescore")
+    expected(store, build(tuple(sealed_structs()), add_field))
+
+
+def test_a_field_added_to_every_struct_at_once_and_derived_again(store: Path, build: Build) -> None:
+    expected(store, build(tuple(sealed_structs()), add_unset_field), "--rescore")
 
 
 def test_every_default_changed_at_once(store: Path, build: Build) -> None:
@@ -104,10 +109,8 @@ def test_every_default_changed_at_once(store: Path, build: Build) -> None:
 
 @pytest.fixture(scope="module")
 def full_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store of 0.1.0 with the whole history."""
-    folder = unpack(FIXTURES / "0.1.0" / "full.sqlite.tar.zst", tmp_path_factory.mktemp("full"))
-    (database,) = folder.rglob("gatemark.sqlite3")
-    return database.parent
+    """The store with the whole history."""
+    return made_now(tmp_path_factory, "full") / "store"
 
 
 @pytest.mark.parametrize(
@@ -122,18 +125,24 @@ def full_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda one: one.__name__,
 )
-def test_the_changes_that_broke_the_first_build(
+def test_one_change_alone(
     full_store: Path, build: Build, struct: Struct, how: Callable[[str, str], str]
 ) -> None:
     expected(full_store, build((struct,), how))
 
 
-@pytest.mark.parametrize("archive", EXPORTS, ids=name_of)
-def test_an_export_of_an_earlier_build(archive: Path, build: Build, tmp_path: Path) -> None:
-    (events,) = unpack(archive, tmp_path).rglob("events.jsonl")
+@pytest.mark.parametrize("place", EXPORTS, ids=name_of)
+def test_an_export_of_an_earlier_build(
+    place: str | Path, build: Build, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if isinstance(place, str):
+        folder = made_now(tmp_path_factory, place) / "export"
+    else:
+        (events,) = unpack(place, tmp_path).rglob("events.jsonl")
+        folder = events.parent
     for how in (add_field, change_defaults):
         source = build(tuple(sealed_structs()), how)
-        ran = run(source, "ledger", "verify", str(events.parent))
+        ran = run(source, "ledger", "verify", str(folder))
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -170,7 +179,7 @@ def test_this_build_verifies_what_a_later_one_wrote(build: Build, tmp_path: Path
     assert status.returncode == 0, status.stderr
 
 
-OLD_WAY = """
+TYPED_AGAIN = """
 import sqlite3, sys
 import msgspec
 from gatemark.core.canonical import digest_bytes, plain
@@ -188,13 +197,13 @@ print(wrong, len(rows))
 """
 
 
-def test_the_old_way_fails_this_test(full_store: Path, build: Build) -> None:
-    """What the first build did, typed values written again, does not survive these changes."""
+def test_values_that_are_written_again_fail_this_test(full_store: Path, build: Build) -> None:
+    """A check that writes typed values again does not survive these changes."""
     script = [str(full_store / "gatemark.sqlite3")]
-    untouched = _python(SOURCE.parent, OLD_WAY, *script)
+    untouched = _python(SOURCE.parent, TYPED_AGAIN, *script)
     wrong, count = map(int, untouched.split())
     assert wrong == 0 < count
-    changed = _python(build(tuple(sealed_structs()), add_field), OLD_WAY, *script)
+    changed = _python(build(tuple(sealed_structs()), add_field), TYPED_AGAIN, *script)
     assert int(changed.split()[0]) == count
 
 
@@ -214,7 +223,7 @@ for one in (rule, Policy("p", (rule,)), pack, Row("i", {"x": 1}), ReleasePolicy(
 """
     now = _python(SOURCE.parent, script)
     assert len(now.split()) == 5
-    assert _python(build(tuple(sealed_structs()), add_field), script) == now
+    assert _python(build(tuple(sealed_structs()), add_unset_field), script) == now
 
 
 def test_a_field_that_is_used_changes_the_digest(build: Build) -> None:

@@ -15,11 +15,11 @@ from tests.ledger.honest import Clock, Honest, write_history
 from tests.ledger.tamper import Tamperer, tampering
 
 from gatemark.core.canonical import canonical_bytes, digest_bytes
-from gatemark.core.errors import NewerFormatError
+from gatemark.core.errors import OtherRulesError
 from gatemark.core.result import read_result
-from gatemark.ledger.event_kinds import RULES_VERSION
+from gatemark.ledger.event_kinds import LIFECYCLE_RULES
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -51,7 +51,7 @@ def check(gatemark: Run, store: Path) -> Callable[[], tuple[int, str]]:
     def run() -> tuple[int, str]:
         ran = gatemark("ledger", "verify", "--store", store, "--json")
         report = ran.json
-        told = [trouble["message"] for trouble in report["troubles"]]
+        told = [trouble["message"] for trouble in report["issues"]]
         return ran.code, "\n".join([*told, *report["unjudged"], *report["caveats"]])
 
     return run
@@ -109,7 +109,7 @@ def test_every_decision_names_its_policy_and_rules(store: Path) -> None:
         assert payload is not None
         in_force = in_force or payload["policy_digest"]
         channel = {"way": "command_line", "authentication": f"os_user {getpass.getuser()}"}
-        expected = {"policy_digest": in_force, "rules": RULES_VERSION, "channel": channel}
+        expected = {"policy_digest": in_force, "rules": LIFECYCLE_RULES.current, "channel": channel}
         assert payload["decided_by"] == expected
         if event.kind == "policy_changed":
             in_force = payload["policy_digest"]
@@ -159,19 +159,23 @@ def test_a_format_that_no_build_writes_is_a_finding(
 def test_a_decision_by_newer_rules_is_not_judged(
     check: Callable[[], tuple[int, str]], store: Path
 ) -> None:
-    newer = RULES_VERSION + 1
-    rewrite(store, "transition", 4, lambda payload: payload["decided_by"].update(rules=newer))
+    newer = LIFECYCLE_RULES.current + 1
+    # The last act has two moves.
+    for which in (-2, -1):
+        rewrite(
+            store, "transition", which, lambda payload: payload["decided_by"].update(rules=newer)
+        )
     code, told = check()
     assert code == 3
-    assert f"decided by rules {newer}, which this build does not know" in told
+    assert f"recorded under lifecycle rules {newer}, not decided again" in told
 
 
 def test_no_act_is_added_under_newer_rules(store: Path) -> None:
-    newer = RULES_VERSION + 1
+    newer = LIFECYCLE_RULES.current + 1
     rewrite(store, "roles_granted", -1, lambda payload: payload["decided_by"].update(rules=newer))
     workspace = Workspace(store=str(store), actor="root")
     before = workspace.existing_store().events.head()
-    with pytest.raises(NewerFormatError, match=f"decided by rules {newer}"):
+    with pytest.raises(OtherRulesError, match=f"recorded under lifecycle rules {newer}"):
         act(workspace, GrantRoles(actor="root", person="zoe", roles=("viewer",)))
     assert workspace.events.head() == before
 
@@ -279,7 +283,7 @@ def test_members_that_nobody_knows_are_kept_and_exported(
     source = Workspace(store=str(original)).existing_store()
     _, document = next(iter(source.results.documents()))
     content = msgspec.json.decode(document)
-    for name in ("measurements", "findings", "exhibits", "policy", "cost", "pack", "candidate"):
+    for name in ("measurements", "findings", "figures", "policy", "cost", "pack", "candidate"):
         add_unknown(content[name])
     content["from_the_future"] = "kept"
     content["policy_digest"] = digest_bytes(canonical_bytes(content["policy"]))

@@ -26,7 +26,7 @@ class Frozen(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How tests call it, such as ``0.1.0-full-sqlite``."""
+        """How tests call it, such as ``0.2.0-full-sqlite``."""
         return f"{self.build}-{self.facts['story']}-{self.facts['form']}"
 
     @property

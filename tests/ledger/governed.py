@@ -9,6 +9,14 @@ from typing import Any
 from gatemark.core.canonical import digest
 from gatemark.core.result import Result
 from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import (
+    DECIDED_BY,
+    LIFECYCLE_RULES,
+    Channel,
+    DecidedBy,
+    as_payload,
+    find_kind,
+)
 from gatemark.ledger.port import Store
 
 from .samples import ATTACHMENT, EVIDENCE, MOMENT, result
@@ -27,8 +35,13 @@ class Governed:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def add(self, kind: str, actor: str, subject: str | None = ASSET, **payload: Any) -> Event:
+    def add(self, kind: str, actor: str, subject: str | None = ASSET, /, **payload: Any) -> Event:
         at = self.next_minute()
+        known = find_kind(kind)
+        if known is not None and known.is_decided:
+            policy = payload.get("policy_digest", POLICY)
+            by = DecidedBy(policy, LIFECYCLE_RULES.current, Channel("command_line", "none"))
+            payload.setdefault(DECIDED_BY, as_payload(by))
         (event,) = self.store.events.append((EventDraft(kind, at, actor, subject, payload),))
         return event
 

@@ -11,6 +11,7 @@ from tests.lifecycle.world import window
 from gatemark.core.result import AnswerTime, Result, answer_time_of, seal
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.lifecycle.act import act, run_due
 from gatemark.lifecycle.canary import canary_state
 from gatemark.lifecycle.commands import (
     AddVersion,
@@ -20,12 +21,11 @@ from gatemark.lifecycle.commands import (
     GrantRoles,
     Promote,
     RollBack,
-    SetExam,
+    SetRequiredPack,
 )
-from gatemark.lifecycle.exam_identity import exam_of
-from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import Gate
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
+from gatemark.lifecycle.pack_identity import identify_result_pack
 from gatemark.workspace import Workspace
 
 from .governed import ASSET, FAILED, FIRST, ONE, SECOND, TWO
@@ -123,7 +123,7 @@ def first_version(book: Honest) -> None:
         book.do(GrantRoles(actor="root", person=person, roles=roles))
     book.do(AdoptPolicy(actor="root", policy=POLICY))
     book.do(AddVersion(actor="alice", asset=ASSET, kind="prompt", version="1", digest=ONE))
-    book.do(SetExam(actor="pam", asset=ASSET, exam=exam_of(FIRST)))
+    book.do(SetRequiredPack(actor="pam", asset=ASSET, required_pack=identify_result_pack(FIRST)))
     book.seal(FIRST)
     book.promote("1", "evaluating", actor="alice")
     book.promote("1", "eligible", FIRST, actor="eve")

@@ -8,6 +8,7 @@ from typing import Any
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.policy import Finding, Policy, Rule
+from gatemark.core.reason import state_reason
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.ledger.event import EventDraft
 
@@ -35,6 +36,7 @@ def result(
         pack=PackRef("pack", 1, digest("pack")),
         policy=policy,
         policy_digest=policy.digest,
+        rules={"pack": 1},
         candidate=None if candidate is None else AssetRef("triage/candidate", candidate),
         baseline=None,
         snapshots=(),
@@ -45,7 +47,7 @@ def result(
             Finding(
                 *("r", "m", "block", ">=", 0.5, "value", observed, observed - 0.5, 1),
                 "pass" if passed else "fail",
-                "so it is",
+                state_reason("so it is"),
             ),
         ),
         bench=None,

@@ -8,9 +8,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gatemark.core.canonical import digest_bytes
+import msgspec
+
+from gatemark.core.canonical import canonical_bytes, digest_bytes, document_members, join_members
+from gatemark.core.result import OCCASION, STORED_DOCUMENT, Result
 from gatemark.ledger.event import EventRow, payload_bytes, raw_digest, row_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash
+
+GONE: Any = "(removed)"
+"""Stands for a member that is taken out of a document."""
+
+
+def reseal(result: Result, **members: Any) -> Result:
+    """A result with other members, under an id and a stamp that fit them: a forger's work.
+
+    Values need not be what a result can hold; ``GONE`` removes a member.
+    """
+    document = {**msgspec.json.decode(result.document), **members}
+    document = {name: value for name, value in document.items() if value is not GONE}
+    stored = document_members(canonical_bytes(document))
+    identity = digest_bytes(join_members(stored, stored.keys() - {"id", "stamp", *OCCASION}))
+    occasion = {"id": identity, "occasion": {name: document[name] for name in OCCASION}}
+    stamp = digest_bytes(canonical_bytes(occasion))
+    made = msgspec.structs.replace(result, id=identity, stamp=stamp)
+    made.__dict__[STORED_DOCUMENT] = canonical_bytes({**document, "id": identity, "stamp": stamp})
+    return made
+
 
 COLUMNS = "seq, prev, kind, at, actor, subject, payload_digest, digest"
 

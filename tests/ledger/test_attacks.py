@@ -9,13 +9,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+import gatemark as this_build
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+from gatemark.core.errors import IntegrityError, InvalidValueError, OtherRulesError
 from gatemark.core.result import Result
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
+from gatemark.ledger.event_kinds import LIFECYCLE_RULES
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.merkle import node_count
+from gatemark.lifecycle.commands import AddVersion
 from gatemark.workspace import Workspace
 
 from .governed import (
@@ -29,7 +34,7 @@ from .governed import (
 )
 from .honest import POLICY, Clock, Honest, enable_second, first_version, roll_back, second_version
 from .samples import ATTACHMENT, EVIDENCE, result
-from .tamper import Tamperer, tampering
+from .tamper import GONE, Tamperer, reseal, tampering
 
 Run = Callable[..., Any]
 FIRST_CHECKPOINT = 16
@@ -455,7 +460,7 @@ def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
     book.move("2", "eligible", "shadow", [SECOND], **step)
     vote = book.approve(TWO, "canary_1", [SECOND], actor="mallory", version="2", **step)
     book.move("2", "shadow", "canary_1", [SECOND], approvals=[vote.seq], **step)
-    assert verify_ledger(workspace.store).troubles == ()
+    assert verify_ledger(workspace.store).issues == ()
     assert check() == (4, evaluating.seq)
     ran = gatemark("ledger", "verify", "--store", place / "store")
     for words in (
@@ -465,6 +470,123 @@ def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
         "sign_off: 0 of 1 approvals",
     ):
         assert words in ran.out
+
+
+OTHER = LIFECYCLE_RULES.current + 1
+NOT_AGAIN = f"recorded under lifecycle rules {OTHER}, not decided again"
+
+
+def by_rules(rules: object) -> dict[str, object]:
+    """What a forger writes as ``decided_by``."""
+    channel = {"way": "command_line", "authentication": "none"}
+    return {"policy_digest": POLICY.digest, "rules": rules, "channel": channel}
+
+
+def forge_promotion(place: Path, rules: object) -> int:
+    """A version that was rolled back is enabled again, by rules that a forger chooses."""
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    told = {"asset": ASSET, "environment": "production", "policy_digest": POLICY.digest}
+    return book.move(
+        "2", "rolled_back", "enabled", [SECOND], decided_by=by_rules(rules), **told
+    ).seq
+
+
+def test_attack_a_promotion_by_rules_of_the_future_is_not_verified(
+    gatemark: Run, check: Run, place: Path
+) -> None:
+    seq = forge_promotion(place, OTHER)
+    assert check() == (3, None)
+    ran = gatemark("ledger", "verify", "--store", place / "store")
+    assert f"could not be judged: event {seq}: {NOT_AGAIN}" in ran.out
+
+
+def test_attack_nothing_is_decided_on_top_of_rules_of_the_future(
+    gatemark: Run, place: Path
+) -> None:
+    forge_promotion(place, OTHER)
+    workspace = Workspace(store=str(place / "store"))
+    before = workspace.existing_store().events.head()
+    store = ("--store", place / "store")
+    for words in (
+        ("promote", f"{ASSET}@2", "--to", "retired", "--actor", "olga"),
+        ("rollback", ASSET, "--actor", "olga"),
+        ("release", f"{ASSET}@2", "--dry-run"),
+    ):
+        ran = gatemark(*words, *store)
+        assert (ran.code, NOT_AGAIN in ran.err) == (3, True), ran.err
+    assert workspace.events.head() == before
+
+
+def test_attack_rules_of_the_future_excuse_no_later_decision_of_the_asset(
+    check: Run, place: Path
+) -> None:
+    seq = forge_promotion(place, OTHER)
+    later = forge_promotion(place, LIFECYCLE_RULES.current)
+    assert later == seq + 1
+    assert check() == (4, later)
+
+
+def test_attack_rules_of_the_future_excuse_no_forgery_elsewhere(check: Run, place: Path) -> None:
+    forge_promotion(place, OTHER)
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    granted = book.add(
+        "roles_granted",
+        "mallory",
+        "*",
+        actor="mallory",
+        roles=["admin"],
+        decided_by=by_rules(LIFECYCLE_RULES.current),
+    )
+    assert check() == (4, granted.seq)
+
+
+@pytest.mark.parametrize("rules", [0, -1, 1.5, "1", True, None, [1], 2**70])
+def test_attack_a_promotion_by_rules_that_never_were_is_found(
+    check: Run, place: Path, rules: object
+) -> None:
+    if rules == 2**70:
+        with pytest.raises(InvalidValueError):
+            forge_promotion(place, rules)
+        return
+    seq = forge_promotion(place, rules)
+    assert check() == (4, seq)
+
+
+def decisions(who: Tamperer) -> list[int]:
+    found = who.connection.execute("SELECT seq, data FROM payloads ORDER BY seq")
+    return [seq for seq, data in found if b'"decided_by"' in data]
+
+
+def rename_rules(who: Tamperer, seqs: list[int]) -> None:
+    """A perfect forger names other rules in some decisions; all that follows is made to fit."""
+    for seq in seqs:
+        payload = msgspec.json.decode(who.row(seq).payload)["payload"]
+        payload["decided_by"]["rules"] = OTHER
+        who.say(seq, payload)
+    who.rechain(seqs[0])
+    who.rebuild_tree()
+    who.run("DELETE FROM checkpoints")
+
+
+@pytest.mark.parametrize("number", [0, 3, 12, 20, -4])
+def test_attack_the_rules_of_one_decision_are_renamed(check: Run, place: Path, number: int) -> None:
+    with tampering(place / "store") as who:
+        known = decisions(who)
+        rename_rules(who, [known[number]])
+    code, first = check()
+    assert code == 4
+    assert first is not None
+    assert first > known[number]
+
+
+@pytest.mark.parametrize("number", [0, 3, 12, 20, -2])
+def test_attack_the_rules_of_every_later_decision_are_renamed(
+    check: Run, place: Path, number: int
+) -> None:
+    with tampering(place / "store") as who:
+        rename_rules(who, decisions(who)[number:])
+    assert check() == (3, None)
+    assert check("--since", place / "late.txt")[0] == 4
 
 
 @pytest.mark.parametrize(
@@ -548,3 +670,73 @@ def test_a_history_that_was_rewritten_before_the_last_checkpoint_is_not_signed(
         rewrite(who, early_size(place))
     flags = ("--store", place / "store", "--signing-key", place / "ledger.key")
     assert gatemark("ledger", "checkpoint", *flags).code == 4
+
+
+def add_and_cite(place: Path, made: Result) -> None:
+    """Put a result into the store, and let the lifecycle rest version 3 on it."""
+    clock = Clock()
+    clock.now = MOMENT + timedelta(days=30)
+    workspace = Workspace(store=str(place / "store"), actor="root", clock=clock)
+    workspace.results.append(made)
+    book = Honest(workspace, clock)
+    assert made.candidate is not None
+    try:
+        book.do(
+            AddVersion(
+                actor="alice",
+                asset=ASSET,
+                kind="prompt",
+                version="3",
+                digest=made.candidate.digest,
+            )
+        )
+        book.promote("3", "evaluating", actor="alice")
+        book.promote("3", "eligible", made, actor="eve")
+    finally:
+        workspace.store.close()
+
+
+def third(**members: object) -> Result:
+    """A passing result on version 3, with members as a forger wants them."""
+    at = MOMENT + timedelta(days=30)
+    candidate = digest_bytes(b"version 3")
+    made = result("third", candidate=candidate, at=at, answered_at=at, with_blobs=True)
+    return reseal(made, **members)
+
+
+def test_an_honest_result_can_be_cited(check: Run, place: Path) -> None:
+    add_and_cite(place, third())
+    assert check() == (0, None)
+
+
+@pytest.mark.parametrize(
+    "rules", [GONE, {}, {"pack": 0}, {"pack": True}, {"pack": "1"}, {"pack": 2}, {"pack": 99}]
+)
+def test_a_result_with_a_forged_version_of_rules_is_found_and_not_cited(
+    check: Run, place: Path, rules: object
+) -> None:
+    runtime = {**third().runtime, "gatemark": this_build.__version__}
+    with pytest.raises(IntegrityError):
+        add_and_cite(place, third(rules=rules, runtime=runtime))
+    assert check() == (4, seq_of(place, "result_sealed", -1))
+
+
+def test_a_result_of_a_future_build_is_recorded_and_not_cited(
+    check: Run, gatemark: Run, place: Path
+) -> None:
+    runtime = {**third().runtime, "gatemark": "99.0.0"}
+    with pytest.raises(OtherRulesError, match="recorded under pack rules 2"):
+        add_and_cite(place, third(rules={"pack": 2}, runtime=runtime))
+    assert check() == (3, None)
+    ran = gatemark("ledger", "verify", "--store", place / "store")
+    assert "recorded under pack rules 2, not decided again" in ran.out
+
+
+def test_changed_bytes_of_a_result_of_a_future_build_are_found(check: Run, place: Path) -> None:
+    runtime = {**third().runtime, "gatemark": "99.0.0"}
+    with pytest.raises(OtherRulesError):
+        add_and_cite(place, third(rules={"pack": 2}, runtime=runtime))
+    with tampering(place / "store") as who:
+        changed = "replace(CAST(document AS TEXT), '\"third\"', '\"thirt\"')"
+        who.run(f"UPDATE results SET document = {changed} WHERE title = 'third'")
+    assert check() == (4, seq_of(place, "result_sealed", -1))

@@ -246,7 +246,7 @@ def test_a_clock_that_was_ahead_can_be_set_back_for_all_to_see(ledger: Run, stor
     events = Workspace(store=str(store)).events
     events.append([EventDraft("noted", now() + timedelta(days=400), "a", None, {})])
     assert ledger("erase", 1, "--reason", "x").code == 1
-    ran = ledger("clock-back", "--reason", "host b was ahead")
+    ran = ledger("resync-clock", "--reason", "host b was ahead")
     assert ran.code == 0
     assert ledger("erase", 1, "--reason", "x").code == 0
     assert ledger("verify").code == 0

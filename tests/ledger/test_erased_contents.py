@@ -10,20 +10,19 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
-from tests.ledger.stores.old_layouts import make_empty_store
 from tests.ledger.tamper import Tamperer
 from tests.review.arms import make_review, prefers, vote_all, write_arm
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import RefusedError
 from gatemark.core.measurement import measured
+from gatemark.core.reason import state_reason
 from gatemark.core.result import Result, Table, seal
 from gatemark.integrity import erase, verify
 from gatemark.ledger.event_kinds import CONTENT_ERASED
-from gatemark.ledger.journey import VerifyRequest
-from gatemark.ledger.stores.sql import upgrade_database
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.review.close import CloseReview, close_review, review_outcome
 from gatemark.review.create import next_pair
 from gatemark.review.labelling import LabelPlan
@@ -31,10 +30,10 @@ from gatemark.review.labels import (
     AcceptLabels,
     GiveLabel,
     accept_labels,
-    accepted_rows,
     create_labels,
     give_label,
     next_sample,
+    read_accepted_rows,
 )
 from gatemark.workspace import Workspace
 
@@ -54,7 +53,7 @@ def failed_result(title: str = "exam") -> Result:
         "figures": (Table("Worse items", ("item", "said"), (("q1", SECRET),), 1),),
         "caveats": (SECRET,),
         "blockers": (SECRET,),
-        "findings": (msgspec.structs.replace(finding, reason=SECRET),),
+        "findings": (msgspec.structs.replace(finding, reason=state_reason(SECRET)),),
         "measurements": (measured("m", 0.3, n=1, direction="higher_is_better", caveats=(SECRET,)),),
     }
     return seal(**{key: value for key, value in fields.items() if key not in {"id", "stamp"}})
@@ -110,8 +109,8 @@ def stored_documents(workspace: Workspace, kind: str) -> list[bytes]:
         return [bytes(row[0]) for row in connection.exec_driver_sql(query)]
 
 
-def troubles(workspace: Workspace) -> list[str]:
-    return [one.message for one in verify(workspace, VerifyRequest()).troubles]
+def find_issues(workspace: Workspace) -> list[str]:
+    return [one.message for one in verify(workspace, VerifyRequest()).issues]
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -131,7 +130,7 @@ def test_what_was_erased_is_gone_and_told_of(
     assert TEXT[kind] not in str(payload)
     assert (event.actor, payload["reason"]) == ("ada", "request 4711")
     report = verify(workspace, VerifyRequest())
-    assert report.troubles == ()
+    assert report.issues == ()
     (told,) = [caveat for caveat in report.caveats if "erased" in caveat]
     day = event.at.strftime("%Y-%m-%d")
     assert f"erased by ada on {day} (event {event.seq}): request 4711" in told
@@ -213,7 +212,7 @@ def test_content_that_went_without_an_event_is_found(
     strip_guards(workspace, f"UPDATE {TABLES[kind]} SET document = ''::bytea")
     report = verify(workspace, VerifyRequest())
     assert report.verdict == "fail"
-    assert any("gone, and no event erased it" in one.message for one in report.troubles)
+    assert any("gone, and no event erased it" in one.message for one in report.issues)
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -229,7 +228,7 @@ def test_content_that_came_back_is_found(workspace: Workspace, tmp_path: Path, k
     )
     report = verify(workspace, VerifyRequest())
     assert report.verdict == "fail"
-    assert any("was erased by event" in one.message for one in report.troubles)
+    assert any("was erased by event" in one.message for one in report.issues)
 
 
 FORGED = {
@@ -255,7 +254,7 @@ def test_a_forged_tombstone_is_found(
     forger.connection.close()
     report = verify(workspace, VerifyRequest())
     assert report.verdict == "fail"
-    assert [one for one in report.troubles if one.check in ("result", "review", "labels")]
+    assert [one for one in report.issues if one.check in ("result", "review", "labels")]
 
 
 def test_a_tombstone_cannot_change_the_verdict_or_the_occasion(
@@ -272,7 +271,7 @@ def test_a_tombstone_cannot_change_the_verdict_or_the_occasion(
         forger.rechain(event.seq)
         forger.connection.commit()
         forger.connection.close()
-        assert troubles(workspace), change
+        assert find_issues(workspace), change
 
 
 def test_an_erased_result_keeps_its_numbers_and_says_what_is_gone(
@@ -296,7 +295,7 @@ def test_an_erased_result_cannot_be_sealed_again(workspace: Workspace, tmp_path:
     erase(workspace, what, "request 4711")
     with pytest.raises(RefusedError, match=r"was erased by ada on .* cannot be sealed again"):
         keep(workspace, tmp_path, failed_result())
-    assert troubles(workspace) == []
+    assert find_issues(workspace) == []
 
 
 def test_an_export_of_an_erased_result_verifies(
@@ -308,7 +307,7 @@ def test_an_export_of_an_erased_result_verifies(
     assert ran.code == 0, ran.err
     assert not [one for one in (tmp_path / "out").rglob("*.json*") if SECRET in one.read_text()]
     report = verify(workspace, VerifyRequest(export="out"))
-    assert (report.troubles, report.results) == ((), 1)
+    assert (report.issues, report.results) == ((), 1)
     (document,) = (tmp_path / "out" / "results").glob("*[0-9a-f].json")
     document.write_text("{}")
     assert verify(workspace, VerifyRequest(export="out")).verdict == "fail"
@@ -323,7 +322,7 @@ def test_the_outcome_of_a_review_stays_after_a_pair_is_erased(
     after = review_outcome(workspace, "letters")
     assert after.candidates[0].result_id == before.candidates[0].result_id
     assert any("pair 3" in caveat and "erased" in caveat for caveat in after.caveats)
-    assert troubles(workspace) == []
+    assert find_issues(workspace) == []
 
 
 def test_an_erased_pair_is_not_shown_and_cannot_return(
@@ -340,7 +339,7 @@ def test_an_erased_pair_is_not_shown_and_cannot_return(
         close_review(workspace, CloseReview(review="letters"))
     outcome = close_review(workspace, CloseReview(review="letters", early="erased"))
     assert outcome.verdict == "inconclusive"
-    assert troubles(workspace) == []
+    assert find_issues(workspace) == []
     (tmp_path / "again").mkdir()
     with pytest.raises(RefusedError, match=r"item q000 was erased by ada on .* leave it out"):
         make_review(workspace, tmp_path / "again", count=6, name="again")
@@ -358,38 +357,17 @@ def test_an_erased_item_is_left_out_of_labels_and_cannot_return(
     assert any(str(first.dataset_digest) in one for one in planned.may_hold)
     erase(workspace, what, "request 4711")
     with pytest.raises(RefusedError, match=r"item q001 was erased.*accept the labels again"):
-        accepted_rows(workspace, "tone")
+        read_accepted_rows(workspace, "tone")
     with pytest.raises(RefusedError, match="item q001 was erased"):
         give_label(workspace, GiveLabel(labels="tone", reviewer="eve", item="q001", label="bad"))
     again = accept_labels(olga, AcceptLabels(labels="tone"))
     assert (again.accepted_count, again.in_all_count) == (0, 2)
-    assert b"q001" not in accepted_rows(workspace, "tone")
+    assert b"q001" not in read_accepted_rows(workspace, "tone")
     assert next_sample(workspace, "tone", "carl") is None
-    assert troubles(workspace) == []
+    assert find_issues(workspace) == []
     plan = LabelPlan(name="second", labels=("good", "bad"), source="pilot")
     with pytest.raises(RefusedError, match=r"item q001 was erased by ada on .* leave it out"):
         create_labels(workspace, plan, write_arm(tmp_path, "new", 3))
-
-
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_an_older_store_erases_texts_once_it_is_upgraded(
-    request: pytest.FixtureRequest, tmp_path: Path, database: str
-) -> None:
-    address = str(tmp_path / "store")
-    if database == "postgresql":
-        address = request.getfixturevalue("new_postgres_url")()
-    place = make_empty_store(address, "0007")
-    workspace = Workspace(store=address, actor="ada", jobs=1)
-    what = a_result(workspace, tmp_path)
-    for dry_run in (True, False):
-        with pytest.raises(RefusedError, match='run "gatemark store upgrade" first'):
-            erase(workspace, what, "request 4711", dry_run=dry_run)
-    upgrade_database(place.database)
-    upgraded = Workspace(store=address, actor="ada", jobs=1)
-    assert erase(upgraded, what, "request 4711").event is not None
-    assert troubles(upgraded) == []
-    for one in (workspace.store, upgraded.store, place.database):
-        one.close()
 
 
 def test_the_command_tells_before_and_after(
@@ -428,7 +406,7 @@ def test_a_copy_from_before_the_erasure_is_named_and_is_no_forgery(
     copied = again(workspace, tmp_path, kind)
     erase(workspace, what, "request 4711")
     report = verify(workspace, VerifyRequest())
-    assert (report.verdict, report.troubles) == ("inconclusive", ())
+    assert (report.verdict, report.issues) == ("inconclusive", ())
     assert [f"gatemark ledger erase {copied} --reason" in one for one in report.unjudged] == [True]
     erase(workspace, copied, "request 4711")
     assert verify(workspace, VerifyRequest()).verdict == "pass"
@@ -442,4 +420,4 @@ def test_a_copy_from_after_the_erasure_is_a_forgery(
     for module in ("create", "labels"):
         monkeypatch.setattr(f"gatemark.review.{module}.refuse_erased", lambda *_: None)
     again(workspace, tmp_path, kind)
-    assert [one for one in troubles(workspace) if "has content that was erased by event" in one]
+    assert [one for one in find_issues(workspace) if "has content that was erased by event" in one]

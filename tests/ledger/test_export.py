@@ -249,7 +249,7 @@ def test_an_attack_on_an_export_is_found(
 ) -> None:
     expected = attack(exported)
     ran = gatemark("ledger", "verify", exported, "--key", origin / "k.pub", "--json")
-    assert (ran.code, ran.json["first_bad_seq"]) == (4, expected), ran.json["troubles"]
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, expected), ran.json["issues"]
 
 
 def test_an_export_never_goes_over_something_else(

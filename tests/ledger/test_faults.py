@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from gatemark.core.errors import BadInputError
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.ledger.port import Store
 from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.sql import SqlStore
@@ -94,9 +94,9 @@ def test_a_write_that_fails_anywhere_leaves_nothing_behind(
             break
         assert fault.struck
         assert store.events.head() == head
-        assert verify_ledger(store).troubles == ()
+        assert verify_ledger(store).issues == ()
         act(store)
-        assert verify_ledger(store).troubles == ()
+        assert verify_ledger(store).issues == ()
         store.close()
     assert at > 5
     assert not fault.struck
@@ -122,7 +122,7 @@ def test_a_database_that_may_not_grow_keeps_what_it_has(tmp_path: Path) -> None:
     store = open_sqlite(path)
     assert store.events.head().seq == done
     store.events.append([draft(done)])
-    assert verify_ledger(store).troubles == ()
+    assert verify_ledger(store).issues == ()
 
 
 def limited(path: Path, byte_limit: int) -> int:
@@ -154,7 +154,7 @@ def test_a_full_disk_keeps_what_was_reported_and_lets_it_go_on(tmp_path: Path) -
         total += limited(path, max(path.stat().st_size, used) + extra)
         store = open_sqlite(path)
         assert store.events.head().seq >= total
-        assert verify_ledger(store).troubles == ()
+        assert verify_ledger(store).issues == ()
         total = store.events.head().seq
         store.close()
     assert total > 10

@@ -14,9 +14,9 @@ from tests.drift.series import day
 from gatemark.core.canonical import digest_bytes
 from gatemark.integrity import erase, verify
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
+from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.ledger_rules import RuleCheck
 
 from .listed import (
@@ -74,11 +74,9 @@ def check(gatemark: Run, place: Place) -> Callable[[], Any]:
 
 def expect(report: Any, *words: str, event: int | None = None) -> None:
     """A trouble whose message has all these words, about this event."""
-    messages = [trouble["message"] for trouble in report["troubles"]]
+    messages = [trouble["message"] for trouble in report["issues"]]
     fitting = [
-        trouble
-        for trouble in report["troubles"]
-        if all(word in trouble["message"] for word in words)
+        trouble for trouble in report["issues"] if all(word in trouble["message"] for word in words)
     ]
     assert fitting, f"{words} in none of {messages}"
     if event is not None:
@@ -93,7 +91,7 @@ def seq_of(place: Place, kind: str, number: int = 0) -> int:
 
 def test_a_store_with_everything_verifies(check: Run) -> None:
     report = check()
-    assert report["troubles"] == []
+    assert report["issues"] == []
     assert report["verdict"] == "pass"
     assert not any("unsettled" in caveat for caveat in report["caveats"])
     assert not any("not covered" in caveat for caveat in report["caveats"])
@@ -136,7 +134,7 @@ def test_a_check_beside_writers_sees_one_state(
     size = before.events.head().seq
     monkeypatch.setattr("gatemark.integrity.RuleCheck", Interrupted)
     report = verify(before, VerifyRequest())
-    assert (report.verdict, report.troubles, report.events) == ("pass", (), size)
+    assert (report.verdict, report.issues, report.events) == ("pass", (), size)
     monkeypatch.undo()
     later = verify(before, VerifyRequest())
     assert (later.verdict, later.events > size) == ("pass", True)
@@ -164,7 +162,7 @@ def test_a_column_of_a_result_is_edited(
     assert gatemark("list", "--store", place.address, "--json").json == shown
     report = check()
     expect(report, "table results", column, result_id, "event")
-    assert {trouble["check"] for trouble in report["troubles"]} == {"result"}
+    assert {trouble["check"] for trouble in report["issues"]} == {"result"}
 
 
 def test_a_result_that_was_edited_is_not_listed(check: Run, place: Place, gatemark: Run) -> None:
@@ -192,8 +190,8 @@ POINT_EDITS = {
     "revision": "UPDATE points SET revision = 7 WHERE a = 3.0",
     "deleted": "DELETE FROM points WHERE a = 3.0",
     "all deleted": "DELETE FROM points",
-    "batch forgotten": "UPDATE points SET batch = NULL WHERE a = 3.0",
-    "all batches forgotten": "UPDATE points SET batch = NULL",
+    "batch forgotten": "UPDATE points SET batch = 0 WHERE a = 3.0",
+    "all batches forgotten": "UPDATE points SET batch = 0",
     "earlier revision": "UPDATE point_revisions SET a = 9.9 WHERE a = 10.5",
     "earlier revision deleted": "DELETE FROM point_revisions WHERE a = 10.5",
     "metric": "UPDATE point_series SET metric = 'other' WHERE metric = 'golden_accuracy'",
@@ -212,11 +210,11 @@ def test_points_are_edited(check: Run, place: Place, name: str) -> None:
     assert place.edit(POINT_EDITS[name]) > 0
     report = check()
     expect(report, "table point", "event")
-    assert {trouble["seq"] for trouble in report["troubles"]} & numbers
+    assert {trouble["seq"] for trouble in report["issues"]} & numbers
 
 
-@pytest.mark.parametrize("batch", [0, 3, 10_000, None])
-def test_a_point_is_slipped_in(check: Run, place: Place, batch: int | None) -> None:
+@pytest.mark.parametrize("batch", [0, 3, 10_000, -1])
+def test_a_point_is_slipped_in(check: Run, place: Place, batch: int) -> None:
     told = seq_of(place, "points_pushed", 1) if batch == 0 else batch
     assert (
         place.edit(
@@ -298,7 +296,7 @@ def test_an_open_episode_is_edited_in_document_and_columns(
     )
     report = check()
     expect(report, "table episodes", identity[:19])
-    assert min(t["seq"] for t in report["troubles"] if t["seq"] is not None) >= number
+    assert min(t["seq"] for t in report["issues"] if t["seq"] is not None) >= number
 
 
 def test_a_closed_episode_is_opened_again(check: Run, place: Place) -> None:
@@ -450,7 +448,7 @@ def test_a_review_is_edited(check: Run, place: Place, name: str) -> None:
     number = seq_of(place, kind, 1 if review == "notes" else 0)
     report = check()
     expect(report, f"table {table}", f"review {review}", "event")
-    assert {t["seq"] for t in report["troubles"]} & {number, seq_of(place, "review_unblinded")}
+    assert {t["seq"] for t in report["issues"]} & {number, seq_of(place, "review_unblinded")}
 
 
 def test_facts_of_a_review_that_no_event_has_are_not_read(
@@ -459,7 +457,7 @@ def test_facts_of_a_review_that_no_event_has_are_not_read(
     before = gatemark("review", "status", "letters", "--store", place.address).out
     facts = b'{"left_out":{},"left_out_items":"10^23","tells":[]}'
     assert place.edit("UPDATE reviews SET facts = ? WHERE name = 'letters'", facts) == 1
-    assert check()["troubles"] == []
+    assert check()["issues"] == []
     assert gatemark("review", "status", "letters", "--store", place.address).out == before
 
 
@@ -572,7 +570,7 @@ def test_accepted_labels_are_edited(check: Run, place: Place, name: str) -> None
     numbers = {n for (n,) in place.rows("SELECT seq FROM events WHERE kind = 'labels_accepted'")}
     report = check()
     expect(report, f"table {table}", "label set tone")
-    told = {t["seq"] for t in report["troubles"]}
+    told = {t["seq"] for t in report["issues"]}
     assert told & numbers or name == "an acceptance slipped in"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.canonical import digest
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.ledger.event import EventDraft
 from gatemark.lifecycle.ledger_rules import RuleCheck
 
@@ -18,7 +18,7 @@ def test_a_whole_history_verifies() -> None:
     store = MemoryStore()
     write_history(store)
     report = verify_ledger(store)
-    assert report.troubles == ()
+    assert report.issues == ()
     assert (report.verdict, report.decisions, report.results) == ("pass", 16, 3)
 
 
@@ -50,7 +50,7 @@ def test_an_event_that_tells_of_a_result_otherwise_is_found(
     store.events.append(
         (EventDraft("result_sealed", MOMENT, "mal", None, {**(payload or {}), **edits}),)
     )
-    told = [t.message for t in verify_ledger(store).troubles if (t.seq, t.check) == (2, "decision")]
+    told = [t.message for t in verify_ledger(store).issues if (t.seq, t.check) == (2, "decision")]
     assert len(told) == 1
     assert message in told[0]
 
@@ -58,6 +58,6 @@ def test_an_event_that_tells_of_a_result_otherwise_is_found(
 def test_a_decision_that_cannot_be_read_is_found() -> None:
     book = Governed(MemoryStore())
     book.add("transition", "x", version="2")
-    (trouble,) = verify_ledger(book.store, further=[RuleCheck(book.store)]).troubles
+    (trouble,) = verify_ledger(book.store, further=[RuleCheck(book.store)]).issues
     assert (trouble.seq, trouble.check) == (1, "decision")
     assert "(transition) cannot be read" in trouble.message

@@ -17,7 +17,6 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.integrity import verify
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import KEY_ADDED, KEY_ROTATED, KeyRotated, as_payload
-from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import (
     NewKey,
     command_signer,
@@ -30,8 +29,9 @@ from gatemark.ledger.keys import (
 )
 from gatemark.ledger.signing.command_signer import CommandSigner
 from gatemark.ledger.signing.note import VerifierKey, read_checkpoint, sign_note
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AdoptPolicy, GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.web import serving
 from gatemark.workspace import Workspace
@@ -99,7 +99,7 @@ def test_a_key_in_a_file_is_rotated_to_a_command_and_back(
     rotate_key(workspace, str(tmp_path / "old.key"), token)
     rotate_key(workspace, command_signer(workspace, command), tmp_path / "new.key")
     sign_checkpoint(workspace, str(tmp_path / "new.key"))
-    assert verify(workspace, VerifyRequest()).troubles == ()
+    assert verify(workspace, VerifyRequest()).issues == ()
 
 
 BAD = {
@@ -162,7 +162,7 @@ def test_the_first_use_makes_a_key_and_a_checkpoint(workspace: Workspace) -> Non
     assert workspace.signing_key_file.stat().st_mode & 0o777 == 0o600
     assert sizes(workspace) == [workspace.events.head().seq]
     report = verify(workspace, VerifyRequest())
-    assert (report.exit_code, report.troubles) == (0, ())
+    assert (report.exit_code, report.issues) == (0, ())
 
 
 def test_daily_signs_what_has_waited_for_a_day(workspace: Workspace, clock: Clock) -> None:
@@ -223,7 +223,7 @@ def test_a_key_whose_event_was_lost_to_a_kill_is_announced_later(workspace: Work
     assert path.read_bytes() == private
     public = NewKey(path=path).public_path.read_text().strip()
     assert str(keyring_of(workspace.events).active) == public
-    assert verify(workspace, VerifyRequest()).troubles == ()
+    assert verify(workspace, VerifyRequest()).issues == ()
 
 
 def test_a_rotation_that_the_old_key_did_not_sign_is_found(
@@ -236,7 +236,7 @@ def test_a_rotation_that_the_old_key_did_not_sign_is_found(
     said = KeyRotated(str(old), str(new.verifier), sign_note(text, new))
     draft = EventDraft(KEY_ROTATED, workspace.clock(), "mallory", None, as_payload(said))
     workspace.events.append([draft])
-    (trouble,) = verify(workspace, VerifyRequest()).troubles
+    (trouble,) = verify(workspace, VerifyRequest()).issues
     assert (trouble.check, "is not signed by" in trouble.message) == ("key", True)
 
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from gatemark.core.errors import GatemarkError
-from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK
-from gatemark.ledger.journey import FurtherChecks, VerifyRequest, verify_by
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
 from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.postgres import open_postgres
+from gatemark.ledger.verify import FurtherChecks, VerifyRequest, verify_store
 from gatemark.workspace import Workspace
 
 from .governed import write_history
@@ -43,7 +43,7 @@ def test_the_same_history_verifies_in_every_store(tmp_path: Path, postgres_url: 
     for store in stores:
         write_history(store)
         report = verify_ledger(store)
-        assert report.troubles == ()
+        assert report.issues == ()
         counts.add((report.events, report.results, report.blobs, report.decisions))
         store.close()
     assert len(counts) == 1
@@ -55,7 +55,7 @@ def test_time_may_fall_only_where_the_ledger_says_so() -> None:
     back = EventDraft(CLOCK_SET_BACK, MOMENT, "root", None, {"reason": "host b was ahead"})
     store.events.append([back, draft(1)])
     report = verify_ledger(store)
-    assert report.troubles == ()
+    assert report.issues == ()
     assert [event.at for event, _ in store.events.events()][1:] == [MOMENT, draft(1).at]
 
 
@@ -165,7 +165,7 @@ class Differing(NamedTuple):
 def test_a_result_without_an_event_that_differs_is_told_without_a_number(tmp_path: Path) -> None:
     store = open_sqlite(tmp_path / "ledger.sqlite3")
     further = FurtherChecks(lambda _: (), (), lambda *_: [("sha256:1", Differing())])
-    report = verify_by(store, VerifyRequest(rescore=True), further)
+    report = verify_store(store, VerifyRequest(rescore=True), further)
     store.close()
-    told = [issue.message for issue in report.troubles if issue.check == "rescore"]
+    told = [issue.message for issue in report.issues if issue.check == "rescore"]
     assert told == ["result sha256:1: the score is another"]

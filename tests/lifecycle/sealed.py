@@ -8,9 +8,10 @@ from typing import Any
 from gatemark.core.canonical import digest
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Finding, Policy, Rule
+from gatemark.core.reason import state_reason
 from gatemark.core.result import AnswerTime, AssetRef, Cost, PackRef, Result, seal
-from gatemark.lifecycle.exam_identity import exam_of
-from gatemark.lifecycle.model.nouns import ExamRef
+from gatemark.lifecycle.model.nouns import PackIdentity
+from gatemark.lifecycle.pack_identity import identify_result_pack
 
 POLICY = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.5),))
 LAXER = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.1),))
@@ -38,6 +39,7 @@ def result(
         pack=PackRef("pack", 1, digest("pack")),
         policy=policy,
         policy_digest=policy.digest,
+        rules={"pack": 1},
         candidate=AssetRef(f"{asset}/candidate", candidate),
         baseline=None if baseline is None else AssetRef(f"{asset}/baseline", baseline),
         snapshots=tuple(sorted(f"{suite}@{digest(suite)}" for suite in SUITES)),
@@ -53,7 +55,7 @@ def result(
         findings=(
             Finding(
                 *("golden.floor", "score", "block", ">=", 0.5, "value"),
-                *(observed, observed - 0.5, 1, verdict, "so it is"),
+                *(observed, observed - 0.5, 1, verdict, state_reason("so it is")),
             ),
         ),
         bench=None,
@@ -71,6 +73,6 @@ def result(
     )
 
 
-def full_pack(at: datetime) -> ExamRef:
+def sealed_pack_identity(at: datetime) -> PackIdentity:
     """The exam that these results sit."""
-    return exam_of(result("any", digest("any"), at))
+    return identify_result_pack(result("any", digest("any"), at))

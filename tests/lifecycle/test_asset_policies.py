@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.lifecycle.default_policies import FIRST, NEWEST, default_digest, default_document
+from gatemark.lifecycle.default_policy import default_digest, default_document
 from gatemark.lifecycle.model.release_policy import policy_for, recorded_policy
 from gatemark.lifecycle.policy_file import policy_text, read_release_policy, release_policy_from
 
@@ -65,15 +65,14 @@ def test_a_policy_with_entries_survives_being_written_out(tmp_path: Path) -> Non
     assert read_release_policy(str(path)).digest == found.digest
 
 
-def test_a_file_leaves_out_what_is_as_in_the_newest_default() -> None:
-    assert release_policy_from({"gatemark_release": 1}, "p.yaml").digest == default_digest(NEWEST)
+def test_a_file_leaves_out_what_is_as_in_the_default() -> None:
+    assert release_policy_from({"gatemark_release": 1}, "p.yaml").digest == default_digest()
     off = release_policy_from({"gatemark_release": 1, "shadow": None}, "p.yaml")
     assert off.shadow is None
 
 
-def test_the_newest_default_measures_shadows_and_waits_one_window_for_late_samples() -> None:
-    first, newest = (recorded_policy(default_document(release)) for release in (FIRST, NEWEST))
-    assert (first.shadow, first.shadow_min_hours, first.canary.lateness_minutes) == (None, 0, 0)
-    assert newest.shadow is not None
-    assert newest.shadow_min_hours == 24
-    assert newest.canary.lateness_minutes == newest.canary.window_minutes
+def test_the_default_measures_shadows_and_waits_one_window_for_late_samples() -> None:
+    found = recorded_policy(default_document())
+    assert found.shadow is not None
+    assert found.shadow_min_hours == 24
+    assert found.canary.lateness_minutes == found.canary.window_minutes

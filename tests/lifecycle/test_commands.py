@@ -200,7 +200,7 @@ def test_missing_results_are_refused_and_words_are_bad_input(desk: Run) -> None:
     assert "'x' must be ASSET@VERSION" in ran.err
 
 
-def test_a_pack_that_scores_otherwise_is_not_the_full_pack(desk: Run, tmp_path: Path) -> None:
+def test_a_pack_that_scores_otherwise_is_not_the_required_pack(desk: Run, tmp_path: Path) -> None:
     pack = tmp_path / "evals" / "pack.yaml"
     lax = tmp_path / "evals" / "lax.yaml"
     text = pack.read_text().replace(
@@ -415,9 +415,9 @@ def test_breaking_the_glass_is_red_everywhere(live: Run, tmp_path: Path) -> None
     assert "BREAK-GLASS" in live("asset", "show", ASSET).out
     assert "BREAK-GLASS for INC-7" in live("asset", "history", ASSET).out
     live("why", f"{ASSET}@1.1.0", "-o", "why.html")
-    assert 'class="glass"' in (tmp_path / "why.html").read_text()
-    assert live("approve", f"{ASSET}@1.1.0", "--review-glass", "--to", "enabled").code == 2
-    review = ("approve", f"{ASSET}@1.1.0", "--review-glass")
+    assert 'class="break-glass"' in (tmp_path / "why.html").read_text()
+    assert live("approve", f"{ASSET}@1.1.0", "--confirm-break-glass", "--to", "enabled").code == 2
+    review = ("approve", f"{ASSET}@1.1.0", "--confirm-break-glass")
     assert "was reviewed" in live(*review, actor="bob").out
     assert live("promote", f"{ASSET}@1.1.0", "--to", "shadow", "--break-glass", "I").code == 2
     assert live("ledger", "verify").code == 0
@@ -508,8 +508,8 @@ def test_after_a_clock_that_was_ahead_was_set_back_versions_step_up_again(live: 
     assert live("canary", "tick", "--now", soon).code == 0
     pause = ("asset", "resume", f"{ASSET}@1.0.0")
     shut = live(*pause, actor="ann")
-    assert (shut.code, "gatemark ledger clock-back" in shut.err) == (1, True)
-    live("ledger", "clock-back", "--reason", "the tick was dated ahead")
+    assert (shut.code, "gatemark ledger resync-clock" in shut.err) == (1, True)
+    live("ledger", "resync-clock", "--reason", "the tick was dated ahead")
     assert "is not paused" in live(*pause, actor="ann").err
     add = ("asset", "add", f"{ASSET}@1.1.0", "--from", sealed())
     assert live(*add, actor="ann").code == 0

@@ -132,7 +132,7 @@ def test_nothing_live_cannot_be_rolled_back() -> None:
         roll_back(world)
 
 
-def test_a_rolled_back_version_returns_only_with_a_fresh_full_pack_result() -> None:
+def test_a_rolled_back_version_returns_only_with_a_fresh_required_pack_result() -> None:
     world = with_two()
     old = world.state.asset.track("production", "2.0.0").result_ids[0]
     roll_back(world)

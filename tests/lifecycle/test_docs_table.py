@@ -30,9 +30,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "lifecycle.md"
 
 EVIDENCE_WORDS = {
     "none": "nothing",
-    "full_pack": "a passing result of the full pack, newer than any demotion",
-    "failed_full_pack": "a failed result of the full pack",
-    "shadow": "the full-pack result, and a passing comparison with the live version made in shadow",
+    "required_pack": "a passing result of the required pack, newer than any demotion",
+    "failed_required_pack": "a failed result of the required pack",
+    "shadow": (
+        "the required-pack result, and a passing comparison with the live version made in shadow"
+    ),
     "windows": "the results so far, and clean canary windows",
     "original": "the results it was enabled by",
     "earlier": "a passing result of any age",

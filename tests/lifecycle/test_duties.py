@@ -15,16 +15,14 @@ from gatemark.lifecycle.commands import (
     GrantRoles,
     Promote,
     ReviewBreakGlass,
-    SetExam,
+    SetRequiredPack,
     Waive,
 )
-from gatemark.lifecycle.decisions.decide import RULE_BOOKS
-from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.fact import LifecycleEvent, advance, fold
 from gatemark.lifecycle.events.governance import AccessGiven
 from gatemark.lifecycle.model.release_policy import Approvals, ReleasePolicy
 
-from .world import ASSET, START, World, candidate, exam
+from .world import ASSET, START, World, candidate, pack_identity
 
 ONE_PERSON = ReleasePolicy(one_person=True)
 
@@ -51,7 +49,7 @@ def to_shadow(
 ) -> None:
     digest = candidate(version)
     world.do(AddVersion(actor=author, asset=ASSET, version=version, kind="prompt", digest=digest))
-    world.do(SetExam(actor=owner, asset=ASSET, exam=exam()))
+    world.do(SetRequiredPack(actor=owner, asset=ASSET, required_pack=pack_identity()))
     world.promote(version, "evaluating", actor=author)
     world.promote(version, "eligible", world.result(version), actor=evaluator)
     world.promote(version, "shadow", actor=operator)
@@ -73,14 +71,6 @@ def refusal(world: World) -> str:
 def test_an_admin_holds_no_role_that_takes_part_in_a_release(role: Any) -> None:
     with pytest.raises(RefusedError, match=f"admin cannot be combined with {role}"):
         grant(World(), "root", "admin", role)
-
-
-def test_earlier_rules_let_an_admin_write_versions() -> None:
-    command = GrantRoles(actor="ann", person="ann", roles=("admin", "author"))
-    for rules in (1, 2, 3):
-        decide = RULE_BOOKS[rules].decide
-        assert decide is not None
-        assert decide(fold(ASSET, ()), command, DecisionMoment(START))
 
 
 def admin_turned_author() -> World:
@@ -233,16 +223,6 @@ def test_roles_of_the_one_person_mode_do_not_approve_once_it_has_ended() -> None
     to_shadow(world, evaluator="ann", operator="ann")
     with pytest.raises(NotAllowedError, match="sam is admin and cannot approve"):
         world.do(_vote(world, "sam"))
-
-
-def test_only_the_newest_rules_know_the_one_person_mode() -> None:
-    world = alone()
-    world.do(AdoptPolicy(actor="sam", policy=ONE_PERSON))
-    decide = RULE_BOOKS[3].decide
-    assert decide is not None
-    command = GrantRoles(actor="sam", person="sam", roles=ALL)
-    with pytest.raises(RefusedError, match="an admin cannot approve"):
-        decide(world.state, command, DecisionMoment(START))
 
 
 def add(world: World, version: str, author: str) -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.event_kinds import SYSTEM
-from gatemark.lifecycle.commands import SetExam
+from gatemark.lifecycle.commands import SetRequiredPack
 from gatemark.lifecycle.events.fact import Fact, LifecycleEvent
 from gatemark.lifecycle.events.versions import VersionAdded
 
 from .test_inspection import clean_window, inspected, moved, vote, write
-from .world import ASSET, World, candidate, exam
+from .world import ASSET, World, candidate, pack_identity
 
 Story = Callable[[World], int]
 
@@ -59,7 +59,7 @@ def counts_one_person_twice(world: World) -> int:
 
 def lets_the_editor_of_the_pack_approve(world: World) -> int:
     world.to_shadow("1.0.0")
-    world.do(SetExam(actor="pam", asset=ASSET, exam=exam()))
+    world.do(SetRequiredPack(actor="pam", asset=ASSET, required_pack=pack_identity()))
     approval = write(world, "pam", vote(world, "1.0.0", "enabled"))
     return write(world, "olu", moved(world, "1.0.0", "enabled", approvals=(approval,)))
 
@@ -183,12 +183,12 @@ def test_a_vote_that_cannot_be_is_found_and_does_not_count(
     assert step in step_found.message
 
 
-def test_who_last_edited_the_full_pack_does_not_approve_by_it() -> None:
+def test_who_last_edited_the_required_pack_does_not_approve_by_it() -> None:
     world = World()
     seq = lets_the_editor_of_the_pack_approve(world)
     vote_found, step_found = inspected(world)
     assert (vote_found.seq, step_found.seq) == (seq - 1, seq)
-    assert "pam last edited the full pack" in vote_found.message
+    assert "pam last edited the required pack" in vote_found.message
 
 
 def test_a_move_is_about_the_digest_that_was_registered() -> None:

@@ -14,8 +14,9 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.result import Result, answer_time_of
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
+from gatemark.lifecycle.assets import NewVersion, add_version, set_required_pack
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
@@ -23,16 +24,15 @@ from gatemark.lifecycle.commands import (
     Demote,
     GrantRoles,
     Promote,
-    SetExam,
+    SetRequiredPack,
 )
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, rejudge, run_pack
 from gatemark.workspace import Workspace
 
-from .sealed import full_pack, result
+from .sealed import result, sealed_pack_identity
 
 START = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 ASSET = "parcel-mail"
@@ -57,7 +57,7 @@ class Place:
         self.now += timedelta(**span)
 
     def seal(self, version: str, **more: Any) -> str:
-        """A result of the full pack about a version, judged now."""
+        """A result of the required pack about a version, judged now."""
         sealed = result(ASSET, digest(version), self.now, **more)
         self.workspace.results.append(sealed)
         return sealed.id
@@ -69,7 +69,10 @@ class Place:
                 actor="ann", asset=ASSET, kind="prompt", version=version, digest=digest(version)
             ),
         )
-        act(self.workspace, SetExam(actor="pam", asset=ASSET, exam=full_pack(self.now)))
+        act(
+            self.workspace,
+            SetRequiredPack(actor="pam", asset=ASSET, required_pack=sealed_pack_identity(self.now)),
+        )
 
     def promote(self, version: str, to: Any, *cites: str) -> None:
         command = Promote(actor="ann", asset=ASSET, version=version, to=to, result_ids=cites)
@@ -100,7 +103,7 @@ def place(
     store = str(tmp_path / "store") if request.param == "sqlite" else new_postgres_url()
     made = Place(store)
     yield made
-    assert verify(made.workspace, VerifyRequest()).troubles == ()
+    assert verify(made.workspace, VerifyRequest()).issues == ()
     made.workspace.store.close()
 
 
@@ -223,7 +226,7 @@ def test_runs_and_judgements_know_when_the_answers_were_given(tmp_path: Path) ->
     ref = VersionRef(asset=ASSET, version="1.0.0")
     new = NewVersion(ref=ref, kind="classifier", result=silent.id)
     add_version(workspace, new, actor="ann")
-    set_exam(workspace, ASSET, pack, actor="pam")
+    set_required_pack(workspace, ASSET, pack, actor="pam")
     place.promote("1.0.0", "evaluating")
     said = refusal(lambda: place.promote("1.0.0", "eligible", silent.id))
     assert "does not say when its answers were given" in said
@@ -234,7 +237,7 @@ def test_runs_and_judgements_know_when_the_answers_were_given(tmp_path: Path) ->
     assert any("ann states that the answers are from 2027-03-29" in one for one in stated.caveats)
     assert answer_time_of(rejudge(workspace, stated.id, pack)) == answer_time_of(stated)
     place.promote("1.0.0", "eligible", stated.id)
-    assert verify(workspace, VerifyRequest(rescore=True)).troubles == ()
+    assert verify(workspace, VerifyRequest(rescore=True)).issues == ()
     workspace.store.close()
 
 

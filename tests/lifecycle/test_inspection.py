@@ -18,11 +18,11 @@ from gatemark.lifecycle.events.canary import WindowJudged
 from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance
 from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
 from gatemark.lifecycle.events.moves import VersionMoved, VersionPaused
-from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
+from gatemark.lifecycle.events.versions import RequiredPackSet, VersionAdded
 from gatemark.lifecycle.model.nouns import CitedSuite
 from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
-from .world import ASSET, SUITES, World, candidate, exam
+from .world import ASSET, SUITES, World, candidate, pack_identity
 
 
 def inspected(world: World) -> list[EventFinding]:
@@ -148,9 +148,9 @@ def registers_in_anothers_name(world: World) -> int:
     return write(world, "ann", added)
 
 
-def names_a_full_pack_without_being_pack_owner(world: World) -> int:
+def names_a_required_pack_without_being_pack_owner(world: World) -> int:
     world.add("1.0.0")
-    return write(world, "ann", ExamSet(asset=ASSET, exam=exam("lax")))
+    return write(world, "ann", RequiredPackSet(asset=ASSET, required_pack=pack_identity("lax")))
 
 
 def jumps_from_draft_to_enabled(world: World) -> int:
@@ -190,7 +190,7 @@ def enables_a_risky_version_with_one_approval(world: World) -> int:
 def cites_a_result_of_another_exam(world: World) -> int:
     world.add("1.0.0")
     world.promote("1.0.0", "evaluating", actor="ann")
-    other = world.result("1.0.0", sat=exam("lax"))
+    other = world.result("1.0.0", sat=pack_identity("lax"))
     return write(world, "eve", moved(world, "1.0.0", "eligible", result_ids=(other,)))
 
 
@@ -347,14 +347,17 @@ def invents_a_result(world: World) -> int:
         (adopts_a_policy_without_being_admin, "olu must be admin"),
         (adopts_one_policy_and_names_another, "the rules say PolicyAdopted"),
         (registers_in_anothers_name, "the rules say VersionAdded"),
-        (names_a_full_pack_without_being_pack_owner, "ann must be pack_owner"),
+        (names_a_required_pack_without_being_pack_owner, "ann must be pack_owner"),
         (jumps_from_draft_to_enabled, "cannot go from draft to enabled"),
         (moves_by_the_wrong_hand, "ann must be evaluator or system"),
         (approves_without_the_role, "olu must be approver"),
         (approves_for_a_year, "expires_at must be"),
         (enables_a_risky_version_with_one_approval, "1 of 2 approvals"),
         (cites_a_result_of_another_exam, "has other rules"),
-        (returns_from_a_fall_by_an_old_result, "only a new full-pack result can promote it again"),
+        (
+            returns_from_a_fall_by_an_old_result,
+            "only a new required-pack result can promote it again",
+        ),
         (promotes_past_a_pause, "it is paused (freeze)"),
         (resumes_as_the_system, "system must be operator to resume"),
         (calls_a_harmful_window_clean, "is clean, the rules say the window"),
@@ -364,7 +367,7 @@ def invents_a_result(world: World) -> int:
         (enables_beside_the_live_version, "the rules say 1.0.0 goes from enabled to superseded"),
         (breaks_glass_that_lasts, "until must be"),
         (breaks_glass_without_telling, "no command leads to it"),
-        (overrides_by_a_waiver_that_is_not_there, "the full pack has no replay suite"),
+        (overrides_by_a_waiver_that_is_not_there, "the required pack has no replay suite"),
         (rolls_back_to_whom_it_likes, "cannot go from shadow to rolled_back"),
         (supersedes_for_nobody, "is not the end of its act"),
         (invents_a_result, "is not in the store"),

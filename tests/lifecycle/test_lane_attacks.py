@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.exams.advisory.decisions import LANE, OTHER, PROMISE, PROMOTION, good_lane
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.web.areas.overview import open_step, step_packet
 from gatemark.workspace import Workspace
 

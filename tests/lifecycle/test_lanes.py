@@ -75,7 +75,7 @@ def test_no_row_leads_a_lane_to_traffic() -> None:
     assert not stages & {"canary_1", "canary_5", "canary_25", "enabled", "superseded"}
     assert {row.cause for row in rows} == {"promote", "demote"}
     (last,) = [row for row in rows if row.after == "shadow"]
-    assert (last.before, last.is_approved, last.evidence) == ("eligible", True, "full_pack")
+    assert (last.before, last.is_approved, last.evidence) == ("eligible", True, "required_pack")
     assert moves_of("prompt") is MOVES
 
 

@@ -10,9 +10,9 @@ import pytest
 from gatemark.cli.main import main
 from gatemark.core.errors import RefusedError
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import Demote, RollBack
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
 from gatemark.lifecycle.routing import route
 
@@ -29,7 +29,7 @@ def place(
     made.enable_first()
     made.store = store  # type: ignore[attr-defined]
     yield made
-    assert verify(made.workspace, VerifyRequest()).troubles == ()
+    assert verify(made.workspace, VerifyRequest()).issues == ()
     made.workspace.store.close()
 
 

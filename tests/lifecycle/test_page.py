@@ -101,7 +101,7 @@ def history(text: str = "plain", **more: Any) -> History:
 def why(text: str = "plain", **more: Any) -> Why:
     gates = tuple(
         GateFinding(gate="replay", state=state, blocks=False, reason=text)  # type: ignore[arg-type]
-        for state in ("pass", "fail", "unjudged", "not_applicable", "overridden", "broken_glass")
+        for state in ("pass", "fail", "unjudged", "not_applicable", "overridden", "break_glass")
     )
     step = ClimbStep(
         seq=3,
@@ -151,7 +151,7 @@ def why(text: str = "plain", **more: Any) -> Why:
         "pins": Pins(model=text, tools={text: text}),
         "pins_digest": DIGEST,
         "paused": text,
-        "glass": text,
+        "break_glass": text,
         "steps": (step,),
         "citations": (citation, Citation(id=DIGEST, worth="missing", reason=text)),
         "votes": (vote,),
@@ -182,9 +182,9 @@ def test_no_text_breaks_a_line_in_the_terminal(text: str) -> None:
 
 
 def test_a_broken_glass_and_a_problem_make_a_page_red() -> None:
-    calm = why(glass=None, problems=(), paused=None)
+    calm = why(break_glass=None, problems=(), paused=None)
     assert 'class="banner pass"' in render_why(calm).decode()
-    for change in ({"glass": "INC-1"}, {"problems": ("gone",)}):
+    for change in ({"break_glass": "INC-1"}, {"problems": ("gone",)}):
         page = render_why(msgspec.structs.replace(calm, **change)).decode()
         assert 'class="banner fail"' in page
     fallen = msgspec.structs.replace(calm, stage="rolled_back")
@@ -265,7 +265,7 @@ def test_lists_and_cards_are_told_in_columns() -> None:
         digest=DIGEST,
         pins=Pins(),
         paused="warn",
-        has_broken_glass=True,
+        has_break_glass=True,
         result_ids=(),
     )
     card = AssetCard(
@@ -274,14 +274,14 @@ def test_lists_and_cards_are_told_in_columns() -> None:
         risk="normal",
         environment="production",
         revision=9,
-        full_pack=None,
-        full_pack_editor=None,
+        required_pack=None,
+        required_pack_editor=None,
         enabled=None,
         canary="2",
         versions=(version,),
     )
     told = asset_text(card)
-    assert "full pack: not set" in told
+    assert "required pack: not set" in told
     assert "paused: warn, BREAK-GLASS" in told
     assert columns([]) == []
 

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetRequiredPack
 from gatemark.lifecycle.decisions.decide import decide
 from gatemark.lifecycle.events.fact import fold
 from gatemark.lifecycle.events.governance import RolesGranted
 from gatemark.lifecycle.model.release_policy import Approvals, ReleasePolicy
 
-from .world import ASSET, START, World, candidate, exam
+from .world import ASSET, START, World, candidate, pack_identity
 
 
 def ready() -> World:
@@ -55,7 +55,7 @@ def test_the_author_of_the_same_content_under_another_name_cannot_approve_either
 
 def test_the_last_editor_of_the_pack_cannot_approve() -> None:
     world = ready()
-    with pytest.raises(RefusedError, match="pam last edited the full pack"):
+    with pytest.raises(RefusedError, match="pam last edited the required pack"):
         world.approve("1.0.0", "enabled", actor="pam")
 
 
@@ -63,9 +63,9 @@ def test_a_vote_is_void_when_its_giver_becomes_the_editor_afterwards() -> None:
     world = ready()
     world.approve("1.0.0", "enabled")
     world.do(GrantRoles(actor="root", person="bob", roles=("approver", "pack_owner")))
-    world.do(SetExam(actor="bob", asset=ASSET, exam=exam("other")))
-    world.do(SetExam(actor="bob", asset=ASSET, exam=exam()))
-    assert "bob last edited the full pack" in refusal(world)
+    world.do(SetRequiredPack(actor="bob", asset=ASSET, required_pack=pack_identity("other")))
+    world.do(SetRequiredPack(actor="bob", asset=ASSET, required_pack=pack_identity()))
+    assert "bob last edited the required pack" in refusal(world)
 
 
 @pytest.mark.parametrize("actor", ["ann", "eve", "olu", "root", "nobody"])

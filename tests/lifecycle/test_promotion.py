@@ -24,7 +24,7 @@ from gatemark.lifecycle.model.nouns import CitedSuite
 from gatemark.lifecycle.model.release_policy import Approvals, CanaryRules, ReleasePolicy
 from gatemark.lifecycle.model.stages import MOVES
 
-from .world import ASSET, SUITES, World, exam
+from .world import ASSET, SUITES, World, pack_identity
 
 
 def test_a_first_version_climbs_to_enabled_with_two_people() -> None:
@@ -104,10 +104,10 @@ def test_a_result_of_another_exam_is_refused() -> None:
     world = World()
     world.add("1.0.0")
     world.promote("1.0.0", "evaluating", actor="ann")
-    other = world.result("1.0.0", sat=exam("laxer"))
+    other = world.result("1.0.0", sat=pack_identity("laxer"))
     with pytest.raises(RefusedError) as refused:
         world.promote("1.0.0", "eligible", other, actor="eve")
-    assert "no cited result ran the full pack triage v3" in refused.value.lines()[1]
+    assert "no cited result ran the required pack triage v3" in refused.value.lines()[1]
 
 
 def test_a_result_that_is_too_old_is_refused() -> None:
@@ -133,7 +133,7 @@ def test_a_failed_result_rejects_and_only_a_fresh_one_leads_back() -> None:
     world.promote("1.0.0", "evaluating", actor="ann")
     with pytest.raises(RefusedError) as refused:
         world.promote("1.0.0", "eligible", passed_before, actor="eve")
-    assert "only a new full-pack result can promote it again" in refused.value.lines()[1]
+    assert "only a new required-pack result can promote it again" in refused.value.lines()[1]
     world.later(hours=1)
     world.promote("1.0.0", "eligible", world.result("1.0.0"), actor="eve")
     assert world.stage("1.0.0") == "eligible"
@@ -336,8 +336,8 @@ def test_a_pack_without_probes_or_replay_leaves_their_gates_unjudged_and_shut() 
     with pytest.raises(RefusedError) as refused:
         world.promote("1.0.0", "eligible", world.result("1.0.0", suites=SUITES[:1]), actor="eve")
     assert refused.value.lines()[1:] == (
-        "replay: the full pack has no replay suite",
-        "adversarial: the full pack has no adversarial suite",
+        "replay: the required pack has no replay suite",
+        "adversarial: the required pack has no adversarial suite",
     )
 
 
@@ -348,7 +348,7 @@ def test_broken_glass_enables_now_and_shows_and_needs_a_second_look() -> None:
     facts = world.promote("2.0.0", "enabled", incident="INC-7", note="1.0.0 leaks")
     assert [type(fact) for fact in facts] == [BreakGlassUsed, VersionMoved, VersionMoved]
     assert facts[-1].cause == "break_glass"
-    assert "broken_glass" in {gate.state for gate in facts[-1].gates}
+    assert "break_glass" in {gate.state for gate in facts[-1].gates}
     assert world.stage("2.0.0") == "enabled"
     review = ReviewBreakGlass(actor="ann", asset=ASSET, version="2.0.0")
     with pytest.raises(RefusedError):
@@ -419,7 +419,7 @@ def test_a_late_look_behind_the_glass_is_on_record_and_changes_nothing() -> None
     assert world.do(ReviewBreakGlass(actor="bob", asset=ASSET, version="2.0.0"))
     world.tick()
     assert world.stage("2.0.0") == "rolled_back"
-    glass = world.state.asset.track("production", "2.0.0").glass
+    glass = world.state.asset.track("production", "2.0.0").break_glass
     assert glass is not None
     assert glass.reviewed_by == "bob"
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AdoptPolicy, GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.workspace import Workspace
 
@@ -76,7 +76,7 @@ def walk_through(open_workspace: Callable[[Clock], Workspace], walks: int) -> Co
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(ThisWalk, settings=chosen)  # type: ignore[no-untyped-call]
-    assert verify(ThisWalk.workspace, VerifyRequest()).troubles == ()
+    assert verify(ThisWalk.workspace, VerifyRequest()).issues == ()
     return ThisWalk.tally
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from gatemark.core.result import AssetRef
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act, run_due
 from gatemark.lifecycle.canary import canary_state
-from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import ShadowPairs, VersionRef
 from gatemark.lifecycle.release import ReleaseProgress, ReleaseRequest, missing_for_moves, release
 from gatemark.lifecycle.shadow import push_pairs
@@ -36,7 +36,7 @@ class ReleasePlace(Place):
         return release(self.workspace, ReleaseRequest(ref=ref, actor=actor, **more))
 
     def run(self, names: dict[str, AssetRef]) -> None:
-        """Stand for a run of the full pack: it seals a result that passed."""
+        """Stand for a run of the required pack: it seals a result that passed."""
         self.later(minutes=1)
         version = names["candidate"].id.partition("/")[2]
         baseline = names["baseline"].digest if "baseline" in names else None
@@ -71,7 +71,7 @@ def place(
     made.later(days=2)
     run_due(made.workspace, ASSET, "production")
     yield made
-    assert verify(made.workspace, VerifyRequest()).troubles == ()
+    assert verify(made.workspace, VerifyRequest()).issues == ()
     made.workspace.store.close()
 
 

@@ -14,9 +14,9 @@ from gatemark.cli.main import main
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AdoptPolicy
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import ShadowPairs, VersionRef
 from gatemark.lifecycle.model.release_policy import ReleasePolicy, ShadowRules
 from gatemark.lifecycle.shadow import push_pairs
@@ -66,7 +66,7 @@ def place(
     store = str(tmp_path / "store") if request.param == "sqlite" else new_postgres_url()
     made = ShadowPlace(store)
     yield made
-    assert verify(made.workspace, VerifyRequest()).troubles == ()
+    assert verify(made.workspace, VerifyRequest()).issues == ()
     made.workspace.store.close()
 
 

@@ -25,6 +25,7 @@ from gatemark.core.errors import (
 )
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.lifecycle.act import act, run_due
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import (
     AddVersion,
@@ -35,10 +36,9 @@ from gatemark.lifecycle.commands import (
     Promote,
     PushWindow,
     RollBack,
-    SetExam,
+    SetRequiredPack,
 )
 from gatemark.lifecycle.events.fact import fold
-from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.lifecycle.routing import route
@@ -48,7 +48,7 @@ from gatemark.lifecycle.views.views import asset_card
 from gatemark.lifecycle.views.why import why
 from gatemark.workspace import Workspace
 
-from .sealed import full_pack, result
+from .sealed import result, sealed_pack_identity
 from .walker import PEOPLE, Clock
 from .world import START, window
 
@@ -81,7 +81,10 @@ class Site:
             self.workspace,
             AddVersion(actor="ann", asset=ASSET, kind="prompt", version=version, digest=content),
         )
-        act(self.workspace, SetExam(actor="eve", asset=ASSET, exam=full_pack(START)))
+        act(
+            self.workspace,
+            SetRequiredPack(actor="eve", asset=ASSET, required_pack=sealed_pack_identity(START)),
+        )
 
     def promote(self, version: str, to: Any, *cites: str, actor: str = "olu", **more: Any) -> Any:
         command = Promote(
@@ -202,7 +205,7 @@ from datetime import datetime
 from gatemark.core.errors import RefusedError
 from gatemark.workspace import Workspace
 from gatemark.lifecycle.commands import Promote
-from gatemark.lifecycle.journey import act
+from gatemark.lifecycle.act import act
 folder, version, now = sys.argv[1:]
 workspace = Workspace(store=folder, clock=lambda: datetime.fromisoformat(now))
 workspace.events.head()

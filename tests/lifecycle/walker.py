@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import (
     AddVersion,
     Approve,
@@ -25,16 +26,15 @@ from gatemark.lifecycle.commands import (
     ResumeVersion,
     ReviewBreakGlass,
     RollBack,
-    SetExam,
+    SetRequiredPack,
     Tick,
     Waive,
 )
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
 from gatemark.workspace import Workspace
 
-from .sealed import LAXER, POLICY, full_pack, result
+from .sealed import LAXER, POLICY, result, sealed_pack_identity
 from .world import START, window
 
 PEOPLE: dict[str, tuple[Any, ...]] = {
@@ -217,7 +217,11 @@ class Walker:
                 digest=self.candidate(name),
             )
         )
-        self.do(SetExam(actor="eve", asset=self.asset, exam=full_pack(START)))
+        self.do(
+            SetRequiredPack(
+                actor="eve", asset=self.asset, required_pack=sealed_pack_identity(START)
+            )
+        )
 
     def seal(
         self, version: str | None = None, against: str | None = None, verdict: str | None = None

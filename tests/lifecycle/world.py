@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM, DecidedBy
+from gatemark.ledger.event_kinds import LIFECYCLE_RULES, SYSTEM, Channel, DecidedBy
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
@@ -17,7 +17,7 @@ from gatemark.lifecycle.commands import (
     GrantRoles,
     Promote,
     PushWindow,
-    SetExam,
+    SetRequiredPack,
     Tick,
 )
 from gatemark.lifecycle.decisions.decide import decide
@@ -26,8 +26,8 @@ from gatemark.lifecycle.model.nouns import (
     ArmMetric,
     Cited,
     CitedSuite,
-    ExamRef,
     InvariantCount,
+    PackIdentity,
     SampleMoments,
     Traffic,
 )
@@ -56,8 +56,8 @@ def candidate(version: str) -> str:
     return digest({"candidate": version})
 
 
-def exam(policy: str = "p1") -> ExamRef:
-    return ExamRef(pack="triage", version=3, policy=digest(policy), snapshots=("golden@1",))
+def pack_identity(policy: str = "p1") -> PackIdentity:
+    return PackIdentity(pack="triage", version=3, policy=digest(policy), snapshots=("golden@1",))
 
 
 class World:
@@ -70,13 +70,13 @@ class World:
         self.results: dict[str, Cited] = {}
         for person, roles in PEOPLE.items():
             self.do(GrantRoles(actor="root", person=person, roles=roles))
-        if policy is not None:
-            self.do(AdoptPolicy(actor="root", policy=policy))
+        self.do(AdoptPolicy(actor="root", policy=policy or ReleasePolicy()))
 
     @property
     def by(self) -> DecidedBy:
-        """What decides now: the policy in force, and the newest rules."""
-        return DecidedBy(self.state.governance.policy_digest, RULES_VERSION)
+        """What decides now: the policy in force, and the rules."""
+        channel = Channel("command_line", "none")
+        return DecidedBy(self.state.governance.policy_digest, LIFECYCLE_RULES.current, channel)
 
     def do(self, command: Command) -> tuple[Fact, ...]:
         """Decide, and let the facts happen."""
@@ -100,7 +100,7 @@ class World:
         *,
         verdict: Any = "pass",
         baseline: str | None = None,
-        sat: ExamRef | None = None,
+        sat: PackIdentity | None = None,
         suites: tuple[CitedSuite, ...] = SUITES,
         excused: tuple[str, ...] = (),
     ) -> str:
@@ -111,8 +111,7 @@ class World:
             verdict=verdict,
             candidate_digest=candidate(version),
             baseline_digest=candidate(baseline) if baseline else None,
-            exam=sat or exam(),
-            sealed_at=self.now,
+            pack=sat or pack_identity(),
             suites=suites,
             excused=excused,
             answered_at=self.now,
@@ -122,8 +121,8 @@ class World:
     def add(self, version: str, **more: Any) -> None:
         fields: dict[str, Any] = {"kind": "prompt", "digest": candidate(version), **more}
         self.do(AddVersion(actor="ann", asset=ASSET, version=version, **fields))
-        if self.state.asset.exam is None:
-            self.do(SetExam(actor="pam", asset=ASSET, exam=exam()))
+        if self.state.asset.required_pack is None:
+            self.do(SetRequiredPack(actor="pam", asset=ASSET, required_pack=pack_identity()))
 
     def promote(self, version: str, to: Any, *cites: str, actor: str = "olu", **more: Any) -> Any:
         return self.do(

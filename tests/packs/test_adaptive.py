@@ -113,7 +113,7 @@ def test_a_run_stops_at_the_first_look_that_settles_it(
     assert _look(ran) == (look, asked)
     assert ran.json["cost"]["calls"] == 2 * asked
     assert f"adaptive: settled at look {look} of 3" in ran.json["caveats"][-1]
-    (table,) = [figure for figure in ran.json["exhibits"] if figure["title"] == "Looks"]
+    (table,) = [figure for figure in ran.json["figures"] if figure["title"] == "Looks"]
     assert [row[3] for row in table["rows"]] == ["no"] * (look - 1) + ["yes"]
     checked = _verified(gatemark, folder)
     assert checked.code == 0, checked.out + checked.err
@@ -194,7 +194,7 @@ def test_without_a_baseline_everything_is_asked(gatemark: Run, folder: Path) -> 
         ("dataset: b", "slices: [x], slice_min: 0.1, dataset: b", "slice_min"),
         (
             "score_min",
-            "rules: [{id: few, metric: lost_count, lane: a, op: '<=', bound: 5}]\nscore_min",
+            "rules: [{id: few, metric: lost_count, scope: a, op: '<=', bound: 5}]\nscore_min",
             "rules",
         ),
     ],

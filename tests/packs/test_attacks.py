@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.forked import Done, run_forked
 
-from gatemark.targets.isolation import landlock_version
+from gatemark.targets.isolation import get_landlock_version
 
 Run = Callable[..., Any]
 
@@ -138,15 +138,16 @@ def test_a_run_inside_the_judge_never_passes(gatemark: Run, folder: Path) -> Non
 def test_a_waiver_cannot_excuse_a_run_inside_the_judge(gatemark: Run, folder: Path) -> None:
     waivers = folder / "waivers.yaml"
     waivers.write_text(
-        "waivers:\n  - {rule: run.in_process, owner: ann, reason: hurry, "
-        "expires_at: 2099-01-01T00:00:00Z}\n"
+        "- {rule: run.in_process, owner: ann, reason: hurry, expires_at: 2099-01-01T00:00:00Z}\n"
     )
     pack = _pack(folder, HONEST, ", in_process: true")
     ran = gatemark("run", pack, "--store", folder / "store", "--waivers", waivers)
-    assert ran.code == 2
+    assert (ran.code, "waiver for run.in_process matches no rule" in ran.err) == (2, True), ran.err
 
 
-needs_landlock = pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+needs_landlock = pytest.mark.skipif(
+    get_landlock_version() == 0, reason="this kernel has no Landlock"
+)
 
 
 @needs_landlock
@@ -182,7 +183,7 @@ def answer(text):
 def test_without_landlock_the_result_says_so(
     gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gatemark.targets.python_worker.landlock_version", lambda: 0)
+    monkeypatch.setattr("gatemark.targets.python_worker.get_landlock_version", lambda: 0)
     pack = _pack(folder, HONEST, ", isolate: true")
     ran = gatemark("run", pack, "--store", folder / "store", "--json")
     assert ran.code == 0

@@ -12,8 +12,8 @@ import pytest
 from tests.forked import run_forked
 from tests.targets.rigs import Answer, Request, serving
 
-from gatemark.packs.answers import is_rendering
-from gatemark.targets.isolation import landlock_version
+from gatemark.packs.similar_texts import is_rendering
+from gatemark.targets.isolation import get_landlock_version
 
 Run = Callable[..., Any]
 ITEMS = 60
@@ -234,7 +234,7 @@ def test_data_cannot_be_exchanged(gatemark: Run, folder: Path) -> None:
     assert run(gatemark, folder).code == 1
 
 
-@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
 def test_an_isolated_candidate_cannot_read_a_baseline_of_the_command_line(
     gatemark: Run, folder: Path
 ) -> None:
@@ -275,7 +275,7 @@ def isolated(folder: Path, names: list[str]) -> None:
     (folder / "app.py").write_text(PEEKS.replace("NAMES", repr(names)))
 
 
-@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
 def test_a_store_named_from_another_folder_is_hidden_from_an_isolated_candidate(
     gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +291,7 @@ def test_a_store_named_from_another_folder_is_hidden_from_an_isolated_candidate(
     assert ran.code == 0, ran.json["blockers"]
 
 
-@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
 def test_the_history_around_a_pack_is_hidden_from_an_isolated_candidate(
     gatemark: Run, folder: Path
 ) -> None:
@@ -304,7 +304,7 @@ def test_the_history_around_a_pack_is_hidden_from_an_isolated_candidate(
     assert ran.code == 0, ran.json["blockers"]
 
 
-@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
 def test_passwords_and_blobs_of_a_database_are_hidden_from_an_isolated_candidate(
     gatemark: Run, folder: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

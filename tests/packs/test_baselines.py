@@ -106,10 +106,13 @@ def test_a_result_that_failed_needs_a_reason_before_it_gets_a_name(
     refused = gatemark("baseline", "set", "old", failed, *store)
     assert refused.code == 1
     assert "did not pass (fail), so it cannot be a baseline" in refused.err
-    assert f"accept it first: gatemark bless {failed[7:19]}" in refused.err
-    assert gatemark("bless", failed, "--reason", " ", *store).code == 2
+    assert f"accept it first: gatemark baseline accept {failed[7:19]}" in refused.err
+    assert gatemark("baseline", "accept", failed, "--reason", " ", *store).code == 2
     assert (
-        gatemark("bless", failed, "--reason", "two old items", "--actor", "ann", *store).code == 0
+        gatemark(
+            "baseline", "accept", failed, "--reason", "two old items", "--actor", "ann", *store
+        ).code
+        == 0
     )
     named = gatemark("baseline", "set", "old", failed, "--actor", "bob", "--note", "v6", *store)
     assert named.code == 0, named.err

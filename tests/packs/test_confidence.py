@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gatemark.evidence.rows import Row
-from gatemark.packs.answers import sample_of
+from gatemark.packs.questions import make_sample
 
 Run = Callable[..., Any]
 PACK = """
@@ -59,11 +59,13 @@ def test_a_data_set_cannot_state_the_confidence_of_a_candidate(
     pack.write_text(PACK.replace("CANDIDATE", candidate))
     ran = gatemark("run", pack, "--store", tmp_path / "store", "--json")
     assert ran.code == 3
-    (score,) = [m for m in ran.json["measurements"] if (m["name"], m["lane"]) == ("score", "calib")]
+    (score,) = [
+        m for m in ran.json["measurements"] if (m["name"], m["scope"]) == ("score", "calib")
+    ]
     assert score["value"] is None
-    assert "0 answers carry a confidence" in score["reason"]
+    assert "0 answers carry a confidence" in score["reason"]["text"]
 
 
 def test_neither_targets_nor_scorers_see_the_confidence_of_a_row() -> None:
     row = Row(id="a", input="x", target="y", confidence=0.9)
-    assert sample_of(row) == {"id": "a", "input": "x", "target": "y", "tags": {}}
+    assert make_sample(row) == {"id": "a", "input": "x", "target": "y", "tags": {}}

@@ -13,8 +13,9 @@ import pytest
 
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge import PackEvidence, judge_pack
+from gatemark.packs.judge import judge_pack
 from gatemark.packs.pack import Pack
+from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
 
 SUITES = ("a", "b", "c", "d")

@@ -108,7 +108,7 @@ def test_a_judge_that_agrees_with_people_may_gate(gatemark: Run, folder: Path) -
     ran = run(gatemark, folder, pack(folder))
     assert ran.code == 0
     assert findings(ran.json)["helpful.judge"] == "pass"
-    table = next(e for e in ran.json["exhibits"] if e["title"] == "helpful: the judge and people")
+    table = next(e for e in ran.json["figures"] if e["title"] == "helpful: the judge and people")
     facts = dict(table["rows"])
     assert facts["may gate"] == "yes"
     assert facts["answers graded by people"] == 60
@@ -176,7 +176,7 @@ def test_judging_again_asks_no_judge(gatemark: Run, folder: Path) -> None:
     again = gatemark("gate", first["id"], "--pack", path, "--store", folder / "store", "--json")
     assert again.code == 0
     assert (folder / "judge.log").read_text() == asked
-    numbers = {(m["name"], m["lane"]): m["value"] for m in again.json["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in again.json["measurements"]}
     assert numbers["score", "helpful"] == 1.0
 
 
@@ -190,7 +190,7 @@ def test_replies_to_another_rubric_count_for_nothing(gatemark: Run, folder: Path
     path.write_text(path.read_text().replace("{votes: 1}", rubric))
     again = gatemark("gate", first["id"], "--pack", path, "--store", folder / "store", "--json")
     assert again.code == 3
-    numbers = {(m["name"], m["lane"]): m["value"] for m in again.json["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in again.json["measurements"]}
     assert numbers["error_rate", "helpful"] == 1.0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.packs.lint.sizes import least_items
+from gatemark.packs.lint.sizes import compute_least_items
 
 Run = Callable[..., Any]
 
@@ -76,7 +76,7 @@ BAD = [
     (
         "",
         "",
-        "rules: [{id: g.errors, metric: score, lane: g, op: '>=', bound: 0.5}]\n",
+        "rules: [{id: g.errors, metric: score, scope: g, op: '>=', bound: 0.5}]\n",
         "repeats rule ids: g.errors",
     ),
 ]
@@ -145,12 +145,12 @@ def test_lint_misses_what_a_target_names(
 
 RULE = "rules: [{{id: mine, metric: {}, op: '>=', bound: {}{}}}]\n"
 HOPELESS = {
-    RULE.format("scroe", 0.5, ", lane: g"): "rule mine: nothing measures 'scroe' there",
-    RULE.format("score", 0.5, ""): "rule mine: score belongs to a suite, so the rule needs a lane",
-    RULE.format("score", 0.5, ", lane: h"): "rule mine: no suite is called 'h'",
-    RULE.format("score", 1.5, ", lane: g"): "rule mine: score >= 1.5 can never hold",
+    RULE.format("scroe", 0.5, ", scope: g"): "rule mine: nothing measures 'scroe' there",
+    RULE.format("score", 0.5, ""): "rule mine: score belongs to a suite, so the rule needs a scope",
+    RULE.format("score", 0.5, ", scope: h"): "rule mine: no suite is called 'h'",
+    RULE.format("score", 1.5, ", scope: g"): "rule mine: score >= 1.5 can never hold",
     RULE.format("bench", 0.5, ""): None,
-    RULE.format("gained_count", 3, ", lane: g"): None,
+    RULE.format("gained_count", 3, ", scope: g"): None,
 }
 
 
@@ -197,7 +197,7 @@ def test_lint_warns_of_items_that_can_never_be_scored(
 def test_lint_tells_when_even_an_identical_candidate_would_stay_open(
     gatemark: Run, folder: Path, n: int, warns: bool
 ) -> None:
-    assert least_items(0.1, 0.05) == 30
+    assert compute_least_items(0.1, 0.05) == 30
     path = written(folder, "dataset: g.jsonl", f"dataset: g.jsonl, sample: {{n: {n}}}")
     warnings = gatemark("lint", path, "--json").json["warnings"]
     told = f"{n} items cannot show that an identical candidate stays within regression_max 0.1"
@@ -207,7 +207,7 @@ def test_lint_tells_when_even_an_identical_candidate_would_stay_open(
 
 
 def test_no_number_of_items_shows_that_nothing_was_lost() -> None:
-    assert least_items(0.0, 0.05) is None
+    assert compute_least_items(0.0, 0.05) is None
 
 
 def test_aliases_that_stand_for_billions_of_values_are_refused(gatemark: Run, folder: Path) -> None:

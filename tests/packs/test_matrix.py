@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.targets.rigs import Answer, Request, serving
 
-from gatemark.lifecycle.exam_identity import exam_of, exam_of_pack
+from gatemark.lifecycle.pack_identity import identify_pack_file, identify_result_pack
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -232,16 +232,16 @@ def test_lint_checks_every_candidate(gatemark: Run, folder: Path) -> None:
     assert "matrix loud/same is the same target as loud/large" in told
 
 
-def test_a_candidate_of_a_matrix_took_the_full_pack(gatemark: Run, folder: Path) -> None:
+def test_a_candidate_of_a_matrix_took_the_required_pack(gatemark: Run, folder: Path) -> None:
     """A promotion compares what a result was judged by with the pack that was set."""
     for name, lost in (("best", 0), ("near", NEARLY)):
         _recorded(folder, f"{name}.jsonl", lost)
     mixed = RECORDED + "matrix:\n  try: {same: {}, near: {recorded: near.jsonl}}\n"
     ran = _run(gatemark, folder, "", "--json", pack=mixed)
     workspace = Workspace(store=str(folder / "store"))
-    wanted = exam_of_pack(str(folder / "pack.yaml"))
+    wanted = identify_pack_file(str(folder / "pack.yaml"))
     for cell in ran.json["cells"]:
         result = workspace.existing_results().get(cell["result"])
-        assert exam_of(result, workspace.blobs) == wanted
+        assert identify_result_pack(result, workspace.blobs) == wanted
     (folder / "pack.yaml").write_text(RECORDED)
-    assert exam_of_pack(str(folder / "pack.yaml")) == wanted
+    assert identify_pack_file(str(folder / "pack.yaml")) == wanted

@@ -9,14 +9,14 @@ import jsonschema
 import pytest
 
 from gatemark.evidence.exam import suites
-from gatemark.packs.documents import json_schema
+from gatemark.packs.documents import make_json_schema
 from gatemark.packs.option_list import (
     describe_judges,
     describe_pack,
     describe_probes,
     describe_scorers,
     describe_targets,
-    options_of,
+    list_options,
 )
 from gatemark.scorers.scorer import scorers
 
@@ -57,7 +57,7 @@ PYTHON = {"python": "app:answer"}
 def test_the_schema_of_a_pack_knows_scorers_and_targets(
     scorer: Any, target: Any, is_valid: bool
 ) -> None:
-    validator = jsonschema.Draft202012Validator(json_schema("gatemark.pack/1"))
+    validator = jsonschema.Draft202012Validator(make_json_schema("gatemark.pack/1"))
     assert validator.is_valid(pack(scorer, target)) == is_valid
 
 
@@ -101,7 +101,7 @@ def test_the_schema_of_a_pack_knows_the_options_of_suites(
 ) -> None:
     document = pack("exact", PYTHON)
     document["suites"][0] |= {"kind": kind, "options": options}
-    validator = jsonschema.Draft202012Validator(json_schema("gatemark.pack/1"))
+    validator = jsonschema.Draft202012Validator(make_json_schema("gatemark.pack/1"))
     assert validator.is_valid(document) == is_valid
 
 
@@ -123,13 +123,13 @@ def test_every_option_of_a_suite_says_what_it_means() -> None:
     silent = [
         f"{suite.kind}.{option.name}"
         for suite in suites()
-        for option in options_of(suite.options)
+        for option in list_options(suite.options)
         if not option.meaning
     ]
     assert silent == []
 
 
 def test_an_editor_shows_the_meanings() -> None:
-    keys = json_schema("gatemark.pack/1")["$defs"]["SuiteSpec"]["properties"]
+    keys = make_json_schema("gatemark.pack/1")["$defs"]["SuiteSpec"]["properties"]
     assert keys["weight"]["description"].startswith("Share in the bench score")
     assert keys["kind"]["description"].startswith("Kind of suite")

@@ -35,8 +35,8 @@ targets:
   candidate: {python: "app:candidate"}
   baseline: {python: "app:baseline"}
 rules:
-  - {id: valid_json, metric: part_score, lane: golden/is_json, op: ">=", bound: 0.95}
-  - {id: json_drop, metric: part_regression, lane: golden/is_json, op: "<=", bound: 0.05,
+  - {id: valid_json, metric: part_score, scope: golden/is_json, op: ">=", bound: 0.95}
+  - {id: json_drop, metric: part_regression, scope: golden/is_json, op: "<=", bound: 0.05,
      against: interval}
 """
 
@@ -61,7 +61,7 @@ def _run(gatemark: Run, folder: Path) -> Any:
 def test_a_part_that_fell_fails_although_the_mean_hides_it(gatemark: Run, folder: Path) -> None:
     ran = _run(gatemark, folder)
     assert ran.code == 1, ran.err
-    numbers = {(n["name"], n["lane"]): n["value"] for n in ran.json["measurements"]}
+    numbers = {(n["name"], n["scope"]): n["value"] for n in ran.json["measurements"]}
     assert numbers["score", "golden"] == pytest.approx(1 - 0.25 / 19)
     assert numbers["part_score", "golden/is_json"] == 0.75
     assert numbers["part_baseline_score", "golden/is_json"] == 1.0
@@ -87,7 +87,7 @@ def test_parts_are_derived_again(gatemark: Run, folder: Path) -> None:
 
 
 def test_lint_names_a_part_that_is_not_there(gatemark: Run, folder: Path) -> None:
-    text = PACK.replace('lane: golden/is_json, op: ">="', 'lane: golden/json, op: ">="')
+    text = PACK.replace('scope: golden/is_json, op: ">="', 'scope: golden/json, op: ">="')
     (folder / "pack.yaml").write_text(text)
     linted = gatemark("lint", folder / "pack.yaml")
     told = linted.out + linted.err

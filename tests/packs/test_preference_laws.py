@@ -15,7 +15,7 @@ from gatemark.core.measurement import Measurement
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.suites.preference import ComparisonOptions, examine, pairs_of
+from gatemark.packs.suites.preference import ComparisonOptions, examine, make_pairs
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.judge.prompt import JudgeReply
 
@@ -42,7 +42,7 @@ def evidence(
     rows = tuple(row(name, cluster) for name, cluster in zip(names, grouped, strict=True))
     candidate = tuple(answer(name, f"ours {name}") for name in names)
     baseline = tuple(answer(name, f"theirs {name}") for name in names)
-    pairs = pairs_of(rows, candidate, baseline)
+    pairs = make_pairs(rows, candidate, baseline)
     replies = {}
     for name, outcome in zip(names, outcomes, strict=True):
         said = ORDERS.get(outcome, STUCK)
@@ -111,7 +111,7 @@ def test_no_pairs_are_no_preference() -> None:
     assert (
         found["preferred"].value is found["score"].value is found["uncompared_rate"].value is None
     )
-    assert found["order_disagreement_rate"].reason == "the judge compared nothing"
+    assert str(found["order_disagreement_rate"].reason) == "the judge compared nothing"
 
 
 def test_without_a_baseline_nothing_is_compared() -> None:

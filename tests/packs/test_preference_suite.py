@@ -172,7 +172,7 @@ def findings(ran: Any) -> dict[str, str]:
 
 
 def numbers(ran: Any) -> dict[str, Any]:
-    return {m["name"]: m for m in ran.json["measurements"] if m["lane"] == "preferred"}
+    return {m["name"]: m for m in ran.json["measurements"] if m["scope"] == "preferred"}
 
 
 def test_a_candidate_that_the_judge_prefers_passes(gatemark: Run, folder: Path) -> None:
@@ -200,7 +200,7 @@ def test_equal_answers_are_ties_and_nobody_is_asked(gatemark: Run, folder: Path)
     ran = run(gatemark, pack(folder, "plain"))
     assert ran.code == 3
     assert findings(ran)["preferred.preferred"] == "inconclusive"
-    assert "0 decisive pairs, at least 20" in numbers(ran)["preferred"]["reason"]
+    assert "0 decisive pairs, at least 20" in numbers(ran)["preferred"]["reason"]["text"]
     assert numbers(ran)["ties"]["value"] == 60
     assert len(asked(folder)) == 90 * 2
     assert verify(gatemark, folder).code == 0
@@ -209,7 +209,7 @@ def test_equal_answers_are_ties_and_nobody_is_asked(gatemark: Run, folder: Path)
 def test_too_few_decisive_pairs_leave_it_open(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, pack(folder, "seldom_better"))
     assert ran.code == 3
-    assert "19 decisive pairs, at least 20" in numbers(ran)["preferred"]["reason"]
+    assert "19 decisive pairs, at least 20" in numbers(ran)["preferred"]["reason"]["text"]
 
 
 def test_a_judge_that_always_says_first_gives_ties_and_never_passes(
@@ -375,7 +375,7 @@ def test_items_of_one_cluster_count_once(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, pack(folder))
     assert ran.code == 3
     assert numbers(ran)["wins"]["value"] == 10
-    assert "10 decisive pairs, at least 20" in numbers(ran)["preferred"]["reason"]
+    assert "10 decisive pairs, at least 20" in numbers(ran)["preferred"]["reason"]["text"]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def run(gatemark: Run, folder: Path, *more: object) -> Any:
 
 
 def score(result: Any) -> Any:
-    (found,) = [m for m in result["measurements"] if (m["name"], m["lane"]) == ("score", "golden")]
+    (found,) = [m for m in result["measurements"] if (m["name"], m["scope"]) == ("score", "golden")]
     return found
 
 

@@ -92,7 +92,7 @@ def test_attributes_of_a_trace_are_tags_and_what_was_said_is_not(
 def test_production_is_the_reference_of_change(gatemark: Run, folder: Path) -> None:
     ran = replay(gatemark, folder, "same")
     assert ran.code == 0, ran.json["blockers"]
-    numbers = {m["name"]: m["value"] for m in ran.json["measurements"] if m["lane"] == "recent"}
+    numbers = {m["name"]: m["value"] for m in ran.json["measurements"] if m["scope"] == "recent"}
     assert (numbers["score"], numbers["behavioural_delta"]) == (1.0, 0.0)
     (evidence,) = ran.json["evidence"]
     assert evidence["expected"] == 40
@@ -103,7 +103,7 @@ def test_production_is_the_reference_of_change(gatemark: Run, folder: Path) -> N
 def test_a_candidate_that_answers_otherwise_fails(gatemark: Run, folder: Path) -> None:
     ran = replay(gatemark, folder, "other")
     assert ran.code == 1
-    numbers = {m["name"]: m["value"] for m in ran.json["measurements"] if m["lane"] == "recent"}
+    numbers = {m["name"]: m["value"] for m in ran.json["measurements"] if m["scope"] == "recent"}
     assert numbers["behavioural_delta"] == 1.0
 
 

@@ -92,7 +92,7 @@ def test_true_results_hold_without_pack_or_data_files(
     for name in ("pack.yaml", "app.py", "golden.jsonl", "pairs.jsonl", "ids.txt"):
         (tmp_path / name).unlink()
     ran = verify(gatemark, store)
-    assert (ran.code, ran.json["troubles"], ran.json["unjudged"]) == (0, [], [])
+    assert (ran.code, ran.json["issues"], ran.json["unjudged"]) == (0, [], [])
     assert ran.json["results"] == 3
 
 
@@ -126,7 +126,7 @@ def test_an_invented_number_is_found(gatemark: Run, store: Path) -> None:
     assert gatemark("ledger", "verify", "--store", store).code == 0
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
-    (trouble,) = ran.json["troubles"]
+    (trouble,) = ran.json["issues"]
     assert "kappa was 0.999 (n=90), its evidence gives 0.95" in trouble["message"]
 
 
@@ -138,7 +138,49 @@ def test_an_invented_verdict_is_found(gatemark: Run, store: Path, title: str) ->
     seq = add(store, forged(result, verdict=turned, blockers=blockers))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
-    assert any(f"its verdict is {turned}" in t["message"] for t in ran.json["troubles"])
+    assert any(f"its verdict is {turned}" in t["message"] for t in ran.json["issues"])
+
+
+def change_reasons(result: Result, **changes: Any) -> Result:
+    """Change every reason of a finding, and seal the result again."""
+    findings = tuple(
+        msgspec.structs.replace(one, reason=msgspec.structs.replace(one.reason, **changes))
+        for one in result.findings
+    )
+    return forged(result, findings=findings)
+
+
+@pytest.mark.parametrize("title", ["agreement", "shouting"])
+def test_another_wording_breaks_nothing_and_another_reason_is_found(
+    gatemark: Run, store: Path, title: str
+) -> None:
+    result = by_title(Workspace(store=str(store)), title)
+    add(store, change_reasons(result, text="as a later build may word it"))
+    assert verify(gatemark, store).code == 0
+    seq = add(store, change_reasons(result, code="invented"))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    assert "its evidence another one" in ran.json["issues"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"observed": 0.01, "slack": -9.0}, {"n": 1}, {"bound": 0.0}, {"severity": "warn"}]
+)
+def test_a_finding_with_other_numbers_than_its_rule_gives_is_found(
+    gatemark: Run, store: Path, change: dict[str, Any]
+) -> None:
+    result = by_title(Workspace(store=str(store)), "agreement")
+    findings = tuple(msgspec.structs.replace(one, **change) for one in result.findings)
+    seq = add(store, forged(result, findings=findings))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+
+
+def test_a_reason_that_says_it_was_erased_needs_an_erasure(gatemark: Run, store: Path) -> None:
+    result = by_title(Workspace(store=str(store)), "agreement")
+    seq = add(store, change_reasons(result, code="erased", values={}, text="approved by nobody"))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
 
 
 def test_a_softer_policy_under_the_same_name_is_found(gatemark: Run, store: Path) -> None:
@@ -148,7 +190,7 @@ def test_a_softer_policy_under_the_same_name_is_found(gatemark: Run, store: Path
     add(store, forged(result, policy=policy, policy_digest=policy.digest))
     ran = verify(gatemark, store)
     assert ran.code == 4
-    assert any("its policy is not the one" in t["message"] for t in ran.json["troubles"])
+    assert any("its policy is not the one" in t["message"] for t in ran.json["issues"])
 
 
 def with_blob(workspace: Workspace, result: Result, name: str, data: bytes) -> Result:
@@ -183,7 +225,7 @@ def test_an_invented_score_is_found_by_scoring_again(gatemark: Run, store: Path)
     seq = add(store, with_blob(workspace, result, name, lines.encode()))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
-    messages = [trouble["message"] for trouble in ran.json["troubles"]]
+    messages = [trouble["message"] for trouble in ran.json["issues"]]
     assert any("has the score 1, exact gives 0.0" in message for message in messages), messages
 
 
@@ -196,7 +238,7 @@ def test_other_rows_than_the_result_names_are_found(gatemark: Run, store: Path) 
     add(store, with_blob(workspace, result, name, lines))
     ran = verify(gatemark, store)
     assert ran.code == 4
-    assert any("are not the rows of" in t["message"] for t in ran.json["troubles"])
+    assert any("are not the rows of" in t["message"] for t in ran.json["issues"])
 
 
 def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) -> None:
@@ -206,7 +248,7 @@ def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) ->
     assert ran.code == 0
     assert gatemark("ledger", "verify", "--store", store).code == 0
     ran = verify(gatemark, store)
-    assert (ran.code, ran.json["verdict"], ran.json["troubles"]) == (3, "inconclusive", [])
+    assert (ran.code, ran.json["verdict"], ran.json["issues"]) == (3, "inconclusive", [])
     assert f"{evidence} was erased" in ran.json["unjudged"][0]
 
 
@@ -215,5 +257,5 @@ def test_a_result_without_its_pack_is_unjudged(gatemark: Run, store: Path) -> No
     kept = tuple(blob for blob in result.blobs if blob.name != "pack.json")
     add(store, forged(result, blobs=kept))
     ran = verify(gatemark, store)
-    assert (ran.code, ran.json["troubles"]) == (3, [])
+    assert (ran.code, ran.json["issues"]) == (3, [])
     assert "no pack was kept with it" in ran.json["unjudged"][0]

@@ -14,8 +14,7 @@ from tests.exams.overhead.arms import loss_arm, ppl_pair
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
-from gatemark.evidence.exam import suites
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
 from gatemark.review.plan import ReviewPlan
@@ -94,7 +93,7 @@ def test_a_true_result_holds_without_its_files(
         if file.is_file():
             file.unlink()
     ran = verify(gatemark, store)
-    assert (ran.code, ran.json["troubles"], ran.json["unjudged"]) == (0, [], [])
+    assert (ran.code, ran.json["issues"], ran.json["unjudged"]) == (0, [], [])
     assert ran.json["results"] == 1
 
 
@@ -109,7 +108,7 @@ def test_an_invented_number_is_found(
     seq = add(store, forged(result, measurements=tuple(numbers)))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
-    assert any("was 0.125" in trouble["message"] for trouble in ran.json["troubles"])
+    assert any("was 0.125" in trouble["message"] for trouble in ran.json["issues"])
 
 
 @SEALS
@@ -151,7 +150,7 @@ def test_a_sitting_that_is_not_the_results_own_is_found(
     seq = add(store, with_blob(workspace, result, "sitting.json", data))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
-    assert message in ran.json["troubles"][0]["message"]
+    assert message in ran.json["issues"][0]["message"]
 
 
 @pytest.mark.parametrize("seal_exam", [seal_advisory, seal_review])
@@ -162,7 +161,7 @@ def test_lost_pins_leave_a_result_unjudged(
     kept = tuple(blob for blob in result.blobs if blob.name != "expected_ids.txt")
     add(store, forged(result, blobs=kept))
     ran = verify(gatemark, store)
-    assert (ran.code, ran.json["troubles"]) == (3, [])
+    assert (ran.code, ran.json["issues"]) == (3, [])
     assert "expected ids was not kept" in ran.json["unjudged"][0]
 
 
@@ -176,7 +175,7 @@ def test_an_absent_arm_leaves_an_overhead_result_unjudged(
     )
     assert ran.code in (1, 3), ran.err
     ran = verify(gatemark, store)
-    assert (ran.code, ran.json["troubles"]) == (3, [])
+    assert (ran.code, ran.json["issues"]) == (3, [])
     assert "an evidence file was not there" in ran.json["unjudged"][0]
 
 
@@ -191,13 +190,29 @@ def test_a_review_that_hides_what_it_left_out_is_found(
     seq = add(store, with_blob(workspace, result, "sitting.json", data))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
-    assert "account of the evidence" in ran.json["troubles"][0]["message"]
+    assert "account of the evidence" in ran.json["issues"][0]["message"]
 
 
-def test_a_pack_sealed_by_older_rules_of_guard_overhead_is_derived_by_those(
-    gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_writing_another_version_of_the_rules_of_an_exam_gains_nothing(
+    gatemark: Run,
+    tmp_path: Path,
+    store: Path,
+    version: Any,
 ) -> None:
-    """Rules 2 passed a single window and refused a loss of 0; rules 3 do neither."""
+    setting = "overhead_rules"
+    result = seal_overhead(gatemark, tmp_path, store)
+    assert result.policy.settings[setting] == 1
+    assert verify(gatemark, store).code == 0
+    settings = {**result.policy.settings, setting: version}
+    policy = msgspec.structs.replace(result.policy, settings=settings)
+    seq = add(store, forged(result, policy=policy, policy_digest=policy.digest))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+
+
+def test_a_pack_of_guard_overhead_is_derived_again(gatemark: Run, tmp_path: Path) -> None:
+    """A single window holds the verdict, and a loss of 0 is a loss."""
     loss_arm(tmp_path / "bare.jsonl", "bare", [2.0])
     loss_arm(tmp_path / "guarded.jsonl", "guarded", [2.001])
     loss_arm(tmp_path / "zeros.jsonl", "bare", [0.0, 2.0])
@@ -219,10 +234,9 @@ suites:
     (tmp_path / "thin.yaml").write_text(pack % ("thin", "bare", "guarded"))
     (tmp_path / "zeros.yaml").write_text(pack % ("zeros", "zeros", "ones"))
     store = ("--store", tmp_path / "store")
-    monkeypatch.setitem(suites().get("overhead").newest_rules, "rules", 2)
-    assert gatemark("run", tmp_path / "thin.yaml", *store).code == 0
-    assert gatemark("run", tmp_path / "zeros.yaml", *store).code == 3
-    monkeypatch.undo()
+    assert gatemark("run", tmp_path / "thin.yaml", *store).code == 3
+    ran = gatemark("run", tmp_path / "zeros.yaml", *store, "--json")
+    assert ran.code == 3
+    assert "unusable" not in ran.out
     verified = gatemark("ledger", "verify", "--rescore", *store)
     assert verified.code == 0, verified.out
-    assert gatemark("run", tmp_path / "thin.yaml", *store).code == 3

@@ -148,7 +148,7 @@ def test_a_worse_candidate_fails_for_its_regression(gatemark: Run, folder: Path)
     (told,) = [text for text in ran.json["blockers"] if text.startswith("golden.regression")]
     assert told.startswith("golden.regression must be <= 0.02, got 0.1 [0.0")
     assert told.endswith("(n=200); all of it is beyond the bound")
-    tables = {e["title"]: e for e in ran.json["exhibits"] if e["type"] == "table"}
+    tables = {e["title"]: e for e in ran.json["figures"] if e["type"] == "table"}
     worse = tables["golden: what got worse"]
     assert worse["total_rows"] == 20
     assert worse["rows"][0][0] == "r000"
@@ -171,7 +171,7 @@ def test_the_same_run_at_another_time_has_the_same_id(gatemark: Run, folder: Pat
 def test_errors_stay_in_the_denominator_and_hold_the_verdict(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, pack(folder, candidate='{python: "app:crashing"}'))
     assert ran.code == 3
-    numbers = {(m["name"], m["lane"]): m for m in ran.json["measurements"]}
+    numbers = {(m["name"], m["scope"]): m for m in ran.json["measurements"]}
     assert numbers["score", "golden"]["n"] == 200
     assert numbers["score", "golden"]["value"] == pytest.approx(199 / 200)
     assert numbers["error_rate", "golden"]["value"] == pytest.approx(1 / 200)
@@ -288,7 +288,7 @@ def test_a_waived_step_is_not_shown_as_passed(gatemark: Run, folder: Path) -> No
         waivers,
     )
     assert ran.code == 0
-    (gate,) = [e for e in ran.json["exhibits"] if e["title"] == "Gate"]
+    (gate,) = [e for e in ran.json["figures"] if e["title"] == "Gate"]
     assert {row[0]: row[1] for row in gate["rows"]}["2 regression"] == "waived"
 
 
@@ -296,7 +296,7 @@ def test_a_waived_step_is_not_shown_as_passed(gatemark: Run, folder: Path) -> No
 def test_replies_that_cannot_be_kept_are_errors(gatemark: Run, folder: Path, target: str) -> None:
     ran = run(gatemark, folder, pack(folder, candidate=f'{{python: "app:{target}"}}'))
     assert ran.code == 1
-    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in ran.json["measurements"]}
     assert numbers["error_rate", "golden"] == 1.0
     assert numbers["score", "golden"] == 0.0
 
@@ -319,12 +319,12 @@ def test_without_a_confidence_there_is_no_bench(gatemark: Run, folder: Path) -> 
     ran = run(gatemark, folder, pack(folder, more=CALIBRATION))
     assert ran.code == 3
     assert ran.json["bench"]["value"] is None
-    assert "calib" in ran.json["bench"]["reason"]
+    assert "calib" in ran.json["bench"]["reason"]["text"]
 
 
 def test_calibration_scores_one_minus_ece(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, pack(folder, more=CALIBRATION, regression_max=0.05))
-    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in ran.json["measurements"]}
     assert numbers["ece", "calib"] == pytest.approx(0.1)
     assert numbers["score", "calib"] == pytest.approx(0.9)
     assert ran.json["bench"]["value"] == pytest.approx(0.8 + 0.2 * 0.9)
@@ -344,7 +344,7 @@ def test_a_command_target_answers_over_pipes(gatemark: Run, folder: Path) -> Non
 def test_no_baseline_must_be_said_and_is_shown(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, pack(folder, baseline="none"))
     assert ran.code == 0
-    assert ran.json["regression"]["reason"] == "the pack says that there is no baseline"
+    assert ran.json["regression"]["reason"]["text"] == "the pack says that there is no baseline"
     assert "golden.regression" not in findings(ran.json)
 
 
@@ -498,7 +498,7 @@ def test_a_target_that_hangs_is_an_error_and_the_run_still_ends(folder: Path) ->
     path = pack(folder, candidate='{python: "app:hanging", timeout_s: 3}', baseline="none")
     done = run_forked("run", path, "--store", folder / "store", "--json", "-j", 4)
     assert done.returncode == 3
-    numbers = {(m["name"], m["lane"]): m["value"] for m in json.loads(done.stdout)["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in json.loads(done.stdout)["measurements"]}
     assert numbers["error_rate", "golden"] == pytest.approx(1 / 200)
 
 
@@ -527,7 +527,7 @@ def test_an_interrupted_run_seals_nothing_and_resumes(folder: Path) -> None:
 def test_a_pack_may_add_rules_of_its_own(gatemark: Run, folder: Path) -> None:
     path = pack(folder, candidate='{python: "app:worse"}', regression_max=0.5)
     assert run(gatemark, folder, path).code == 0
-    extra = "rules:\n  - {id: no-losses, metric: lost_count, lane: golden, op: '<=', bound: 0}\n"
+    extra = "rules:\n  - {id: no-losses, metric: lost_count, scope: golden, op: '<=', bound: 0}\n"
     path.write_text(path.read_text().replace("version: 1\n", "version: 2\n") + extra)
     ran = run(gatemark, folder, path)
     assert ran.code == 1
@@ -552,5 +552,5 @@ def test_recorded_samples_given_by_hand_are_looked_up_from_here(
     (elsewhere / "cand.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples))
     monkeypatch.chdir(elsewhere)
     ran = run(gatemark, folder, pack(folder), "--candidate", "cand.jsonl")
-    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in ran.json["measurements"]}
     assert numbers["score", "golden"] == pytest.approx(199 / 200)

@@ -12,9 +12,12 @@ import msgspec
 import pytest
 from tests.samples.importers import peer_shapes as shapes
 
-from gatemark.core.result import answer_time_of
+from gatemark import __version__ as this_build
+from gatemark.core.canonical import canonical_bytes, digest_bytes
+from gatemark.core.errors import IntegrityError, OtherRulesError
+from gatemark.core.result import Result, answer_time_of, seal
 from gatemark.packs import seal_compare
-from gatemark.packs.seal_compare import KeptComparison
+from gatemark.packs.seal_compare import compare_again
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -64,7 +67,7 @@ def test_verdicts_are_sealed_as_they_are(gatemark: Run, log: Path, verdict: str)
 
 
 def test_a_sealed_comparison_is_no_pack(gatemark: Run, log: Path) -> None:
-    """Promotions need the full pack of record, which has a definition; a comparison has none."""
+    """Promotions need the required pack, which has a definition; a comparison has none."""
     ran = sealed(gatemark, log, "--margin", "0.6")
     store = ("--store", log.parent / "store")
     result = gatemark("show", ran.json["result_id"], *store, "--json").json
@@ -101,58 +104,136 @@ def test_a_forged_verdict_is_found_when_derived_again(gatemark: Run, log: Path) 
     assert gatemark("ledger", "verify", "--rescore", "--store", store).code == 4
 
 
-def test_a_comparison_is_derived_again_by_the_rules_that_it_names() -> None:
-    samples = {
-        side: b"".join(
-            msgspec.json.encode(
-                {
-                    "schema": "gatemark.sample/1",
-                    "id": f"q{n:03d}",
-                    "epoch": 1,
-                    "scores": {"s": 0.0 if n < wrong else 1.0},
-                }
-            )
-            + b"\n"
-            for n in range(400)
-        )
-        for side, wrong in (("baseline", 0), ("candidate", 28))
-    }
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    # What an earlier build kept names no rules.
-    old = {"score": "s", "cluster": None, "settings": {"alpha": 0.05, "margin": 0.05}}
-    one, first = seal_compare._judged(samples, msgspec.convert(old, KeptComparison), now)
-    assert (first.verdict.outcome, "rules" in first.policy.settings) == ("fail", False)
-    kept = msgspec.convert({**old, "rules": 2}, KeptComparison)
-    two, second = seal_compare._judged(samples, kept, now)
-    assert (second.verdict.outcome, second.policy.settings["rules"]) == ("inconclusive", 2)
-    kept = msgspec.convert({**old, "rules": 3}, KeptComparison)
-    three, third = seal_compare._judged(samples, kept, now)
-    methods = [report.non_inferiority.method for report in (one, two, three)]
-    assert methods == ["melded exact", "melded exact", "score"]
-    assert all("largest_drop" not in each.policy.settings for each in (first, second, third))
-    declared = {**old, "rules": 3, "settings": {**old["settings"], "largest_drop": 0.5}}
-    _, fourth = seal_compare._judged(samples, msgspec.convert(declared, KeptComparison), now)
-    assert fourth.policy.settings["largest_drop"] == 0.5
-
-
-def test_clusters_of_samples_count_from_rules_4_on(gatemark: Run, tmp_path: Path) -> None:
+def samples(wrong: int, cluster_size: int | None = None) -> bytes:
     rows = [
-        {"schema": "gatemark.sample/1", "id": f"q{n}", "epoch": 1, "scores": {"s": 1.0}}
-        | {"cluster": f"talk {n // 50}"}
+        {
+            "schema": "gatemark.sample/1",
+            "id": f"q{n:03d}",
+            "epoch": 1,
+            "scores": {"s": 0.0 if n < wrong else 1.0},
+            **({} if cluster_size is None else {"cluster": f"talk {n // cluster_size}"}),
+        }
         for n in range(400)
     ]
-    data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    kept = {"score": "s", "cluster": None, "settings": {"alpha": 0.05, "margin": 0.05}}
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
-    def outcome(rules: int) -> str:
-        asked = msgspec.convert({**kept, "rules": rules}, KeptComparison)
-        sides = {"baseline": data, "candidate": data}
-        now = datetime(2026, 1, 1, tzinfo=UTC)
-        return str(seal_compare._judged(sides, asked, now)[1].verdict.outcome)
 
-    assert [outcome(rules) for rules in (1, 2, 3, 4)] == [*["pass"] * 3, "inconclusive"]
+@pytest.fixture
+def comparison(gatemark: Run, tmp_path: Path) -> tuple[Workspace, Result]:
+    """A sealed comparison of a candidate that lost 28 of 400 items."""
+    for name, wrong in (("base", 0), ("cand", 28)):
+        (tmp_path / f"{name}.jsonl").write_bytes(samples(wrong))
+    sides = (tmp_path / "base.jsonl", tmp_path / "cand.jsonl")
+    store = tmp_path / "store"
+    ran = gatemark("compare", *sides, "--margin", 0.05, "--seal", "--store", store, "--json")
+    assert ran.code == 3
+    workspace = Workspace(store=str(store))
+    return workspace, workspace.results.get(ran.json["result_id"])
+
+
+def test_a_stored_comparison_names_every_setting_and_the_rules(
+    comparison: tuple[Workspace, Result],
+) -> None:
+    workspace, result = comparison
+    names = {blob.name: blob.digest for blob in result.blobs}
+    settings = {"alpha": 0.05, "margin": 0.05, "seed": 5, "resamples": 9999, "largest_drop": None}
+    assert msgspec.json.decode(workspace.blobs.get(names["compare.json"])) == {
+        "rules": 1,
+        "score": "s",
+        "cluster": None,
+        "settings": settings,
+    }
+    assert result.policy.settings == {**settings, "rules": 1, "score": "s", "cluster": None}
+    assert compare_again(workspace.blobs, result).verdict.outcome == "inconclusive"
+
+
+def forge(
+    workspace: Workspace,
+    result: Result,
+    *,
+    drop: str | None = None,
+    made_by: str,
+    **changed: object,
+) -> Result:
+    """Seal the comparison again as a pass, with another definition, as an attacker could."""
+    names = {blob.name: blob.digest for blob in result.blobs}
+    stored = msgspec.json.decode(workspace.blobs.get(names["compare.json"])) | changed
+    stored.pop(drop, None)
+    definition = canonical_bytes(stored)
+    workspace.blobs.put(definition)
+    settings = {**result.policy.settings, "rules": stored.get("rules")}
+    policy = msgspec.structs.replace(result.policy, settings=settings)
+    fields = msgspec.structs.asdict(result)
+    del fields["id"], fields["stamp"]
+    forged = seal(
+        **fields
+        | {
+            "verdict": "pass",
+            "blockers": (),
+            "policy": policy,
+            "policy_digest": policy.digest,
+            "pack": seal_compare._name_pack(definition),
+            "runtime": {**result.runtime, "gatemark": made_by},
+            "blobs": tuple(
+                msgspec.structs.replace(blob, digest=digest_bytes(definition))
+                if blob.name == "compare.json"
+                else blob
+                for blob in result.blobs
+            ),
+        }
+    )
+    workspace.results.append(forged)
+    return forged
+
+
+ANOTHER = "99.0.0"
+
+
+def test_a_comparison_of_other_rules_is_not_decided_again(
+    gatemark: Run, comparison: tuple[Workspace, Result], tmp_path: Path
+) -> None:
+    """Exit 3, though the stored document has a field that only the other build knows."""
+    workspace, result = comparison
+    forged = forge(workspace, result, rules=2, looks=3, made_by=ANOTHER)
+    with pytest.raises(OtherRulesError, match="recorded under compare rules 2, not decided again"):
+        compare_again(workspace.blobs, forged)
+    ran = gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store")
+    assert ran.code == 3
+
+
+@pytest.mark.parametrize("rules", [0, -1, True, 1.5, "1", None])
+def test_a_comparison_of_rules_that_were_never_released_is_a_forgery(
+    gatemark: Run, comparison: tuple[Workspace, Result], rules: object, tmp_path: Path
+) -> None:
+    workspace, result = comparison
+    forged = forge(workspace, result, rules=rules, made_by=ANOTHER)
+    with pytest.raises(IntegrityError, match=r"compare rules .* do not exist"):
+        compare_again(workspace.blobs, forged)
+    assert gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store").code == 4
+
+
+def test_a_comparison_without_rules_is_a_forgery(comparison: tuple[Workspace, Result]) -> None:
+    forged = forge(*comparison, drop="rules", made_by=ANOTHER)
+    with pytest.raises(IntegrityError, match="compare rules None do not exist"):
+        compare_again(comparison[0].blobs, forged)
+
+
+def test_this_build_has_no_other_rules(
+    gatemark: Run, comparison: tuple[Workspace, Result], tmp_path: Path
+) -> None:
+    """A result that names this build cannot name rules that this build does not have."""
+    workspace, result = comparison
+    forged = forge(workspace, result, rules=2, made_by=this_build)
+    with pytest.raises(IntegrityError, match="are not the rules of the build that it names"):
+        compare_again(workspace.blobs, forged)
+    assert gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store").code == 4
+
+
+def test_clusters_that_the_samples_name_count_when_sealed(gatemark: Run, tmp_path: Path) -> None:
     file, store = tmp_path / "samples.jsonl", ("--store", tmp_path / "store")
-    file.write_bytes(data)
+    file.write_bytes(samples(0))
+    assert gatemark("compare", file, file, "--seal", *store).code == 0
+    file.write_bytes(samples(0, cluster_size=50))
     assert gatemark("compare", file, file, "--seal", *store).code == 3
     assert gatemark("ledger", "verify", "--rescore", *store).code == 0
 

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.packs.test_verdict_laws import NOW
 
-from gatemark.core.canonical import canonical_bytes
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
-from gatemark.packs.lint.rules import unsatisfiable_rules
+from gatemark.packs.judge import PackDecision, judge_pack
+from gatemark.packs.lint.rules import find_unsatisfiable_rules
 from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
-from gatemark.packs.suites.slices import slices_of
+from gatemark.packs.suites.slices import find_slices
 
 Sizes = dict[str | None, int]
 SUITE: dict[str, Any] = {
@@ -78,15 +78,15 @@ def finding(decision: PackDecision, rule: str) -> Finding:
     return next(one for one in decision.verdict.findings if one.rule == rule)
 
 
-def number(decision: PackDecision, name: str, lane: str) -> Measurement:
-    return next(one for one in decision.measurements if one.key == (name, lane))
+def number(decision: PackDecision, name: str, scope: str) -> Measurement:
+    return next(one for one in decision.measurements if one.key == (name, scope))
 
 
 def test_every_slice_is_a_lane_and_items_without_the_tag_are_one() -> None:
     sizes: Sizes = {"eu": 40, "us": 30, None: 25}
     found = decided(opened(sizes), arm(sizes, {"us": 3}), arm(sizes))
     scores = {
-        one.lane: (one.value, one.n) for one in found.measurements if one.name == "slice_score"
+        one.scope: (one.value, one.n) for one in found.measurements if one.name == "slice_score"
     }
     assert scores == {
         "g/region=eu": (1.0, 40),
@@ -109,7 +109,7 @@ def test_no_slice_may_score_below_slice_min(wrong: int, verdict: str) -> None:
     assert finding(found, "g.slice_floor").verdict == verdict
     assert found.verdict.outcome == verdict
     if verdict == "fail":
-        assert finding(found, "g.slice_floor").reason.endswith("worst in region=us")
+        assert str(finding(found, "g.slice_floor").reason).endswith("worst in region=us")
 
 
 @pytest.mark.parametrize(("wrong", "verdict"), [(0, "pass"), (8, "inconclusive"), (30, "fail")])
@@ -120,7 +120,7 @@ def test_a_drop_in_one_slice_is_judged_with_its_noise(wrong: int, verdict: str) 
     assert finding(found, "g.slice_regression").verdict == verdict
     assert found.verdict.outcome == verdict
     if verdict != "pass":
-        assert "worst in region=us" in finding(found, "g.slice_regression").reason
+        assert "worst in region=us" in str(finding(found, "g.slice_regression").reason)
 
 
 def test_more_slices_need_more_evidence_for_one_of_them_to_fail() -> None:
@@ -146,7 +146,7 @@ def test_small_slices_are_judged_together_and_too_few_of_them_hold() -> None:
     for rule in ("g.slice_floor", "g.slice_regression"):
         assert finding(found, rule).verdict == "inconclusive"
         assert "region=(other) has 15 items, too few for slice_min_items 20" in (
-            finding(found, rule).reason
+            str(finding(found, rule).reason)
         )
     # What is known to fail fails all the same.
     found = decided(pack, arm(few, {"eu": 90}), arm(few))
@@ -154,8 +154,8 @@ def test_small_slices_are_judged_together_and_too_few_of_them_hold() -> None:
     assert finding(found, "g.slice_regression").verdict == "fail"
     lower = opened(few, slice_min=0.9, slice_min_items=15)
     assert decided(lower, arm(few), arm(few)).verdict.outcome == "pass"
-    assert [one for one in unsatisfiable_rules(pack) if "(other) has 15 items" in one.message]
-    assert not [one for one in unsatisfiable_rules(lower) if "slice" in one.message]
+    assert [one for one in find_unsatisfiable_rules(pack) if "(other) has 15 items" in one.message]
+    assert not [one for one in find_unsatisfiable_rules(lower) if "slice" in one.message]
 
 
 def test_without_a_baseline_there_is_no_drop_to_judge() -> None:
@@ -183,15 +183,14 @@ def test_removing_items_of_a_failing_slice_never_gives_a_pass(removed: set[int])
 )
 def test_every_item_is_in_exactly_one_slice(tags: dict[int, dict[str, str]], least: int) -> None:
     named = {str(name): found for name, found in tags.items()}
-    found = slices_of("t", named, least)
+    found = find_slices("t", named, least)
     assert sorted(name for one in found for name in one.ids) == sorted(named)
     assert sum(len(one.ids) < least for one in found) <= 1
 
 
-def test_rules_on_slices_need_slices_and_packs_without_them_keep_their_bytes() -> None:
+def test_rules_on_slices_need_slices() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"need slices: \[tag\]"):
         msgspec.convert({**SUITE, "slices": [], "slice_min": 0.5}, SuiteSpec)
-    assert b"slice_min" not in canonical_bytes(opened({"eu": 1}).pack)
 
 
 @pytest.mark.parametrize(("tag", "verdict"), [("region", "pass"), ("regoin", "inconclusive")])
@@ -203,4 +202,4 @@ def test_a_tag_that_no_item_has_hides_no_slice(tag: str, verdict: str) -> None:
     for rule in ("g.slice_floor", "g.slice_regression"):
         found = finding(judged, rule)
         assert found.verdict == verdict
-        assert verdict == "pass" or "no item has the tag 'regoin'" in found.reason
+        assert verdict == "pass" or "no item has the tag 'regoin'" in str(found.reason)

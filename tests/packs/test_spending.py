@@ -70,7 +70,7 @@ def test_a_budget_is_for_the_whole_run_and_not_for_each_suite(
     assert asked(folder) == 50 + 60
     states = {finding["rule"]: finding["verdict"] for finding in result["findings"]}
     assert (states["a.errors"], states["b.errors"]) == ("pass", "fail")
-    numbers = {(m["name"], m["lane"]): m["value"] for m in result["measurements"]}
+    numbers = {(m["name"], m["scope"]): m["value"] for m in result["measurements"]}
     assert numbers["error_rate", "b"] == 0.5
     assert any("; 10 items without a score count as 0" in text for text in result["blockers"])
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gatemark.core.policy import Finding
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
+from gatemark.packs.judge import PackDecision, judge_pack
 from gatemark.packs.pack import Pack
+from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -200,8 +201,8 @@ def test_an_open_verdict_says_how_many_items_would_decide() -> None:
     decision = judged(pack, dict.fromkeys("ab", arms[0]), dict.fromkeys("ab", arms[1]))
     open_finding = finding(decision, "bench.regression")
     assert open_finding.verdict == "inconclusive"
-    assert open_finding.reason.startswith("bench_regression must be <= 0.02, got 0 [-0.0")
-    assert "items would decide" in open_finding.reason
+    assert str(open_finding.reason).startswith("bench_regression must be <= 0.02, got 0 [-0.0")
+    assert "items would decide" in str(open_finding.reason)
     (needed,) = [n for n in decision.measurements if n.name == "bench_regression_items_needed"]
     assert needed.value is not None
     times = -(-int(needed.value) // 400)
@@ -245,7 +246,7 @@ def test_several_claims_are_counted_before_one_fails() -> None:
     )
     assert finding(of_few, "a.regression").verdict == "fail"
     assert finding(of_many, "a.regression").verdict == "inconclusive"
-    assert "number of comparisons" in finding(of_many, "a.regression").reason
+    assert "number of comparisons" in str(finding(of_many, "a.regression").reason)
 
 
 def test_a_declared_range_helps_graded_scores_until_an_item_breaks_it() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
 from gatemark.core.policy import Bench, Waiver
+from gatemark.core.reason import state_reason
 from gatemark.core.result import (
     AssetRef,
     Blob,
@@ -157,17 +158,17 @@ def hostile_results(draw: Any) -> Result:
                 interval=Interval(number, number, 0.95, draw(texts)),
                 excluded={draw(texts): 1},
                 caveats=(draw(texts),),
-                lane=draw(texts),
+                scope=draw(texts),
             ),
             unmeasured(draw(filled), draw(filled), direction="higher_is_better"),
         ),
         findings=(
             finding(draw(filled), metric, verdict, observed=number, slack=number, op=draw(texts)),
-            finding(draw(filled), draw(texts), "waived", reason=draw(texts), severity=draw(texts)),
+            finding(draw(filled), draw(texts), "waived", reason=draw(filled), severity=draw(texts)),
         ),
-        bench=Bench(None, draw(texts)),
+        bench=Bench(None, state_reason(draw(filled))),
         verdict=verdict,
-        blockers=tuple(draw(st.lists(texts, min_size=1, max_size=3))),
+        blockers=tuple(draw(st.lists(filled, min_size=1, max_size=3))),
         caveats=(draw(texts),),
         figures=(draw(matrices()), draw(tables()), draw(reliabilities())),
         blobs=(Blob(draw(texts), digest, draw(texts)),),

@@ -8,6 +8,7 @@ from typing import Any
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
 from gatemark.core.policy import Bench, Finding, FindingVerdict, Policy, Rule, Waiver
+from gatemark.core.reason import state_reason
 from gatemark.core.result import (
     AssetRef,
     Blob,
@@ -90,7 +91,7 @@ ABSTAIN = measured(
     excluded={"unpaired": 2, "unknown label": 1},
 )
 LATENCY = measured("latency.p95", 231.5, n=240, direction="lower_is_better", unit="ms")
-LANE = measured("advisory.records", 1240, n=1240, direction="neutral", unit="count", lane="triage")
+LANE = measured("advisory.records", 1240, n=1240, direction="neutral", unit="count", scope="triage")
 
 
 def finding(rule: str, metric: str, verdict: FindingVerdict, **fields: Any) -> Finding:
@@ -103,9 +104,11 @@ def finding(rule: str, metric: str, verdict: FindingVerdict, **fields: Any) -> F
         "observed": None,
         "slack": None,
         "n": 240,
-        "reason": "",
+        "reason": f"{metric} meets its bound",
     }
-    return Finding(rule=rule, metric=metric, verdict=verdict, **{**defaults, **fields})
+    chosen = {**defaults, **fields}
+    chosen["reason"] = state_reason(chosen["reason"])
+    return Finding(rule=rule, metric=metric, verdict=verdict, **chosen)
 
 
 PA_HOLDS = finding("pa", "agreement.percent", "pass", observed=0.9417, slack=0.0417)
@@ -202,6 +205,7 @@ def result(**fields: Any) -> Result:
         "pack": PackRef("support-triage", 3, digest({"pack": 3})),
         "policy": POLICY,
         "policy_digest": fields.get("policy", POLICY).digest,
+        "rules": {"pack": 1},
         "candidate": AssetRef("support-triage@41", digest_bytes(b"candidate")),
         "baseline": AssetRef("support-triage@40", digest_bytes(b"baseline")),
         "snapshots": (digest_bytes(b"snapshot"),),
@@ -240,7 +244,7 @@ INCONCLUSIVE = result(
     verdict="inconclusive",
     measurements=(PERCENT, NO_KAPPA, ABSTAIN, LATENCY, LANE),
     findings=(PA_HOLDS, KAPPA_UNKNOWN, ABSTAIN_HOLDS, LATENCY_HOLDS),
-    bench=Bench(None, "suite recent has no score"),
+    bench=Bench(None, state_reason("suite recent has no score")),
     regression=None,
     blockers=("agreement.kappa could not be judged: both raters used a single label",),
 )

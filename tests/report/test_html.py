@@ -141,7 +141,7 @@ def test_every_measured_number_with_a_bound_or_interval_has_a_bar() -> None:
 
 def counted(count: int) -> tuple[Measurement, ...]:
     return tuple(
-        measured(f"count_{at}", at, n=9, direction="lower_is_better", lane=f"lane {at}")
+        measured(f"count_{at}", at, n=9, direction="lower_is_better", scope=f"scope {at}")
         for at in range(count)
     )
 

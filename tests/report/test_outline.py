@@ -23,12 +23,12 @@ from .sample_results import (
 
 def test_findings_of_two_lanes_are_told_apart_by_their_rules() -> None:
     numbers = tuple(
-        measured("rate", value, n=9, direction="higher_is_better", lane=lane)
-        for value, lane in ((0.95, "a"), (0.85, "b"))
+        measured("rate", value, n=9, direction="higher_is_better", scope=scope)
+        for value, scope in ((0.95, "a"), (0.85, "b"))
     )
     rules = tuple(
-        Rule(id=f"rate.{lane}", metric="rate", op=">=", bound=bound, lane=lane)
-        for bound, lane in ((0.9, "a"), (0.8, "b"))
+        Rule(id=f"rate.{scope}", metric="rate", op=">=", bound=bound, scope=scope)
+        for bound, scope in ((0.9, "a"), (0.8, "b"))
     )
     findings = tuple(
         finding(rule.id, "rate", "pass", bound=rule.bound, observed=0.95, slack=0.05)

@@ -176,8 +176,8 @@ def test_round_ticks_span_their_range(low: float, spread: float, wanted: int) ->
 
 def test_a_measurement_with_a_lane_is_told_from_its_siblings() -> None:
     numbers = tuple(
-        measured("m4_trace_coverage", 0.5, n=3, direction="higher_is_better", lane=lane)
-        for lane in ("V0", "V1")
+        measured("m4_trace_coverage", 0.5, n=3, direction="higher_is_better", scope=scope)
+        for scope in ("V0", "V1")
     )
     page = render(result(figures=(CURVES,), measurements=numbers)).decode()
-    assert page.count('class="lane"') == 2
+    assert page.count('class="scope"') == 2

@@ -10,9 +10,9 @@ import pytest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.integrity import verify
 from gatemark.ledger.event_kinds import LABEL_GIVEN, VOTE_CAST
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.review.close import CloseReview, close_review, review_outcome
 from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import AcceptLabels, GiveLabel, accept_labels, create_labels, give_label
@@ -52,7 +52,7 @@ def edit(workspace: Workspace, statement: str) -> None:
 
 
 def messages(workspace: Workspace) -> list[str]:
-    return [one.message for one in verify(workspace, VerifyRequest()).troubles]
+    return [one.message for one in verify(workspace, VerifyRequest()).issues]
 
 
 def open_votes(workspace: Workspace, folder: Path) -> None:
@@ -67,7 +67,7 @@ def test_each_vote_has_an_event_in_its_reviewers_name(workspace: Workspace, tmp_
     assert [payload["number"] for _, payload in told if payload] == [1, 2, 3, 4, 5, 6]
     assert not any("answered" in (payload or {}) for _, payload in told)
     report = verify(workspace, VerifyRequest())
-    assert report.troubles == ()
+    assert report.issues == ()
     assert not [caveat for caveat in report.caveats if "letters" in caveat]
 
 
@@ -142,7 +142,7 @@ def test_without_the_file_an_open_review_waits_and_a_closed_one_is_read(
     open_votes(workspace, tmp_path)
     away = workspace.review_key_file.rename(tmp_path / "away")
     report = verify(workspace, VerifyRequest())
-    assert report.troubles == ()
+    assert report.issues == ()
     assert [caveat for caveat in report.caveats if "letters: " in caveat]
     with pytest.raises(UsageError, match=r"review\.key is missing; copy it"):
         close_review(workspace, CloseReview(review="letters"))
@@ -163,11 +163,24 @@ def test_another_key_file_or_row_does_not_open_a_review(
     assert any("its key differs" in message for message in messages(workspace))
 
 
-def test_a_review_of_an_earlier_build_has_its_key_in_clear(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_a_key_in_clear_does_not_open_a_review(workspace: Workspace, tmp_path: Path) -> None:
     open_votes(workspace, tmp_path)
     edit(workspace, f"UPDATE reviews SET sealed_key = X'{KEY.hex()}'")
-    workspace.review_key_file.unlink()
-    assert not any("letters" in message for message in messages(workspace))
-    assert close_review(workspace, CloseReview(review="letters")).verdict == "pass"
+    with pytest.raises(IntegrityError, match="the key in its row is not encrypted"):
+        close_review(workspace, CloseReview(review="letters"))
+    assert any("its key differs" in message for message in messages(workspace))
+
+
+def test_a_label_set_without_an_event_is_found(workspace: Workspace, tmp_path: Path) -> None:
+    open_labels(workspace, tmp_path)
+    for table in ("label_sets", "label_items", "label_marks"):
+        name = "name" if table == "label_sets" else "label_set"
+        columns = [row[1] for row in rows(workspace, f"PRAGMA table_info({table})")]
+        values = ", ".join("'forged'" if column == name else f'"{column}"' for column in columns)
+        edit(workspace, f"INSERT INTO {table} SELECT {values} FROM {table}")
+    assert any(
+        "label set forged: it has no event in the ledger" in message
+        for message in messages(workspace)
+    )
+    with pytest.raises(IntegrityError, match="label set forged does not verify"):
+        accept_labels(workspace.acting_as("olga"), AcceptLabels(labels="forged"))

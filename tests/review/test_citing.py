@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.web.scene import ASSET, Scene, new_scene
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.citations import summed_up
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
+from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import ReviewPlan
 from gatemark.web.areas.overview import sealed_results
 
@@ -41,7 +43,7 @@ def scene(tmp_path: Path) -> Any:
     made.workspace.store.close()
 
 
-def test_a_review_of_the_candidate_is_cited_beside_the_full_pack(
+def test_a_review_of_the_candidate_is_cited_beside_the_required_pack(
     scene: Scene, tmp_path: Path
 ) -> None:
     review = reviewed(scene, tmp_path, new=f"{ASSET}@2.0.0", old=f"{ASSET}@1.0.0")
@@ -51,10 +53,10 @@ def test_a_review_of_the_candidate_is_cited_beside_the_full_pack(
     assert sealed.baseline is not None
     assert sealed.baseline.digest == digest("1.0.0")
     scene.promote("2.0.0", "eligible", scene.seal("2.0.0"), review, actor="eve")
-    told = summed_up(sealed, None, scene.workspace.blobs)
+    told = summed_up(sealed, scene.workspace.blobs)
     assert told.candidate_digest == digest("2.0.0")
     assert review in {one.result_id for _, one in sealed_results(scene.workspace, ASSET)}
-    assert verify(scene.workspace, VerifyRequest()).troubles == ()
+    assert verify(scene.workspace, VerifyRequest()).issues == ()
 
 
 def test_a_review_of_another_candidate_is_refused(scene: Scene, tmp_path: Path) -> None:
@@ -86,5 +88,8 @@ def test_an_arm_cannot_be_called_what_nobody_registered(
         reviewed(scene, tmp_path, **assets)
 
 
-def test_a_plan_that_names_no_versions_has_the_digest_it_always_had() -> None:
-    assert PLAN.digest.startswith("sha256:13c268011eee71f2d1bc5ef5b7276ce4")
+def test_a_plan_is_sealed_with_its_versions_and_rules(scene: Scene, tmp_path: Path) -> None:
+    reviewed(scene, tmp_path)
+    stored = reviews_of(scene.workspace).stored_rows("letters").review
+    plan = msgspec.json.decode(stored.plan)
+    assert (plan["assets"], plan["rules"]) == ({}, 1)

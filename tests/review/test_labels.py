@@ -10,18 +10,18 @@ import pytest
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
 from gatemark.evidence.rows import read_dataset
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import (
     AcceptLabels,
     GiveLabel,
     accept_labels,
-    accepted_rows,
     create_labels,
     give_label,
     label_status,
     next_sample,
+    read_accepted_rows,
 )
 from gatemark.workspace import Workspace
 
@@ -65,7 +65,7 @@ def test_accepted_labels_become_a_data_set(acting: As, tmp_path: Path) -> None:
     found = accept(olga)
     assert (found.accepted_count, found.open) == (3, {})
     path = tmp_path / "labels.jsonl"
-    path.write_bytes(accepted_rows(olga, "tone"))
+    path.write_bytes(read_accepted_rows(olga, "tone"))
     rows = read_dataset(str(path), "labels").rows
     assert [row.extra["label"] for row in rows] == ["good", "bad", "good"]
     assert rows[0].extra["output"] == "new 0"
@@ -81,7 +81,7 @@ def test_a_golden_set_gets_targets(acting: As, tmp_path: Path) -> None:
     make_set(olga, tmp_path, count=1, field="target")
     give(olga, "bob", "q000", "good")
     accept(olga)
-    row = json.loads(accepted_rows(olga, "tone"))
+    row = json.loads(read_accepted_rows(olga, "tone"))
     assert row["target"] == "good"
     assert "output" not in row
 
@@ -94,7 +94,7 @@ def test_only_a_pack_owner_accepts(acting: As, tmp_path: Path, person: str) -> N
     with pytest.raises(RefusedError, match="must be pack_owner to accept labels"):
         accept(workspace)
     with pytest.raises(RefusedError, match="no label of tone is accepted"):
-        accepted_rows(workspace, "tone")
+        read_accepted_rows(workspace, "tone")
 
 
 def test_owners_do_not_accept_what_only_they_said(acting: As, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_what_people_disagree_on_waits_for_a_choice(acting: As, tmp_path: Path) 
         "q001": "0 of 2 labels",
     }
     assert accept(olga, q000="bad").accepted_count == 1
-    assert json.loads(accepted_rows(olga, "tone"))["label_reviewers"] == ["cyd"]
+    assert json.loads(read_accepted_rows(olga, "tone"))["label_reviewers"] == ["cyd"]
     with pytest.raises(UsageError, match="lacks item 'q9'"):
         accept(olga, q9="bad")
     with pytest.raises(InvalidValueError, match="not a label of tone"):
@@ -135,10 +135,10 @@ def test_a_changed_label_is_a_new_version_and_must_be_accepted_anew(
     accept(olga)
     assert accept(olga).accepted_count == 0
     give(olga, "bob", "q000", "good")
-    before = json.loads(accepted_rows(olga, "tone"))
+    before = json.loads(read_accepted_rows(olga, "tone"))
     assert (before["label"], before["label_version"]) == ("bad", 1)
     accept(olga)
-    after = json.loads(accepted_rows(olga, "tone"))
+    after = json.loads(read_accepted_rows(olga, "tone"))
     assert (after["label"], after["label_version"]) == ("good", 2)
 
 
@@ -151,7 +151,7 @@ def test_rows_that_the_ledger_does_not_know_are_not_exported(acting: As, tmp_pat
         connection.exec_driver_sql("DROP TRIGGER label_acceptances_no_update")
         connection.exec_driver_sql("UPDATE label_acceptances SET label = 'bad'")
     with pytest.raises(IntegrityError, match="differs from what the ledger says"):
-        accepted_rows(olga, "tone")
+        read_accepted_rows(olga, "tone")
 
 
 @pytest.mark.parametrize(

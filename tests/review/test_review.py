@@ -14,11 +14,13 @@ from gatemark.core.errors import (
     ConflictError,
     IntegrityError,
     InvalidValueError,
+    OtherRulesError,
     RefusedError,
     UsageError,
 )
-from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.preference.journey import PreferenceParameters, score_preference
+from gatemark.core.rules import RulesVersions
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.exams.preference.score import PreferenceParameters, score_preference
 from gatemark.integrity import verify
 from gatemark.ledger.event_kinds import (
     REVIEW_CREATED,
@@ -26,7 +28,7 @@ from gatemark.ledger.event_kinds import (
     REVIEW_UNBLINDED,
     VOTE_CAST,
 )
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
 from gatemark.review.close import (
     CloseReview,
     close_review,
@@ -99,33 +101,98 @@ def test_a_shown_position_tells_nothing_about_the_next(
         }
     outcome = close(workspace)
     assert outcome.verdict == "pass"
-    assert verify(workspace, VerifyRequest()).troubles == ()
+    assert verify(workspace, VerifyRequest()).issues == ()
 
 
-def test_nobody_asks_for_the_guessable_positions_of_earlier_builds(
+def test_nobody_chooses_the_rules_of_a_review(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path, rules=2)
+    assert reviews_of(workspace).get("letters").plan.rules == 1
+    vote_all(workspace, "bob", prefers("new"))
+    assert close(workspace).rules == 1
+
+
+def under_rules(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """Act as another build, whose rules of reviews have this version."""
+    rules = RulesVersions("review", version, frozenset(range(1, version + 1)))
+    for module in ("create", "close", "table_check"):
+        monkeypatch.setattr(f"gatemark.review.{module}.REVIEW_RULES", rules)
+
+
+def test_an_open_review_of_other_rules_is_neither_shown_nor_closed(
     workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(workspace, tmp_path, position_scheme=1)
-    assert reviews_of(workspace).get("letters").plan.position_scheme == 2
+    with pytest.MonkeyPatch.context() as another:
+        under_rules(another, 2)
+        make_review(workspace, tmp_path)
+        pair = next_pair(workspace, "letters", "bob")
+        assert pair is not None
+    said = "recorded under review rules 2, not decided again"
+    with pytest.raises(OtherRulesError, match=said):
+        next_pair(workspace, "letters", "bob")
+    with pytest.raises(OtherRulesError, match=said):
+        cast_vote(
+            workspace, VoteRequest(review="letters", reviewer="bob", token=pair.token, answered="a")
+        )
+    with pytest.raises(OtherRulesError, match=said):
+        close(workspace, early="now")
+    assert REVIEW_UNBLINDED not in kinds(workspace)
+    report = verify(workspace, VerifyRequest())
+    assert (report.verdict, report.issues) == ("inconclusive", ())
+    assert any(f"review letters: {said}" in why for why in report.unjudged)
 
 
-def test_a_review_of_an_earlier_build_keeps_its_positions(
-    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_closed_review_of_other_rules_is_checked_as_recorded(
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    with monkeypatch.context() as earlier:
-        earlier.setattr("gatemark.review.create.OWN_COINS", None)
-        make_review(workspace, tmp_path, count=40, votes_per_pair=2)
-    stored = reviews_of(workspace).stored_rows("letters").review
-    assert b"position_scheme" not in bytes(stored.plan)
-    for reviewer in ("bob", "cyd"):
-        seen = firsts(workspace, reviewer)
-        assert in_blocks(seen) == [{"new", "old"}] * 20
-        assert len(set(seen[::2])) == 2
-    outcome = close(workspace)
-    (found,) = outcome.candidates
-    assert (found.numbers["wins"], found.numbers["losses"]) == (40, 0)
-    assert found.numbers["first"] == {"candidate": 40, "baseline": 40}
-    assert verify(workspace, VerifyRequest()).troubles == ()
+    with pytest.MonkeyPatch.context() as another:
+        under_rules(another, 2)
+        make_review(workspace, tmp_path)
+        vote_all(workspace, "bob", prefers("new"))
+        assert close(workspace).verdict == "pass"
+    with pytest.raises(OtherRulesError, match="recorded under review rules 2"):
+        review_outcome(workspace, "letters")
+    report = verify(workspace, VerifyRequest())
+    assert (report.verdict, report.issues) == ("inconclusive", ())
+    assert any("review letters: recorded under review rules 2" in why for why in report.unjudged)
+    with workspace.store.database.writing() as connection:
+        connection.exec_driver_sql("DROP TRIGGER review_votes_no_update")
+        connection.exec_driver_sql("UPDATE review_votes SET answered = 'both_bad'")
+    assert verify(workspace, VerifyRequest()).verdict == "fail"
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_review_of_rules_that_were_never_released_is_a_forgery(
+    workspace: Workspace, tmp_path: Path, version: int
+) -> None:
+    with pytest.MonkeyPatch.context() as another:
+        under_rules(another, version)
+        make_review(workspace, tmp_path)
+    said = f"review rules {version} do not exist"
+    with pytest.raises(IntegrityError, match=said):
+        next_pair(workspace, "letters", "bob")
+    with pytest.raises(IntegrityError, match=said):
+        close(workspace, early="now")
+    assert any(said in one.message for one in verify(workspace, VerifyRequest()).issues)
+
+
+@pytest.mark.parametrize("forged", ["2", "0", "null", '"1"'])
+def test_another_number_in_the_row_gains_nothing(
+    workspace: Workspace, tmp_path: Path, forged: str
+) -> None:
+    """Not exit 3, which would leave the votes unchecked: the ledger knows the plan."""
+    make_review(workspace, tmp_path)
+    vote_all(workspace, "bob", prefers("old"))
+    plan = bytes(reviews_of(workspace).stored_rows("letters").review.plan)
+    assert plan.count(b'"rules":1') == 1
+    with workspace.store.database.writing() as connection:
+        connection.exec_driver_sql("DROP TRIGGER reviews_no_update")
+        edited = plan.replace(b'"rules":1', b'"rules":' + forged.encode())
+        connection.exec_driver_sql("UPDATE reviews SET plan = ?", (edited,))
+    with pytest.raises(IntegrityError):
+        close(workspace)
+    report = verify(workspace, VerifyRequest())
+    assert report.verdict == "fail"
+    assert any("its rules differ from those recorded" in one.message for one in report.issues)
 
 
 def test_the_payload_gives_no_hint(workspace: Workspace, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import decode, key_paths, value_at
+from gatemark.samples.foreign_json import decode, find_key_paths, find_value
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=6),
@@ -35,7 +35,7 @@ def paths_by_walking(value: Any, prefix: str = "", level: int = 1) -> set[str]:
 def test_key_paths_are_those_of_the_parsed_value(value):
     head = json.dumps(value, ensure_ascii=False).encode()
     assume(b"\\" not in head)
-    assert key_paths(head) == paths_by_walking(value)
+    assert find_key_paths(head) == paths_by_walking(value)
 
 
 @given(VALUES, st.data())
@@ -43,11 +43,11 @@ def test_key_paths_are_those_of_the_parsed_value(value):
 def test_a_head_that_breaks_off_shows_a_part_of_the_paths(value, data):
     head = json.dumps(value).encode()
     cut = head[: data.draw(st.integers(0, len(head)))]
-    assert key_paths(cut) <= key_paths(head)
+    assert find_key_paths(cut) <= find_key_paths(head)
 
 
 def test_only_the_first_value_is_looked_at():
-    assert key_paths(b'{"a": 1}\n{"b": 2}') == {"a"}
+    assert find_key_paths(b'{"a": 1}\n{"b": 2}') == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_only_the_first_value_is_looked_at():
 )
 def test_a_dotted_path_finds_keys_with_dots_too(path, found):
     value = {"a": {"b": 1, "c.d": 2}, "list": [0, {"x": 3}]}
-    assert value_at(value, path) == found
+    assert find_value(value, path) == found
 
 
 def test_nan_and_infinity_are_read_as_words_and_never_as_numbers():

@@ -9,12 +9,12 @@ from gatemark.samples.gathering import (
     check_count,
     check_mean,
     choose_arm,
-    error_of,
-    repeats_of,
+    find_repeats,
+    make_error,
+    make_tags,
+    read_id,
     score_number,
-    short_text,
-    text_tags,
-    usable_id,
+    shorten_value,
 )
 from gatemark.samples.importer import ForeignError, LogExperiment, ReadOptions, Refusal
 
@@ -45,17 +45,17 @@ def test_what_is_not_finite_is_no_score(value):
 
 @pytest.mark.parametrize("value", ["", "  ", "a\nb", "a\x00", "x" * 513, True, None, 1.5, [], {}])
 def test_what_cannot_name_a_sample_is_no_id(value):
-    assert usable_id(value) is None
+    assert read_id(value) is None
 
 
 def test_ids_are_text_without_blanks_around():
-    assert (usable_id(7), usable_id(" a b ")) == ("7", "a b")
+    assert (read_id(7), read_id(" a b ")) == ("7", "a b")
 
 
 def test_deeply_nested_values_are_never_opened_for_a_message():
-    assert short_text(deep(5000)) == "a list"
-    assert error_of(deep(5000), "odd") == ForeignError("odd", "a list")
-    assert text_tags({"a": deep(5000), "b": 1.5, "c": True}) == {"b": "1.5", "c": "true"}
+    assert shorten_value(deep(5000)) == "a list"
+    assert make_error(deep(5000), "odd") == ForeignError("odd", "a list")
+    assert make_tags({"a": deep(5000), "b": 1.5, "c": True}) == {"b": "1.5", "c": "true"}
     taken = gathering()
     taken.add("row 1", item=deep(5000))
     taken.add("row 2", item="a", output=deep(5000))
@@ -69,11 +69,11 @@ def test_deeply_nested_values_are_never_opened_for_a_message():
 
 
 def test_an_error_is_named_after_its_exception_and_cut_to_a_bearable_length():
-    assert error_of("httpx.ReadTimeout: slow", "x").kind == "httpx.ReadTimeout"
-    assert error_of("ValueError('no')", "x").kind == "ValueError"
-    assert error_of("something broke", "x").kind == "x"
-    assert error_of("", "x").message == "x"
-    assert len(error_of("y" * 10_000, "x").message) == MESSAGE_LENGTH + 1
+    assert make_error("httpx.ReadTimeout: slow", "x").kind == "httpx.ReadTimeout"
+    assert make_error("ValueError('no')", "x").kind == "ValueError"
+    assert make_error("something broke", "x").kind == "x"
+    assert make_error("", "x").message == "x"
+    assert len(make_error("y" * 10_000, "x").message) == MESSAGE_LENGTH + 1
 
 
 def test_an_errored_row_loses_its_scores_and_a_negative_latency_is_unknown():
@@ -180,7 +180,7 @@ def test_a_score_that_is_not_finite_is_null_with_a_reason(value):
 
 
 def test_repeats_are_numbered_in_order_and_share_their_first():
-    assert repeats_of({5: "a", 2: "b", 9: "a", 7: {"x": 1, "y": 2}, 8: {"y": 2, "x": 1}}) == {
+    assert find_repeats({5: "a", 2: "b", 9: "a", 7: {"x": 1, "y": 2}, 8: {"y": 2, "x": 1}}) == {
         2: (2, 1),
         5: (5, 1),
         7: (7, 1),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.samples.importers import peer_shapes as shapes
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
-from gatemark.evidence.source import ReadingChoices, inspect_source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import inspect_source
 from gatemark.samples.read_samples import SampleRequest, SampleSet, read_samples
 
 GOOD = b'{"schema":"gatemark.sample/1","id":"a","scores":{"exact":1},"tags":{"doc":"d1"}}\n'

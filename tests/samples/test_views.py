@@ -12,9 +12,9 @@ from gatemark.samples.views import (
     Side,
     SideNames,
     Sides,
-    plain_text,
-    render_json,
-    render_markdown,
+    render_comparison_json,
+    render_comparison_markdown,
+    render_comparison_text,
 )
 
 NOBODY = SideNames((), ())
@@ -84,7 +84,7 @@ def compared(**more: Any) -> ComparisonReport:
 
 
 def test_markdown_puts_the_verdict_first_then_the_counts_then_the_regressions():
-    text = render_markdown(compared()).decode()
+    text = render_comparison_markdown(compared()).decode()
     assert text.startswith("**INCONCLUSIVE** `exact` — 1 of 100 candidate samples errored: q7\n")
     places = [text.index(word) for word in ("Gained and lost", "Numbers", "Worst regressions")]
     assert places == sorted(places)
@@ -95,13 +95,15 @@ def test_markdown_puts_the_verdict_first_then_the_counts_then_the_regressions():
 
 
 def test_json_is_the_document_itself():
-    document = json.loads(render_json(compared()))
+    document = json.loads(render_comparison_json(compared()))
     assert document["errors"] == {"base": 0, "cand": 1}
     assert document["interval"] == [-0.11, 0.07]
     assert document["worst"][0] == {"id": "q0", "base": 1.0, "cand": 0.0, "delta": -1.0}
 
 
-@pytest.mark.parametrize("render", [lambda c: render_markdown(c).decode(), plain_text])
+@pytest.mark.parametrize(
+    "render", [lambda c: render_comparison_markdown(c).decode(), render_comparison_text]
+)
 def test_hostile_text_stays_text(render):
     hostile = compared(
         score=HOSTILE,
@@ -116,14 +118,14 @@ def test_hostile_text_stays_text(render):
     text = render(hostile)
     assert "\x1b" not in text
     assert "\n# head" not in text
-    if render is not plain_text:
+    if render is not render_comparison_text:
         assert "<script" not in text
         assert "[x](" not in text
 
 
 def test_graded_scores_are_told_by_improved_and_worsened():
     graded = compared(gained=None, lost=None, both_right=None, both_wrong=None)
-    for text in (render_markdown(graded).decode(), plain_text(graded)):
+    for text in (render_comparison_markdown(graded).decode(), render_comparison_text(graded)):
         assert "improved" in text
         assert "gained" not in text.replace("Gained and lost", "")
 
@@ -132,7 +134,7 @@ def test_what_is_missing_is_said_and_not_left_blank():
     nothing = compared(
         n=0, delta=None, interval=None, interval_method=None, p_value=None, mde=None, worst=()
     )
-    text = plain_text(nothing)
+    text = render_comparison_text(nothing)
     assert text.count("not measured") == 4
     assert "Worst regressions" not in text
 
@@ -140,14 +142,14 @@ def test_what_is_missing_is_said_and_not_left_blank():
 def test_long_lists_are_cut_and_counted():
     many = tuple(f"q{i:03d}" for i in range(45))
     long = compared(unpaired_ids=SideNames(many, ()), worsened=300)
-    assert "Only here: base" in plain_text(long)
-    assert "and 35 more" in plain_text(long)
-    assert "and 290 more" in plain_text(long)
-    markdown = render_markdown(long).decode()
+    assert "Only here: base" in render_comparison_text(long)
+    assert "and 35 more" in render_comparison_text(long)
+    assert "and 290 more" in render_comparison_text(long)
+    markdown = render_comparison_markdown(long).decode()
     assert "- 25 more" in markdown
     assert "290 more rows" in markdown
 
 
 def test_clusters_are_named():
     grouped = compared(clusters=Clusters("doc", 12, 9, 0))
-    assert "clusters by doc" in plain_text(grouped)
+    assert "clusters by doc" in render_comparison_text(grouped)

@@ -15,11 +15,11 @@ from gatemark.schedule.cadence import (
     Schedule,
     SchedulePlan,
     Trigger,
+    count_missed,
+    find_next_fire,
     is_overdue,
-    missed_since,
-    next_fire,
-    occasions,
-    triggered,
+    list_occasions,
+    list_triggered,
 )
 
 
@@ -32,7 +32,7 @@ def nightly(**more: Any) -> Schedule:
 
 
 def told(schedule: Schedule, now: str, last: str | None = None) -> list[tuple[str, str, int]]:
-    found = occasions(schedule, at(now), None if last is None else at(last))
+    found = list_occasions(schedule, at(now), None if last is None else at(last))
     return [(one.id, one.state, one.count) for one in found]
 
 
@@ -40,7 +40,7 @@ def test_the_default_plan_is_the_cadence_of_the_source() -> None:
     by_kind: dict[str, list[Schedule]] = {}
     for schedule in DEFAULT_PLAN.schedules:
         by_kind.setdefault(schedule.kind, []).append(schedule)
-    assert [s.triggers for s in by_kind["full_pack"]] == [("change",)]
+    assert [s.triggers for s in by_kind["required_pack"]] == [("change",)]
     assert len(by_kind["regression"]) == 8
     assert all(s.cron == "0 2 * * *" for s in by_kind["regression"])
     assert [s.cron for s in by_kind["drift"]] == ["15 0 * * *"]
@@ -49,7 +49,7 @@ def test_the_default_plan_is_the_cadence_of_the_source() -> None:
     assert all(s.cron is not None and s.cron.endswith(("* * 0", "* * 6")) for s in weekly)
     assert by_kind["adversarial"][0].triggers == ("threat",)
     active = {s.kind for s in DEFAULT_PLAN.schedules if s.is_active}
-    assert active == {"full_pack", "regression", "drift", "adversarial"}
+    assert active == {"required_pack", "regression", "drift", "adversarial"}
     assert all(s.is_per_asset for s in DEFAULT_PLAN.schedules if s.is_active and s.kind != "drift")
 
 
@@ -137,7 +137,7 @@ def test_a_year_of_nightly_runs_has_one_per_night_everywhere(tz: str) -> None:
     last: datetime | None = at("2025-12-31T23:59:00")
     for _ in range(365 * 4):
         moment += timedelta(hours=6)
-        for one in occasions(schedule, moment, last):
+        for one in list_occasions(schedule, moment, last):
             owed += 1
             assert one.state == "due"
             last = one.due_at
@@ -160,10 +160,12 @@ def test_triggers_start_the_schedules_that_wait_for_them_once() -> None:
         Trigger("threat", "t1", at("2026-03-01T00:00:00")),
         Trigger("change", "c1", at("2026-03-01T00:00:00"), "triage"),
     ]
-    (one,) = triggered(sweep, triggers, frozenset(), at("2026-03-01T12:00:00"))
+    (one,) = list_triggered(sweep, triggers, frozenset(), at("2026-03-01T12:00:00"))
     assert (one.id, one.state) == ("threat:t1", "due")
-    assert triggered(sweep, triggers, frozenset({"threat:t1"}), at("2026-03-01T12:00:00")) == []
-    (change,) = triggered(
+    assert (
+        list_triggered(sweep, triggers, frozenset({"threat:t1"}), at("2026-03-01T12:00:00")) == []
+    )
+    (change,) = list_triggered(
         nightly(triggers=("change",)), triggers, frozenset(), at("2026-03-01T12:00:00")
     )
     assert change.asset == "triage"
@@ -172,10 +174,10 @@ def test_triggers_start_the_schedules_that_wait_for_them_once() -> None:
 def test_two_missing_runs_are_overdue_and_one_is_not() -> None:
     last = at("2026-03-01T02:30:00")
     assert not is_overdue(nightly(), at("2026-03-02T09:00:00"), last)
-    assert missed_since(nightly(), at("2026-03-03T09:00:00"), last) == 2
+    assert count_missed(nightly(), at("2026-03-03T09:00:00"), last) == 2
     assert is_overdue(nightly(), at("2026-03-03T09:00:00"), last)
-    assert next_fire(nightly(), last) == at("2026-03-02T02:30:00")
-    assert next_fire(Schedule(id="t", triggers=("threat",)), last) is None
+    assert find_next_fire(nightly(), last) == at("2026-03-02T02:30:00")
+    assert find_next_fire(Schedule(id="t", triggers=("threat",)), last) is None
 
 
 @settings(deadline=None, max_examples=50)
@@ -191,14 +193,14 @@ def test_at_most_one_run_is_ever_due_and_nothing_is_owed_twice(
     now = start + timedelta(minutes=minute)
     last = None if last_minute is None else start + timedelta(minutes=last_minute)
     schedule = nightly(cron=cron, tz="Europe/Berlin", catch_up="2d")
-    found = occasions(schedule, now, last)
+    found = list_occasions(schedule, now, last)
     assert sum(one.state == "due" for one in found) <= 1
     assert all(one.due_at <= now and (last is None or one.due_at > last) for one in found)
     ids = [one.id for one in found]
     assert len(set(ids)) == len(ids)
     if found and found[-1].state == "due":
-        assert occasions(schedule, now, found[-1].due_at) == []
-    assert found == occasions(schedule, now, last), "the same question has the same answer"
+        assert list_occasions(schedule, now, found[-1].due_at) == []
+    assert found == list_occasions(schedule, now, last), "the same question has the same answer"
 
 
 @pytest.mark.parametrize(

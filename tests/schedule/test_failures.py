@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lifecycle.sealed import full_pack, result
+from tests.lifecycle.sealed import result, sealed_pack_identity
 
 from gatemark.core.canonical import digest
 from gatemark.integrity import verify
 from gatemark.ledger.event_kinds import SCHEDULE_FAILED
-from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetExam
-from gatemark.lifecycle.journey import act
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act
+from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetRequiredPack
 from gatemark.lifecycle.routing import route
 from gatemark.schedule.cadence import DEFAULT_PLAN, Occasion, Schedule, SchedulePlan
-from gatemark.schedule.journey import Alerting, due_now, list_schedules, tick_schedules
+from gatemark.schedule.list_schedules import list_schedules
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import RunState
+from gatemark.schedule.tick import Alerting, find_due, tick_schedules
 from gatemark.workspace import Workspace
 
 START = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
@@ -60,7 +61,12 @@ class Place:
                 digest=digest([asset, version]),
             ),
         )
-        exam = SetExam(actor="pam", asset=asset, exam=full_pack(self.now), file=f"{asset}.yaml")
+        exam = SetRequiredPack(
+            actor="pam",
+            asset=asset,
+            required_pack=sealed_pack_identity(self.now),
+            file=f"{asset}.yaml",
+        )
         act(self.workspace, exam)
         steps: list[tuple[Any, tuple[str, ...]]] = [
             ("evaluating", ()),
@@ -108,7 +114,7 @@ def place(
     store = str(tmp_path / "store") if request.param == "sqlite" else new_postgres_url()
     made = Place(store)
     yield made
-    assert verify(made.workspace, VerifyRequest()).troubles == ()
+    assert verify(made.workspace, VerifyRequest()).issues == ()
     made.workspace.store.close()
 
 
@@ -177,7 +183,7 @@ def test_an_abandoned_run_is_tried_again_three_times_at_most(place: Place) -> No
     seen = []
     for attempt in range(5):
         at = NIGHT + timedelta(minutes=10 * attempt)
-        due = [one for one in due_now(place.workspace, plan, at) if one.state == "due"]
+        due = [one for one in find_due(place.workspace, plan, at) if one.state == "due"]
         for occasion in due:
             seen.append((occasion.id, occasion.asset))
             assert runs.claim(occasion, "w", at, 60) == "running"
@@ -186,8 +192,10 @@ def test_an_abandoned_run_is_tried_again_three_times_at_most(place: Place) -> No
     assert seen == [(first, "mail"), (f"{first}#2", "mail"), (f"{first}#3", "mail")]
 
 
-def test_the_built_in_cadence_runs_full_packs_without_a_command_of_its_own(place: Place) -> None:
+def test_the_built_in_cadence_runs_required_packs_without_a_command_of_its_own(
+    place: Place,
+) -> None:
     place.enable("mail", "1.0.0")
-    due = {one.schedule for one in due_now(place.workspace, DEFAULT_PLAN, NIGHT)}
+    due = {one.schedule for one in find_due(place.workspace, DEFAULT_PLAN, NIGHT)}
     assert {"regression-prompt/mail", "drift"} <= due
     assert not any(name.startswith("regression-tool") for name in due)

@@ -49,7 +49,7 @@ def test_token_f1_pairs_as_many_words_as_can_be_paired(
 def test_plain_form_of_ascii_is_the_question_answering_one(text: str) -> None:
     bare = "".join(c for c in text.lower() if c not in string.punctuation)
     wanted = " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
-    assert normalised.plain_form(text, normalised.NormalisedOptions(articles=True)) == wanted
+    assert normalised.normalise(text, normalised.NormalisedOptions(articles=True)) == wanted
 
 
 @settings(deadline=None, max_examples=100)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.statistics.multiset import add_rows, merge_runs, row_type, text_key, union_rows
+from gatemark.statistics.multiset import add_rows, hash_name, merge_runs, row_type, union_rows
 
 KIND = row_type(("a", "<f8"), ("b", "u1"))
 ROWS = st.lists(
@@ -67,5 +67,5 @@ def test_rows_come_back_sorted():
 
 def test_names_get_different_keys():
     names = [f"item-{i}" for i in range(5000)] + ["", " ", "ä"]
-    assert len({text_key(name) for name in names}) == len(names)
-    assert text_key("a") == text_key("a")
+    assert len({hash_name(name) for name in names}) == len(names)
+    assert hash_name("a") == hash_name("a")

@@ -9,7 +9,7 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.quantiles import (
     percentile_disc,
     sketch_percentile,
-    sketched,
+    sketch_values,
 )
 
 times = st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=1, max_size=60)
@@ -37,7 +37,7 @@ def test_a_sketch_is_at_most_a_tenth_of_a_per_cent_too_high(
     values: list[float], percent: int
 ) -> None:
     exact = percentile_disc(np.sort(np.array(values)), percent)
-    found = sketch_percentile(sketched(np.array(values)), percent)
+    found = sketch_percentile(sketch_values(np.array(values)), percent)
     assert exact <= found <= exact * (1 + 2.0**-9)
 
 
@@ -46,8 +46,8 @@ def test_a_sketch_is_at_most_a_tenth_of_a_per_cent_too_high(
 def test_sketches_of_parts_add_up_to_the_sketch_of_all(
     left: list[float], right: list[float]
 ) -> None:
-    whole = sketched(np.array(left + right))
-    parts = [sketched(np.array(part)) for part in (left, right)]
+    whole = sketch_values(np.array(left + right))
+    parts = [sketch_values(np.array(part)) for part in (left, right)]
     assert whole == {
         key: sum(part.get(key, 0) for part in parts) for key in sorted({*parts[0], *parts[1]})
     }
@@ -59,4 +59,4 @@ def test_what_has_no_percentile_is_refused() -> None:
     with pytest.raises(InvalidValueError, match=r"\(0, 100\]"):
         percentile_disc(np.array([1.0]), 0)
     with pytest.raises(InvalidValueError, match=">= 0"):
-        sketched(np.array([-1.0]))
+        sketch_values(np.array([-1.0]))

@@ -14,9 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from gatemark.targets.journal import Journal
+from gatemark.targets.outcomes import CallOutcome, RunProgress
 from gatemark.targets.port import Call, CallPart, Reply, Target
-from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
+from gatemark.targets.runner import run_calls
+from gatemark.targets.spending import Spending
 
 
 class Time:

@@ -17,8 +17,8 @@ from gatemark.targets.aws_signature import (
     AwsKeys,
     AwsSignature,
     AwsSigner,
-    authorization,
-    signing_key,
+    derive_day_key,
+    sign_request,
 )
 from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import HttpSpec
@@ -32,7 +32,7 @@ ENVIRON = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET}
 
 
 def test_the_signing_key_of_the_documentation() -> None:
-    key = signing_key(SECRET, ("20150830", "us-east-1", "iam"))
+    key = derive_day_key(SECRET, ("20150830", "us-east-1", "iam"))
     assert key.hex() == "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9"
 
 
@@ -54,7 +54,7 @@ def test_the_signing_key_of_the_documentation() -> None:
 def test_the_published_examples(
     method: str, target: str, more: list[tuple[str, str]], signature: str
 ) -> None:
-    said = authorization(
+    said = sign_request(
         KEYS,
         method=method,
         target=target,

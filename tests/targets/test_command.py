@@ -11,9 +11,9 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.targets.command import CommandTarget
+from gatemark.targets.outcomes import CallOutcome
 from gatemark.targets.port import Call
-from gatemark.targets.runner import CallOutcome
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
 
 from .rigs import questions, run
 

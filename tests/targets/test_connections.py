@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, TargetError
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
 
 from .rigs import Answer, ask, questions, run, serving
 

@@ -12,7 +12,7 @@ from gatemark.core.errors import UsageError
 from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.port import Call, TargetError
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
 
 from .rigs import Answer, Time, ask, questions, run, serving
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.targets.journal import (
+from gatemark.targets.journal import Journal
+from gatemark.targets.journal_lines import (
     VERSION,
-    Journal,
     JournalEntry,
-    call_key,
+    compute_call_key,
     decode_line,
     encode_line,
 )
@@ -236,21 +236,21 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_key_covers_what_the_target_reads_and_nothing_else() -> None:
     call = Call(id="q", epoch=0, input={"a": 1, "b": 2}, sample={"target": "x"})
-    key = call_key("pins", call, READS)
+    key = compute_call_key("pins", call, READS)
     same = Call(id="other", epoch=0, input={"b": 2, "a": 1}, sample={"target": "y"})
-    assert call_key("pins", same, READS) == key
+    assert compute_call_key("pins", same, READS) == key
     different = [
-        call_key("other pins", call, READS),
-        call_key("pins", msgspec.structs.replace(call, epoch=1), READS),
-        call_key("pins", msgspec.structs.replace(call, input={"a": 1, "b": 2.5}), READS),
-        call_key("pins", call, frozenset({"input", "sample"})),
+        compute_call_key("other pins", call, READS),
+        compute_call_key("pins", msgspec.structs.replace(call, epoch=1), READS),
+        compute_call_key("pins", msgspec.structs.replace(call, input={"a": 1, "b": 2.5}), READS),
+        compute_call_key("pins", call, frozenset({"input", "sample"})),
     ]
     assert len({key, *different}) == 5
 
 
 def test_an_input_that_is_not_json_has_no_key() -> None:
     with pytest.raises(InvalidValueError, match="call 'q', epoch 0 must hold plain JSON"):
-        call_key("pins", Call(id="q", epoch=0, input=float("nan")), READS)
+        compute_call_key("pins", Call(id="q", epoch=0, input=float("nan")), READS)
 
 
 def test_an_entry_is_a_reply_or_an_error() -> None:

@@ -32,7 +32,7 @@ RUN = f"""
 import asyncio, json, os, random, sys, time
 from pathlib import Path
 from gatemark.targets.journal import Journal
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
 from gatemark.targets.port import Call
 from gatemark.targets.python_callable import PythonTarget
 from gatemark.targets.runner import run_calls

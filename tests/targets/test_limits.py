@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.targets.pacing import RateLimit, draw_backoff_s
 from gatemark.targets.port import Reply
-from gatemark.targets.runner import RateLimit, backoff_s
-from gatemark.targets.spec import Budget, Prices, RunOptions
+from gatemark.targets.run_options import RunOptions
+from gatemark.targets.spending import Budget, Prices
 
 from .rigs import Answers, Time, questions, run
 
@@ -69,13 +70,13 @@ def test_a_limit_that_was_idle_does_not_save_up_more_than_its_burst() -> None:
 @given(st.integers(1, 200), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=60)
 def test_backoff_stays_within_its_doubling_bound(failures: int, seed: int) -> None:
-    wait = backoff_s(failures, base_s=0.5, max_s=30, rng=random.Random(seed))
+    wait = draw_backoff_s(failures, base_s=0.5, max_s=30, rng=random.Random(seed))
     assert 0 <= wait <= min(30, 0.5 * 2.0 ** (failures - 1))
 
 
 def test_backoff_uses_the_whole_range() -> None:
     rng = random.Random(3)
-    waits = [backoff_s(3, base_s=1, max_s=30, rng=rng) for _ in range(500)]
+    waits = [draw_backoff_s(3, base_s=1, max_s=30, rng=rng) for _ in range(500)]
     assert min(waits) < 0.2
     assert max(waits) > 3.8
 

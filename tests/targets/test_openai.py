@@ -9,7 +9,8 @@ import pytest
 from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import OpenAISpec
 from gatemark.targets.port import Call, TargetError
-from gatemark.targets.spec import Prices, RunOptions
+from gatemark.targets.run_options import RunOptions
+from gatemark.targets.spending import Prices
 
 from .rigs import Answer, ask, questions, run, serving
 

@@ -13,7 +13,7 @@ from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.prompt_files import with_prompt_files
-from gatemark.targets.spec import Prices
+from gatemark.targets.spending import Prices
 
 from .rigs import Answer, ask, serving
 

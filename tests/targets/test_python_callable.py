@@ -11,7 +11,7 @@ import pytest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.python_callable import MAX_ABANDONED_THREADS, PythonTarget
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
 
 from .rigs import ask, questions, run
 

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.targets.isolation import landlock_version, readable_paths
+from gatemark.targets.environment import select_environment
+from gatemark.targets.isolation import find_readable_paths, get_landlock_version
+from gatemark.targets.outcomes import CallOutcome
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.python_worker import MAX_DEATHS_IN_A_ROW, PythonWorkerTarget
-from gatemark.targets.runner import CallOutcome
-from gatemark.targets.spec import RunOptions, target_environment
+from gatemark.targets.run_options import RunOptions
 
 from .rigs import ask, questions, run
 
@@ -32,13 +33,13 @@ CALL = Call(
     variables={"tone": "dry"},
 )
 needs_landlock = pytest.mark.skipif(
-    landlock_version() == 0, reason="this kernel has no Landlock; the run then carries a caveat"
+    get_landlock_version() == 0, reason="this kernel has no Landlock; the run then carries a caveat"
 )
 
 
 def _target(folder: Path, source: str, **options: Any) -> PythonWorkerTarget:
     (folder / "app.py").write_text(source, encoding="utf-8")
-    options.setdefault("environ", target_environment(os.environ, ()))
+    options.setdefault("environ", select_environment(os.environ, ()))
     options.setdefault("concurrency", 1)
     options.setdefault("max_reply_bytes", 1_000_000)
     return PythonWorkerTarget("app:answer", folder, **options)
@@ -320,7 +321,7 @@ def test_nothing_about_the_judge_can_be_found_in_memory(
     # Spelled in halves, so that the search does not find its own list.
     halves = [(word[:-3], word[-3:]) for word in [*words, "shared-" + "5e5e"]]
     source = SEARCH.replace("WORDS", f"(a + b for a, b in {halves!r})")
-    environ = target_environment(os.environ, ("SHARED_SETTING", "GATEMARK_STORE"))
+    environ = select_environment(os.environ, ("SHARED_SETTING", "GATEMARK_STORE"))
     found = ask(_target(tmp_path, source, environ=environ), CALL).output
     assert found == ["shared-5e5e"]
 
@@ -369,7 +370,7 @@ def answer(q):
 
 
 @needs_landlock
-@pytest.mark.skipif(landlock_version() < 6, reason="signals are limited from version 6 on")
+@pytest.mark.skipif(get_landlock_version() < 6, reason="signals are limited from version 6 on")
 def test_an_isolated_target_cannot_signal_the_judge(tmp_path: Path) -> None:
     source = (
         "import os, signal\ndef answer(q):\n"
@@ -389,7 +390,7 @@ def test_everything_beside_a_hidden_path_stays_readable(folder: Path) -> None:
         (folder / name).write_text("x")
     listed = {
         Path(path).relative_to(folder).as_posix()
-        for path in readable_paths({folder / "a" / "b" / "secret", folder / "not-yet"})
+        for path in find_readable_paths({folder / "a" / "b" / "secret", folder / "not-yet"})
         if Path(path).is_relative_to(folder)
     }
     assert listed == {"a/one", "a/b/two", "three"}

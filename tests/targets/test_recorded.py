@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.targets.journal import RecordedTarget, recording_from_samples
 from gatemark.targets.port import Call, CallError, Reply
+from gatemark.targets.recorded import RecordedTarget, build_recording
 
 from .rigs import run
 
@@ -16,7 +16,7 @@ ROWS = [
 
 
 def test_recorded_replies_come_back_by_id_and_epoch() -> None:
-    target = RecordedTarget(recording_from_samples(ROWS), digest="sha256:x")
+    target = RecordedTarget(build_recording(ROWS), digest="sha256:x")
     calls = [Call(id=i, epoch=e, input=None) for i, e in [("b", 0), ("a", 1), ("a", 0), ("c", 0)]]
     outcomes = run(target, calls)
     assert [o.key for o in outcomes] == [("a", 0), ("a", 1), ("b", 0), ("c", 0)]
@@ -29,7 +29,7 @@ def test_recorded_replies_come_back_by_id_and_epoch() -> None:
 
 def test_a_sample_recorded_twice_is_refused() -> None:
     with pytest.raises(BadInputError, match="id 'a', epoch 0 was recorded twice"):
-        recording_from_samples([ROWS[0], ROWS[0]])
+        build_recording([ROWS[0], ROWS[0]])
 
 
 def test_the_identity_is_the_digest_of_the_recording() -> None:

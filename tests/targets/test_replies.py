@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.targets.port import Reply, TargetError, checked, plain_json, reply_from_fields
+from gatemark.targets.port import Reply, TargetError
+from gatemark.targets.replies import check_reply, copy_plain_json, reply_from_fields
 
 JSON = st.recursive(
     st.none()
@@ -29,7 +30,7 @@ JSON = st.recursive(
 @given(JSON)
 @settings(deadline=None, max_examples=100)
 def test_plain_json_stays_as_it_is(value: Any) -> None:
-    plain = plain_json(value, "output")
+    plain = copy_plain_json(value, "output")
     assert json.dumps(plain) == json.dumps(value)
 
 
@@ -53,7 +54,7 @@ class _Level(IntEnum):
     ],
 )
 def test_numbers_of_other_libraries_become_plain(value: Any, plain: Any) -> None:
-    found = plain_json(value, "output")
+    found = copy_plain_json(value, "output")
     assert found == plain
     assert type(found) is type(plain)
 
@@ -73,7 +74,7 @@ def test_numbers_of_other_libraries_become_plain(value: Any, plain: Any) -> None
 )
 def test_what_is_not_json_is_a_bad_reply(value: Any, complaint: str) -> None:
     with pytest.raises(TargetError, match=complaint) as caught:
-        plain_json(value, "output")
+        copy_plain_json(value, "output")
     assert caught.value.kind == "bad_reply"
     assert not caught.value.retryable
 
@@ -82,12 +83,12 @@ def test_bottomless_nesting_is_a_bad_reply() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(TargetError, match="nested more than 100"):
-        plain_json(loop, "output")
+        copy_plain_json(loop, "output")
 
 
 def test_the_copy_does_not_change_with_its_source() -> None:
     answer = ["yes"]
-    reply = checked(Reply(output=answer, latency_ms=1.0), max_bytes=1000)
+    reply = check_reply(Reply(output=answer, latency_ms=1.0), max_bytes=1000)
     answer[0] = "no"
     assert reply.output == ["yes"]
 
@@ -109,12 +110,12 @@ def test_a_field_of_the_wrong_kind_is_a_bad_reply(field: str, value: Any, compla
     with pytest.raises(TargetError, match=complaint):
         reply_from_fields({"output": "a", field: value}, 1.0)
     with pytest.raises(TargetError, match=complaint):
-        checked(Reply(output="a", latency_ms=1.0, **{field: value}), max_bytes=1000)
+        check_reply(Reply(output="a", latency_ms=1.0, **{field: value}), max_bytes=1000)
 
 
 def test_a_reply_over_the_limit_is_a_bad_reply() -> None:
     with pytest.raises(TargetError, match="reply must be at most 100 bytes, got"):
-        checked(Reply(output="x" * 200, latency_ms=1.0), max_bytes=100)
+        check_reply(Reply(output="x" * 200, latency_ms=1.0), max_bytes=100)
 
 
 def test_an_unknown_key_is_named() -> None:

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.targets.journal import Journal
+from gatemark.targets.outcomes import CallOutcome, RunProgress
 from gatemark.targets.port import Call, Reply, TargetError
 from gatemark.targets.python_callable import PythonTarget
-from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
-from gatemark.targets.spec import Budget, Prices, RunOptions
+from gatemark.targets.run_options import RunOptions
+from gatemark.targets.runner import run_calls
+from gatemark.targets.spending import Budget, Prices, Spending
 
 from .rigs import Answers, Time, questions, run
 
@@ -495,7 +497,7 @@ CTRL_C = """
 import asyncio, random, sys, time
 from pathlib import Path
 from gatemark.targets.journal import Journal
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
 from gatemark.targets.port import Call
 from gatemark.targets.python_callable import PythonTarget
 from gatemark.targets.runner import run_calls

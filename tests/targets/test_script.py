@@ -9,8 +9,8 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.targets.port import Call, TargetError
+from gatemark.targets.run_options import RunOptions
 from gatemark.targets.script import ScriptTarget
-from gatemark.targets.spec import RunOptions
 
 from .rigs import ask, run
 

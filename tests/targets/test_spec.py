@@ -9,20 +9,22 @@ import pytest
 import yaml
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.targets.build import make_target
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.http import HttpTarget
-from gatemark.targets.journal import RecordedTarget
 from gatemark.targets.port import Call, Reply, Target
 from gatemark.targets.python_callable import PythonTarget
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.spec import Budget, Prices, build, parse_spec
+from gatemark.targets.recorded import RecordedTarget
+from gatemark.targets.spec import parse_spec
+from gatemark.targets.spending import Budget, Prices
 
 from .rigs import Answer, ask, run, serving
 
 
 def _build(text: str, folder: Path, **options: Any) -> Target:
     spec = parse_spec(yaml.safe_load(text), "targets.candidate")
-    return build(spec, folder, clock=time.perf_counter, environ={}, **options)
+    return make_target(spec, folder, clock=time.perf_counter, environ={}, **options)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_a_pack_runs_from_its_yaml_to_its_outcomes(tmp_path: Path) -> None:
     with serving(lambda request: Answer({"out": request.body["q"][::-1]})) as server:
         text = f"{{http: {{url: '{server.url}', body: {{q: 'A {{{{input}}}}'}}, response: out}}}}"
         spec = parse_spec(yaml.safe_load(text), "t")
-        target = build(spec, tmp_path, clock=time.perf_counter, environ={})
+        target = make_target(spec, tmp_path, clock=time.perf_counter, environ={})
         (outcome,) = run(target, [Call(id="q", epoch=0, input="bc")], spec.options())
     assert outcome.reply is not None
     assert outcome.reply.output == "cb A"

@@ -6,7 +6,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from gatemark.packs.pack_file import load_probes, probe_file
+from gatemark.packs.pack_file import find_probe_file, load_probes
 from gatemark.scorers.probe import probe_of
 from gatemark.scorers.probe.criteria import ForbiddenSecret, ForbiddenText
 from make_probes import CLASSES, SEED, make_probes, probe_lines, write
@@ -29,7 +29,7 @@ def seen_text(probe):
 
 def test_shipped_file_is_what_the_generator_writes_byte_for_byte(tmp_path):
     write(tmp_path)
-    assert (tmp_path / "probes_v1.jsonl").read_bytes() == probe_file().read_bytes()
+    assert (tmp_path / "probes_v1.jsonl").read_bytes() == find_probe_file().read_bytes()
 
 
 def test_there_are_144_probes_balanced_over_the_four_classes():

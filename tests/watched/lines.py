@@ -42,7 +42,7 @@ LINES: tuple[str, ...] = (
     "comment PACKED",
     "gate PACKED --pack pack.yaml",
     "baseline set release-7 PACKED",
-    "bless PACKED --reason known",
+    "baseline accept PACKED --reason known",
     "baseline show release-7",
     "baseline list",
     # Assets and releases.
@@ -82,7 +82,7 @@ LINES: tuple[str, ...] = (
     "review labels export tone -o labels-of-tone.jsonl",
     # The ledger and its store.
     "ledger log",
-    "ledger clock-back --reason x",
+    "ledger resync-clock --reason x",
     "ledger erase pair:letters/3 --reason x",
     "store info",
     "store upgrade",

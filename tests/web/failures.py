@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.web.scene import ASSET, Scene
 
-from gatemark.attribution.journey import AttributeRequest, attribute
+from gatemark.attribution.attribute import AttributeRequest, attribute
 from gatemark.lifecycle.state_cache import read_state
 
 STEPS = """

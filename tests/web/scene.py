@@ -24,6 +24,7 @@ from tests.lifecycle.world import window
 from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
+from gatemark.lifecycle.act import act, run_due
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
@@ -31,12 +32,11 @@ from gatemark.lifecycle.commands import (
     GrantRoles,
     Promote,
     PushWindow,
-    SetExam,
+    SetRequiredPack,
 )
-from gatemark.lifecycle.exam_identity import exam_of
-from gatemark.lifecycle.journey import act, run_due
-from gatemark.lifecycle.model.nouns import ExamRef
+from gatemark.lifecycle.model.nouns import PackIdentity
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.lifecycle.pack_identity import identify_result_pack
 from gatemark.web.app import create_app
 from gatemark.web.serving import protocol_with_limits
 from gatemark.web.settings import ServerSettings
@@ -144,13 +144,13 @@ class Scene:
         self.workspace.results.append(made)
         return made.id
 
-    def exam(self) -> ExamRef:
-        return exam_of(result("any", digest("any"), self.clock()))
+    def exam(self) -> PackIdentity:
+        return identify_result_pack(result("any", digest("any"), self.clock()))
 
     def add(self, version: str, author: str = "ann", **more: Any) -> None:
         fields: dict[str, Any] = {"kind": "prompt", "digest": digest(version), **more}
         act(self.workspace, AddVersion(actor=author, asset=ASSET, version=version, **fields))
-        act(self.workspace, SetExam(actor="eve", asset=ASSET, exam=self.exam()))
+        act(self.workspace, SetRequiredPack(actor="eve", asset=ASSET, required_pack=self.exam()))
 
     def promote(self, version: str, to: Any, *cites: str, actor: str = "olu") -> None:
         act(

@@ -20,9 +20,9 @@ from gatemark.core.canonical import digest
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import probe
 from gatemark.drift.push import push_points
-from gatemark.evidence.source import ReadingChoices
-from gatemark.lifecycle.commands import AddVersion, Approve, Promote, SetExam
-from gatemark.lifecycle.journey import act, run_due
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.lifecycle.act import act, run_due
+from gatemark.lifecycle.commands import AddVersion, Approve, Promote, SetRequiredPack
 from gatemark.lifecycle.model.nouns import Pins
 from gatemark.workspace import Workspace
 
@@ -48,7 +48,7 @@ def build(folder: Path, **settings: Any) -> Scene:
         scene.clean_window(start + timedelta(minutes=15 * number))
     scene.add("1.2.0", pins=pins, note="shorter answers, new search tool")
     scene.promote("1.2.0", "evaluating", actor="ann")
-    scene.seal("1.2.0", title="triage full pack, 1.2.0")
+    scene.seal("1.2.0", title="triage required pack, 1.2.0")
     clock.now = NOW - timedelta(hours=2)
     second(scene, "greeter")
     watched(scene, "router", folder)
@@ -80,9 +80,9 @@ def second(scene: Scene, asset: str) -> None:
         workspace,
         AddVersion(actor="ann", asset=asset, kind="prompt", version="0.9.0", digest=digest(asset)),
     )
-    act(workspace, SetExam(actor="eve", asset=asset, exam=scene.exam()))
+    act(workspace, SetRequiredPack(actor="eve", asset=asset, required_pack=scene.exam()))
     act(workspace, Promote(actor="ann", asset=asset, version="0.9.0", to="evaluating"))
-    made = result(asset, digest(asset), scene.clock(), title=f"{asset} full pack")
+    made = result(asset, digest(asset), scene.clock(), title=f"{asset} required pack")
     workspace.results.append(made)
     cites = (made.id,)
     act(

@@ -21,7 +21,7 @@ MOVES = {
     "rollback": "POST /assets/{asset}/rollback",
     "pause": f"POST {VERSION}/pause",
     "resume": f"POST {VERSION}/resumption",
-    "review-glass": f"POST {VERSION}/glass-review",
+    "confirm-break-glass": f"POST {VERSION}/break-glass-review",
     "waive": f"POST {VERSION}/waiver",
 }
 TWINS = {
@@ -38,7 +38,7 @@ TWINS = {
     "/tokens/{token}/revoke": ["DELETE /tokens/{token}"],
     "/approvals/{asset}/{version}": [f"POST {VERSION}/votes"],
     "/assets/{asset}/{verb}": list(MOVES.values()),
-    "/assets/{asset}/exam/set": ["POST /assets/{asset}/full-pack"],
+    "/assets/{asset}/required-pack/set": ["POST /assets/{asset}/required-pack"],
     "/new-version": [f"POST {VERSION}"],
     "/ledger/verify": ["POST /ledger/verification"],
     "/ledger/checkpoints": ["POST /ledger/checkpoints"],
@@ -107,9 +107,9 @@ COMMANDS = {
     "PushWindow": "POST /assets/{asset}/canary/windows",
     "ReportService": "POST /assets/{asset}/service-reports",
     "ResumeVersion": MOVES["resume"],
-    "ReviewBreakGlass": MOVES["review-glass"],
+    "ReviewBreakGlass": MOVES["confirm-break-glass"],
     "RollBack": MOVES["rollback"],
-    "SetExam": "POST /assets/{asset}/full-pack",
+    "SetRequiredPack": "POST /assets/{asset}/required-pack",
     "Tick": "POST /assets/{asset}/canary/due",
     "Waive": MOVES["waive"],
 }

@@ -10,8 +10,8 @@ import pytest
 from tests.web.scene import Scene
 from tests.web.test_interface import events_of
 
-from gatemark.accounts.journey import roles_of
-from gatemark.targets.isolation import landlock_version
+from gatemark.accounts.identity import roles_of
+from gatemark.targets.isolation import get_landlock_version
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site
 from gatemark.workspace import Workspace
@@ -50,7 +50,7 @@ def key():
     return pathlib.Path(ABOUT["key"]).read_bytes()
 def store():
     from gatemark.lifecycle.commands import GrantRoles
-    from gatemark.lifecycle.journey import act
+    from gatemark.lifecycle.act import act
     from gatemark.workspace import Workspace
     # The folder of a store can be guessed; the address of a database has a password.
     place = ABOUT["folder"] or os.environ["GATEMARK_STORE"]
@@ -121,7 +121,7 @@ def test_the_environment_and_the_page_give_a_target_nothing(scene: Scene, tmp_pa
     assert roles_of(scene.workspace, "tom") == ("viewer",)
 
 
-@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
 def test_an_isolated_target_reaches_neither_the_server_nor_the_store(
     scene: Scene, tmp_path: Path
 ) -> None:
@@ -130,7 +130,7 @@ def test_an_isolated_target_reaches_neither_the_server_nor_the_store(
     assert roles_of(scene.workspace, "tom") == ("viewer",)
 
 
-@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
 def test_an_isolated_target_cannot_read_the_secrets_of_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from tests.web.scene import ASSET, Scene
 from gatemark.integrity import verify
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
 
 
 def said(scene: Scene) -> list[tuple[str, object]]:
@@ -63,7 +63,7 @@ def test_a_pack_owner_accepts_on_the_page_and_the_items_become_rows(
     assert json.loads(rows.text)["target"] == EXPECTED
     assert judged(client, scene, name, golden_item="reject") == 409
     assert len(said(scene)) == 1
-    assert verify(scene.workspace, VerifyRequest()).troubles == ()
+    assert verify(scene.workspace, VerifyRequest()).issues == ()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from __future__ import annotations
 from tests.web.scene import ASSET, Scene
 
 from gatemark.core.canonical import digest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AddVersion, GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.state_cache import AssetStateCache, asset_state_cache, replay
 
 

@@ -19,8 +19,8 @@ import gatemark.packs.starter
 from gatemark.accounts.open_stores import answers_of, page_runs_of, people_of
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
@@ -182,7 +182,7 @@ def test_a_result_is_checked_again_and_a_changed_file_is_found(
     checked = client.post(f"/api/v1/results/{sealed}/verification", headers=headers).json()
     assert checked["verdict"] == "pass"
     whole = client.post("/api/v1/ledger/verification", headers=headers).json()
-    assert whole["troubles"] == []
+    assert whole["issues"] == []
     assert whole["events"] == scene.workspace.events.head().seq
 
 

@@ -15,8 +15,8 @@ from gatemark.accounts.stores.answers import SqlAnswers
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
 from gatemark.core.errors import OutageError
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import Promote
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.state_cache import read_state
 
 ADDRESS = f"/api/v1/assets/{ASSET}"

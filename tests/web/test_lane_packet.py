@@ -92,7 +92,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def write_pack(lane: str) -> str:
-    """The full pack of a lane; gives its path."""
+    """The required pack of a lane; gives its path."""
     suite = {"id": "advice", "kind": "advisory", "weight": 1, "baseline_evidence": "none"}
     policy = {key: value for key, value in POLICY.items() if key != "gatemark_advisory"}
     suite |= {"evidence": {"decisions": "three-runs.jsonl"}, "options": {"policy": policy}}

@@ -18,7 +18,8 @@ from tests.web.provider import CLIENT, SECRET, TinyProvider, enter, provided, si
 from tests.web.scene import PASSWORD, Clock, Scene, free_port, new_scene
 from tests.web.test_signing_in import sign_in
 
-from gatemark.accounts.journey import first_link, roles_of
+from gatemark.accounts.identity import roles_of
+from gatemark.accounts.links import make_first_link
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.stores.identities import TRY_MINUTES
 from gatemark.workspace import Workspace
@@ -39,7 +40,7 @@ granted_by: root
 
 @pytest.fixture(autouse=True)
 def each_failure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gatemark.accounts.journey.FAILURES_EVERY", timedelta(0))
+    monkeypatch.setattr("gatemark.accounts.sign_in.FAILURES_EVERY", timedelta(0))
 
 
 class Walk:
@@ -149,10 +150,10 @@ def test_local_people_still_sign_in_and_no_first_link_is_made_when_an_admin_is_p
 ) -> None:
     shown = walk.client.get("/sign-in")
     assert "Sign in with Example" in shown.text
-    assert first_link(walk.scene.workspace) is not None
+    assert make_first_link(walk.scene.workspace) is not None
     walk.come("adi")
     assert roles_of(walk.scene.workspace, "adi@example.org") == ("admin",)
-    assert first_link(walk.scene.workspace) is None
+    assert make_first_link(walk.scene.workspace) is None
     walk.client.cookies.clear()
     walk.scene.account("bob")
     assert sign_in(walk.client, "bob", PASSWORD) == 303

@@ -13,7 +13,7 @@ from httpx2 import Client
 from tests.web.scene import PASSWORD, Scene
 
 from gatemark.accounts.open_stores import people_of
-from gatemark.logs import configure_logs
+from gatemark.logs import configure_logs, stop_logs
 
 MADE = re.compile(r"[0-9a-f]{32}")
 
@@ -23,7 +23,7 @@ def log() -> Iterator[io.StringIO]:
     stream = io.StringIO()
     configure_logs("debug", "json", stream)
     yield stream
-    configure_logs("warning", "text", io.StringIO())
+    stop_logs()
 
 
 def records(log: io.StringIO) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def test_a_failure_has_an_id_and_names_the_exception_only(
         raise ZeroDivisionError("hunter2")
 
     with scene.running() as client:
-        monkeypatch.setattr("gatemark.web.site.look_now", fail)
+        monkeypatch.setattr("gatemark.web.site.refresh_state", fail)
         answer = client.get("/api/v1/overview", headers={"X-Request-ID": "r3"})
     assert (answer.status_code, answer.headers["x-request-id"]) == (500, "r3")
     (failed,) = [one for one in records(log) if one["message"] == "request failed"]

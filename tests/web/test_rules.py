@@ -36,10 +36,10 @@ def tag_of(client: Client, path: str) -> dict[str, str]:
     return {"If-Match": client.get(API + path).headers["etag"]}
 
 
-def test_a_pack_owner_sets_the_full_pack_and_nobody_else(shop: tuple[Scene, Client]) -> None:
+def test_a_pack_owner_sets_the_required_pack_and_nobody_else(shop: tuple[Scene, Client]) -> None:
     scene, client = shop
     scene.add("1.0.0")
-    address, body = f"{API}/assets/{ASSET}/full-pack", {"pack": "pack.yaml"}
+    address, body = f"{API}/assets/{ASSET}/required-pack", {"pack": "pack.yaml"}
     headers = scene.session(client, "olu")
     tag = tag_of(client, f"/assets/{ASSET}")
     assert client.post(address, json=body, headers=headers).status_code == 428
@@ -49,24 +49,24 @@ def test_a_pack_owner_sets_the_full_pack_and_nobody_else(shop: tuple[Scene, Clie
     assert client.post(address, json=other, headers=headers | tag).status_code == 404
     done = client.post(address, json=body, headers=headers | tag)
     assert (done.status_code, done.json()["changed"]) == (200, True)
-    exam = read_state(scene.workspace, ASSET).asset.exam
+    exam = read_state(scene.workspace, ASSET).asset.required_pack
     assert exam is not None
     assert exam.pack == "parcel-mail"
     assert client.post(address, json=body, headers=headers | tag).status_code == 412
     shown = client.get(f"/assets/{ASSET}").text
-    assert "Set the full pack" in shown
+    assert "Set the required pack" in shown
     scene.session(client, "olu")
-    assert "Set the full pack" not in client.get(f"/assets/{ASSET}").text
+    assert "Set the required pack" not in client.get(f"/assets/{ASSET}").text
 
 
-def test_the_form_of_the_page_sets_the_full_pack_too(shop: tuple[Scene, Client]) -> None:
+def test_the_form_of_the_page_sets_the_required_pack_too(shop: tuple[Scene, Client]) -> None:
     scene, client = shop
     scene.add("1.0.0")
     scene.session(client, "eve")
     tag = client.get(f"{API}/assets/{ASSET}").headers["etag"]
     fields = {"form_mark": scene.mark(client), "tag": tag, "pack": "pack.yaml"}
-    assert client.post(f"/assets/{ASSET}/exam/set", data=fields).status_code == 303
-    assert client.post(f"/assets/{ASSET}/exam/set", data=fields).status_code == 412
+    assert client.post(f"/assets/{ASSET}/required-pack/set", data=fields).status_code == 303
+    assert client.post(f"/assets/{ASSET}/required-pack/set", data=fields).status_code == 412
 
 
 def test_an_admin_in_person_adopts_a_policy_that_they_looked_at(

@@ -13,7 +13,7 @@ from httpx2 import Client
 from tests.drift.live import ASSET, METRIC, Live, lively, point, stamp
 from tests.drift.series import day
 from tests.drift.test_versions import BAD, OTHER, upgrade
-from tests.lifecycle.sealed import full_pack
+from tests.lifecycle.sealed import sealed_pack_identity
 from tests.lifecycle.world import window
 from tests.review.arms import make_review
 from tests.web.failures import add_failure
@@ -21,13 +21,13 @@ from tests.web.scene import Scene
 
 from gatemark.core.canonical import digest
 from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
+from gatemark.ledger.verify import VerifyRequest
+from gatemark.lifecycle.act import act, run_due
 from gatemark.lifecycle.canary import canary_state
-from gatemark.lifecycle.commands import AdoptPolicy, Approve, Demote, SetExam
-from gatemark.lifecycle.journey import act, run_due
+from gatemark.lifecycle.commands import AdoptPolicy, Approve, Demote, SetRequiredPack
 from gatemark.lifecycle.model.release_policy import ReleasePolicy, ShadowRules
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
-from gatemark.schedule.journey import Alerting, tick_schedules
+from gatemark.schedule.tick import Alerting, tick_schedules
 
 Run = Callable[..., Any]
 API = f"/api/v1/assets/{ASSET}"
@@ -69,7 +69,7 @@ def loop(
     store = str(tmp_path / "store") if request.param == "sqlite" else new_postgres_url()
     made = Loop(store, tmp_path, gatemark)
     yield made
-    assert verify(made.live.workspace, VerifyRequest()).troubles == ()
+    assert verify(made.live.workspace, VerifyRequest()).issues == ()
     made.live.workspace.store.close()
     made.scene.workspace.store.close()
 
@@ -198,7 +198,9 @@ def test_a_shadow_without_pairs_does_not_become_a_canary(loop: Loop) -> None:
 def test_a_scheduled_run_that_fails_is_in_the_ledger_and_keeps_what_is_live(loop: Loop) -> None:
     live = loop.live
     live.enable()
-    exam = SetExam(actor="olu", asset=ASSET, exam=full_pack(live.now), file="pack.yaml")
+    exam = SetRequiredPack(
+        actor="olu", asset=ASSET, required_pack=sealed_pack_identity(live.now), file="pack.yaml"
+    )
     act(live.workspace, exam)
     live.now = day(1) + timedelta(hours=3)
     schedule = Schedule(id="nightly", kind="regression", cron="0 2 * * *", asset_class="prompt")

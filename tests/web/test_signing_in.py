@@ -7,12 +7,14 @@ import pytest
 from httpx2 import Client
 from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
-from gatemark.accounts.journey import first_link, join, look_now, roles_of
+from gatemark.accounts.identity import roles_of
+from gatemark.accounts.links import join, make_first_link
 from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
 from gatemark.accounts.stores.people import SESSION_HOURS
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act
+from gatemark.web.site import refresh_state
 from gatemark.workspace import Workspace
 
 
@@ -30,7 +32,7 @@ def sign_in(client: Client, name: str, password: str) -> int:
 def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
     clock = Clock()
     workspace = Workspace(store=str(tmp_path / "empty"), clock=clock)
-    secret = first_link(workspace)
+    secret = make_first_link(workspace)
     scene = Scene.__new__(Scene)
     scene.clock, scene.store, scene.workspace = clock, str(tmp_path / "empty"), workspace
     scene.settings = new_scene(tmp_path / "other").settings
@@ -45,7 +47,7 @@ def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
         client.cookies.delete("gatemark")
         assert client.post(f"/join/{secret}", data=fields).status_code == 404
     assert roles_of(workspace, "root") == ("admin",)
-    assert first_link(workspace) is None
+    assert make_first_link(workspace) is None
     stored = (tmp_path / "empty" / "gatemark.sqlite3").read_bytes()
     assert PASSWORD.encode() not in stored
     assert str(secret).encode() not in stored
@@ -53,15 +55,15 @@ def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
 
 
 def test_where_the_ledger_has_an_admin_the_first_link_is_for_nobody_else(scene: Scene) -> None:
-    secret = first_link(scene.workspace)
+    secret = make_first_link(scene.workspace)
     assert people_of(scene.workspace).link(str(secret), scene.clock()) == ("root",)
 
 
 def test_a_link_for_the_first_admin_makes_no_second_one(tmp_path: Path) -> None:
     clock, store = Clock(), str(tmp_path / "empty")
     workspace, other = (Workspace(store=store, clock=clock) for _ in range(2))
-    secret = first_link(workspace)
-    look_now(workspace, once=True)
+    secret = make_first_link(workspace)
+    refresh_state(workspace, once=True)
     assert roles_of(workspace, "root") == ()
     act(other, GrantRoles(actor="root", person="root", roles=("admin",)))
     join(workspace, str(secret), "bob", PASSWORD)

@@ -19,9 +19,9 @@ from tests.web.test_attacks import ballot, tag
 from gatemark.accounts.nouns import hash_secret, seconds
 from gatemark.accounts.stores.tables import SESSIONS
 from gatemark.core.canonical import digest
-from gatemark.lifecycle.commands import AddVersion, GrantRoles, SetExam
-from gatemark.lifecycle.journey import act
-from gatemark.targets.isolation import landlock_version
+from gatemark.lifecycle.act import act
+from gatemark.lifecycle.commands import AddVersion, GrantRoles, SetRequiredPack
+from gatemark.targets.isolation import get_landlock_version
 
 Run = Callable[..., Any]
 TWO_PEOPLE = {
@@ -79,7 +79,7 @@ def scene(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def to_shadow(scene: Scene) -> None:
     added = {"kind": "prompt", "digest": digest("1.0.0")}
     act(scene.workspace, AddVersion(actor="ann", asset=ASSET, version="1.0.0", **added))
-    act(scene.workspace, SetExam(actor="ann", asset=ASSET, exam=scene.exam()))
+    act(scene.workspace, SetRequiredPack(actor="ann", asset=ASSET, required_pack=scene.exam()))
     scene.promote("1.0.0", "evaluating", actor="ann")
     scene.promote("1.0.0", "eligible", scene.seal("1.0.0"), actor="ann")
     scene.promote("1.0.0", "shadow", actor="ann")
@@ -156,7 +156,7 @@ def flip_a_byte(address: str) -> None:
         connection.execute("UPDATE payloads SET data = %s WHERE seq = %s", (flipped(data), seq))
 
 
-@pytest.mark.skipif(landlock_version() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
 def test_two_people_on_postgresql_resist_the_listed_attacks(
     scene: Scene, gatemark: Run, tmp_path: Path
 ) -> None:

@@ -20,9 +20,9 @@ from tests.web.test_browser import watched
 
 import gatemark.demo
 from gatemark.cli.main import main
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.samples.compare import CompareRequest, compare_files
-from gatemark.samples.views import render_json
+from gatemark.samples.views import render_comparison_json
 from gatemark.web.headers import POLICY
 from gatemark.workspace import Workspace
 
@@ -156,7 +156,7 @@ def every_look(
     made = sealed(tmp_path)
     base, cand = str(FERRY / "base.json"), str(FERRY / "cand.json")
     compared = compare_files(CompareRequest(base=base, cand=cand), ReadingChoices())
-    (tmp_path / "compare.json").write_bytes(render_json(compared))
+    (tmp_path / "compare.json").write_bytes(render_comparison_json(compared))
     subjects = {
         made["id"][7:19]: made["title"],
         str(tmp_path / "result.json"): made["title"],

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.web.scene import ASSET, Scene
 
-from gatemark.accounts.journey import look_now
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
+from gatemark.web.site import refresh_state
 from gatemark.web.workspaces import Workspaces
 from gatemark.workspace import Workspace
 
@@ -63,7 +63,7 @@ def test_prepared_workspaces_have_looked_and_are_taken_first(scene: Scene) -> No
         return opened[-1]
 
     workspaces, found = Workspaces(open_workspace), []
-    workspaces.prepare(2, lambda workspace: look_now(workspace, once=True))
+    workspaces.prepare(2, lambda workspace: refresh_state(workspace, once=True))
     assert len(opened) == 2
     assert all(
         asset_state_cache(workspace).head() == scene.workspace.events.head() for workspace in opened

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gatemark.ledger.event_kinds import event_kinds
-from gatemark.lifecycle.decisions.decide import RULE_BOOKS
+from gatemark.ledger.event_kinds import LIFECYCLE_RULES, event_kinds
 
 
 @dataclass(frozen=True)
 class StoredFormat:
-    """One format: what it holds, where it stands, since which release, and how it is named."""
+    """One format: what it holds, where it stands, and how it is named."""
 
     name: str
     holds: str
     place: str
-    since: str = "0.1.0"
     named_by: str = "`schema`"
     changes: str = "optional fields"
 
@@ -54,7 +52,6 @@ DOCUMENTS = (
         "gatemark.backup/1",
         "a whole store in one file",
         "written by `gatemark store backup`",
-        since="0.2.0",
         named_by="`format` in `about.json`",
         changes="tables and columns of newer layouts",
     ),
@@ -87,30 +84,30 @@ _OPENING = """\
 Everything that Gatemark stores has a format with a name: `FAMILY/VERSION`. Within a version only
 optional fields are added. Any other change is a new version, and newer builds still read the old
 one. A version that your build does not know gives exit 3 and names the version; it is never called
-broken. [Decision 0024](../adr/0024-formats-of-what-is-sealed.md) has the rules for developers,
-[Upgrade Gatemark](../how-to/upgrade.md) tells what to do with a store.
+broken. [Decision 12](../adr/0012-sealed-documents-are-checked-by-their-bytes.md) has the rules for
+developers, [Upgrade Gatemark](../how-to/upgrade.md) tells what to do with a store.
 """
 
 
 def formats_page() -> str:
-    """Every format, since when, and how it may change."""
+    """Every format, and how it may change."""
     return "\n".join([_OPENING, *_documents(), *_payloads(), *_rules()]).rstrip() + "\n"
 
 
 def _documents() -> Iterator[str]:
     yield "## Documents\n"
-    yield "| Format | Holds | Stored in | Named by | Since | May change by |"
-    yield "|---|---|---|---|---|---|"
+    yield "| Format | Holds | Stored in | Named by | May change by |"
+    yield "|---|---|---|---|---|"
     for one in DOCUMENTS:
-        cells = (f"`{one.name}`", one.holds, one.place, one.named_by, one.since, one.changes)
+        cells = (f"`{one.name}`", one.holds, one.place, one.named_by, one.changes)
         yield f"| {' | '.join(cells)} |"
     yield ""
 
 
 def _payloads() -> Iterator[str]:
     yield "## Event payloads\n"
-    yield "Each payload names its format in the member `format`. A payload without it is version 1:"
-    yield "0.1.0 did not write the name. All of them may gain optional fields.\n"
+    yield "Each payload names its format in the member `format`. All of them may gain optional"
+    yield "fields.\n"
     yield "Where roles decide who may cause an event, they are named.\n"
     yield "| Kind of event | Format | Written when | Roles |"
     yield "|---|---|---|---|"
@@ -122,10 +119,7 @@ def _payloads() -> Iterator[str]:
 def _rules() -> Iterator[str]:
     yield "## Rules of the lifecycle\n"
     yield "Every decision names the version of the rules that made it, in `decided_by`."
-    yield "Decisions of 0.1.0 name none; they were made by version 1.\n"
-    yield "| Rules | Since | `ledger verify` |"
-    yield "|---|---|---|"
-    for version, book in RULE_BOOKS.items():
-        word = "recorded, not decided again" if book.decide is None else "decides each act again"
-        yield f"| {version} | {book.since} | {word} |"
-    yield ""
+    yield f"This build has version {LIFECYCLE_RULES.current}, and `ledger verify` decides each act"
+    yield "of it again. A decision of another version is checked as recorded (bytes, chain,"
+    yield "signatures) and reported as not decided again, with exit code 3; nothing new is decided"
+    yield "on top of it. A version that was never released does not verify: exit code 4.\n"

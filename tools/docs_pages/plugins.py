@@ -162,7 +162,7 @@ def _suite(suite: Suite) -> Iterator[str]:
         return
     rules: tuple[Rule, ...]
     if isinstance(suite, ExamSuite):
-        exam = suite.build(msgspec.convert(suite.newest_rules, suite.options), measures())
+        exam = suite.build(suite.options(), measures())
         yield f"Reads `{exam.schema}` records and is judged by:"
         rules = exam.policy().rules
     elif isinstance(suite, PackSuite):

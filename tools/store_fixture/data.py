@@ -296,7 +296,12 @@ def advisory_lane(*, runs: int, wrong: int = 0) -> list[Row]:
         for place, kind in enumerate(kinds):
             row = deepcopy(ADVISORY)
             row["decision_id"] = f"01J{40 * run + place:023d}"
-            row["source"]["artifact_ref"] = f"run:{run}"
+            row["source"] |= {
+                "artifact_ref": f"run:{run}",
+                "fixture_id": f"cron_duplicate_success_{place:03d}",
+                "content_hash": f"sha256:{place:064x}",
+            }
+            row["human_or_atlas_decision"]["decision_ref"] = row["source"]["fixture_id"]
             row["notes"] = [f"case:{'low_confidence' if kind == 'unsure' else kind}"]
             if kind == "action_needed":
                 for part in ("recommendation", "human_or_atlas_decision"):
@@ -311,7 +316,7 @@ def advisory_lane(*, runs: int, wrong: int = 0) -> list[Row]:
     return rows
 
 
-WINDOWS: Final = 40
+WINDOWS: Final = 240
 
 
 def overhead_arm(arm: str, extra: float, count: int = WINDOWS) -> list[Row]:
@@ -328,10 +333,10 @@ def overhead_arm(arm: str, extra: float, count: int = WINDOWS) -> list[Row]:
     windows = [
         {
             "record_type": "window",
-            "window_id": f"w{number:02d}",
-            "content_hash": f"h{number:02d}",
-            "tokens": 10,
-            "loss": 2.0 + number / 100 + extra,
+            "window_id": f"w{number:03d}",
+            "content_hash": f"h{number:03d}",
+            "tokens": 50,
+            "loss": 2.0 + number % 40 / 100 + extra,
         }
         for number in range(count)
     ]

@@ -16,7 +16,11 @@ METRIC: Final = "golden_accuracy"
 HEALTHY_DAYS: Final = 18
 ITEMS: Final = 240
 ALERTS: Final = "{gatemark_alerts: 1, sinks: [{kind: file, name: log, path: alerts.jsonl}]}"
+POLICY: Final = "{gatemark_drift: 1, on_breach: stop}"
+"""The desk has one version alone; a breach takes it away all the same."""
+PROBED: Final = ("--alerts", "alerts.yaml", "--policy", "drift.yaml")
 SCHEDULES: Final = """gatemark_schedules: 1
+defaults: false
 schedules:
   - {id: nightly-check, kind: regression, cron: "30 2 * * *", tz: Europe/Berlin,
      run: [ledger, verify], time_limit: 5m}
@@ -46,6 +50,7 @@ def enable(on: Stage) -> None:
 def decline(on: Stage) -> None:
     """Healthy weeks, then worse every day: a warning, a breach, a demotion by the machine."""
     on.write("alerts.yaml", ALERTS)
+    on.write("drift.yaml", POLICY)
     first = midnight(on)
     other_metrics(on, first)
     levels: list[str] = []
@@ -63,7 +68,7 @@ def come_back(on: Stage) -> None:
     on.clock.add(hours=1)
     fresh = examine(on, "desk")
     to_shadow(on, "1.0.0", fresh, DESK)
-    on.run("drift", "probe", "--alerts", "alerts.yaml")
+    on.run("drift", "probe", *PROBED)
     enable(on)
 
 
@@ -76,7 +81,7 @@ def warned(on: Stage) -> None:
         data.day_point(DESK, "cost_per_call", start, value=9.0, n=1),
         data.day_point(DESK, "answer_words", start, value=190.0, n=30),
     )
-    found = on.json("drift", "probe", "--alerts", "alerts.yaml")
+    found = on.json("drift", "probe", *PROBED)
     named = {one["metric"]: one["id"] for one in found["episodes"]}
     reason = ("--reason", "new prices since spring")
     on.run("drift", "close", named["cost_per_call"], *reason, actor="dai")
@@ -131,7 +136,7 @@ def live_day(on: Stage, start: datetime, rate: float) -> list[str]:
         data.day_point(DESK, "cost_per_call", start, value=cost, n=1),
         data.day_point(DESK, "answer_words", start, value=40.0 + start.toordinal() % 5, n=30),
     )
-    found = on.json("drift", "probe", "--alerts", "alerts.yaml")
+    found = on.json("drift", "probe", *PROBED)
     return [one["level"] for one in found["signals"] if one["metric"] == METRIC]
 
 

@@ -72,17 +72,17 @@ def advisory(on: Stage) -> None:
     poor = on.lines("evidence/decisions-poor.jsonl", data.advisory_lane(runs=3, wrong=12))
     seal(on, "advisory", "advisory fail", 1, poor)
     short = on.lines("evidence/decisions-short.jsonl", data.advisory_lane(runs=1))
-    seal(on, "advisory", "advisory open", 3, short)
+    seal(on, "advisory", "advisory open", 3, short, "--policy", policy)
 
 
 def overhead(on: Stage) -> None:
     """Guards within the budget with noise and costs, beyond it, and arms that do not pair."""
     for name, extra, count in (
-        ("bare", 0.0, 40),
-        ("noise", 1e-6, 40),
-        ("guarded", 0.001, 40),
-        ("heavy", 0.05, 40),
-        ("short", 0.001, 30),
+        ("bare", 0.0, data.WINDOWS),
+        ("noise", 1e-6, data.WINDOWS),
+        ("guarded", 0.001, data.WINDOWS),
+        ("heavy", 0.05, data.WINDOWS),
+        ("short", 0.001, data.WINDOWS - 10),
     ):
         arm = "bare" if name in ("bare", "noise") else "guarded"
         on.lines(f"evidence/{name}.jsonl", data.overhead_arm(arm, extra, count))

@@ -53,7 +53,7 @@ def _result(on: Stage, result: str) -> dict[str, Any]:
     """A result in short: its verdict, and how much of everything it holds."""
     shown = on.json("show", result)
     short = {name: shown[name] for name in ("id", "title", "verdict")}
-    many = ("findings", "measurements", "exhibits", "blobs", "waivers", "blockers", "caveats")
+    many = ("findings", "measurements", "figures", "blobs", "waivers", "blockers", "caveats")
     return short | {"counts": {name: len(shown[name]) for name in many}}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from store_fixture import data
@@ -45,7 +45,7 @@ def second_version(on: Stage) -> None:
     second = examine(on, "v2")
     add(on, "1.1.0", second)
     to_shadow(on, "1.1.0", second)
-    on.clock.add(hours=2)
+    measure_shadow(on, ref)
     compared = examine(on, "v2")
     on.run("approve", ref, "--to", "canary", "--decision", "abstain", actor="eve")
     on.run(
@@ -86,7 +86,7 @@ def broken_glass(on: Stage) -> None:
         *("--note", "1.1.0 loses refunds since noon"),
         actor="dai",
     )
-    on.run("approve", ref, "--review-glass", "--note", "was right", actor="cleo")
+    on.run("approve", ref, "--confirm-break-glass", "--note", "was right", actor="cleo")
     start = on.clock.now.replace(microsecond=0)
     on.clock.add(minutes=6)
     on.run(
@@ -121,6 +121,7 @@ def adopt_policy(on: Stage) -> None:
     policy["canary"] |= {"clean_windows": 1, "min_samples": 40}
     policy["canary"]["metrics"][data.LARGE] = {"harm": "up", "tolerance": 0.5}
     policy["approvals"] |= {"expire_hours": 48}
+    policy["assets"] = [{"names": ["help-desk"], "set": {"shadow_min_hours": 1}}]
     adopt(on, policy, "one clean window is enough")
 
 
@@ -156,6 +157,7 @@ def waived_version(on: Stage) -> None:
     )
     on.run("promote", ref, "--to", "eligible", "--cite", result, actor="ben")
     on.run("promote", ref, "--to", "shadow", actor="dai")
+    measure_shadow(on, ref)
     compared = examine(on, "courier", *waivers)
     on.run("approve", ref, "--to", "canary", "--cite", compared, actor="cleo")
     on.run("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
@@ -176,6 +178,7 @@ def open_canary(on: Stage) -> None:
     result = examine(on, "v5")
     add(on, "1.5.0", result, "--scope-change", "--pin", "tool.mailer=m-1")
     to_shadow(on, "1.5.0", result)
+    measure_shadow(on, ref)
     compared = examine(on, "v5")
     on.run("approve", ref, "--to", "canary", "--cite", compared, actor="cleo")
     on.refused("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
@@ -236,6 +239,17 @@ def to_shadow(on: Stage, version: str, result: str, asset: str = SORTER) -> None
     on.run("promote", ref, "--to", "shadow", actor="dai")
 
 
+def measure_shadow(on: Stage, ref: str) -> None:
+    """A day in shadow, with answers to the same inputs as the live version."""
+    start = on.clock.now.replace(microsecond=0) + timedelta(minutes=1)
+    on.clock.reach(start + timedelta(hours=25))
+    span = {"start": data.moment(start), "end": data.moment(start + timedelta(hours=24))}
+    counts = {"n": 80, "agreed": 77, "errors": {"candidate": 1, "live": 1}}
+    means = {"latency_ms": {"candidate": 101.5, "live": 100.0}}
+    file = on.lines("evidence/shadow.jsonl", [span | counts | means])
+    on.run("shadow", "push", ref, file, actor="ben")
+
+
 def to_canary(on: Stage, version: str, candidate: str, live: str = "v2") -> None:
     """From nothing to the first canary share, compared with the sorter that is live."""
     ref = f"{SORTER}@{version}"
@@ -243,6 +257,7 @@ def to_canary(on: Stage, version: str, candidate: str, live: str = "v2") -> None
     result = examine(on, candidate)
     add(on, version, result)
     to_shadow(on, version, result)
+    measure_shadow(on, ref)
     compared = examine(on, candidate)
     on.run("approve", ref, "--to", "canary", "--cite", compared, actor="cleo")
     on.run("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
@@ -252,7 +267,8 @@ def window(on: Stage, asset: str = SORTER, **harm: Any) -> None:
     """Fifteen minutes of canary traffic, handed in and judged."""
     state = on.json("canary", "show", asset)
     start = datetime.fromisoformat(state["next_window"])
-    on.clock.reach(start + data.WINDOW)
+    # Late samples are waited for.
+    on.clock.reach(start + 2 * data.WINDOW)
     file = on.lines("evidence/window.jsonl", data.canary_window(start, **harm))
     on.run("canary", "push", asset, file, actor="ben")
     on.run("canary", "tick", asset)

@@ -46,12 +46,12 @@ targets:
   candidate: {candidate}
   baseline: {baseline}
 rules:
-  - {{id: own.score, metric: score, lane: exact, op: ">=", bound: 0.1, severity: warn}}
+  - {{id: own.score, metric: score, scope: exact, op: ">=", bound: 0.1, severity: warn}}
 """
 
 JUDGED: Final = """gatemark: 1
 name: judged
-version: 1
+version: {version}
 asset: {{kind: prompt, name: shouting}}
 score_min: 0.9
 regression_max: 0.05
@@ -91,7 +91,7 @@ REPLAY_WAIVERS: Final = """- rule: recent.floor
 
 
 def write_packs(on: Stage) -> None:
-    """The full pack of the sorter, with its data and its targets."""
+    """The required pack of the sorter, with its data and its targets."""
     on.write("packs/sorter.py", data.SORTER)
     on.lines("packs/data/golden.jsonl", data.mail("golden", 60))
     on.lines("packs/data/recent.jsonl", data.mail("recent", 40, again=True))
@@ -156,12 +156,13 @@ def seal_judged(on: Stage) -> None:
     on.write("packs/judging.py", data.JUDGING)
     on.lines("packs/judged/items.jsonl", data.judged_items(16))
     on.lines("packs/judged/labels.jsonl", data.judged_labels(60))
-    for name, judge, candidate, code in (
-        ("judged", "good_judge", "answer", 0),
-        ("judged-worse", "good_judge", "worse", 1),
-        ("judged-lenient", "lenient_judge", "worse", 3),
+    for name, version, judge, candidate, code in (
+        ("judged", 1, "good_judge", "answer", 0),
+        ("judged-worse", 1, "good_judge", "worse", 1),
+        ("judged-lenient", 2, "lenient_judge", "worse", 3),
     ):
-        on.write(f"packs/{name}.yaml", JUDGED.format(judge=judge, candidate=candidate))
+        pack = JUDGED.format(version=version, judge=judge, candidate=candidate)
+        on.write(f"packs/{name}.yaml", pack)
         examine(on, name, code=code)
 
 

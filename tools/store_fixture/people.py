@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gatemark.accounts import journey
+from gatemark.accounts.identity import identify_session
+from gatemark.accounts.links import join, make_first_link
+from gatemark.accounts.people import add_person, close_person
+from gatemark.accounts.sign_in import FailedSignIns, sign_in, sign_out
+from gatemark.accounts.tokens import make_token, revoke_token
 from gatemark.core.errors import NotAllowedError
 from gatemark.workspace import Workspace
 from store_fixture import data
@@ -110,32 +114,30 @@ def accounts_of_people(on: Stage) -> None:
     There is no command for this, only the page; so the functions behind the page are called.
     """
     workspace = Workspace(store=on.store)
-    link = journey.first_link(workspace)
+    link = make_first_link(workspace)
     if link is None:
         raise RuntimeError("the store has accounts already")
     on.clock.add(minutes=1)
-    session = journey.join(workspace, link, "ana", PASSWORD)
-    who = journey.by_session(workspace, session)
+    session = join(workspace, link, "ana", PASSWORD)
+    who = identify_session(workspace, session)
     if who is None:
         raise RuntimeError("the session of ana is not known")
     on.clock.add(minutes=1)
-    journey.add_person(workspace, who, "fay", ("viewer",))
-    journey.add_person(workspace, who, "gus", ("auditor",))
-    journey.close_person(workspace, who, "gus")
-    kept: Any = journey.make_token(workspace, who, "nightly upload", ("read",), 30)
-    dropped = journey.make_token(workspace, who, "once", ("read",), 1)
-    journey.drop_token(workspace, who, dropped.token.id)
-    journey.sign_out(workspace, session)
+    add_person(workspace, who, "fay", ("viewer",))
+    add_person(workspace, who, "gus", ("auditor",))
+    close_person(workspace, who, "gus")
+    kept: Any = make_token(workspace, who, "nightly upload", ("read",), 30)
+    dropped = make_token(workspace, who, "once", ("read",), 1)
+    revoke_token(workspace, who, dropped.token.id)
+    sign_out(workspace, session)
     on.clock.add(minutes=1)
-    failures = journey.FailedSignIns()
+    failures = FailedSignIns()
     where = "192.0.2.7"
     try:
-        journey.sign_in(
-            workspace, "ana", "a wrong one", where=where, before=None, failures=failures
-        )
+        sign_in(workspace, "ana", "a wrong one", where=where, before=None, failures=failures)
     except NotAllowedError:
         on.clock.add(minutes=1)
-    journey.sign_in(workspace, "ana", PASSWORD, where=where, before=None, failures=failures)
+    sign_in(workspace, "ana", PASSWORD, where=where, before=None, failures=failures)
     workspace.store.close()
     on.run("serve", "--link", "fay")
     on.notes["accounts"] = {"people": ["ana", "fay", "gus"], "token": kept.token.id}

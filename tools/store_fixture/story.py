@@ -22,9 +22,10 @@ PEOPLE: Final = {
 def full(on: Stage) -> None:
     """Everything this build can write, with nothing erased."""
     roles(on)
+    # Before the first promotion, which would make a key of the machine's own.
+    first_key(on)
     write_packs(on)
     lifecycle.first_version(on)
-    first_key(on)
     lifecycle.rejected_version(on)
     lifecycle.second_version(on)
     checkpoint(on, FIRST_KEY)
@@ -66,12 +67,13 @@ def minimal(on: Stage) -> None:
 def erased(on: Stage) -> None:
     """What cannot be derived again: erased payloads and blobs, a lost key, a clock set back."""
     roles(on)
+    # Before the first promotion, which would make a key of the machine's own.
+    first_key(on)
     write_packs(on)
     exams.agreement(on)
     exams.runlog(on, "--seal")
     seal_own_scorer(on)
     lifecycle.first_version(on)
-    first_key(on)
     people.accounts_of_people(on)
     people.attributions(on)
     checkpoint(on, FIRST_KEY)
@@ -85,7 +87,7 @@ def erased(on: Stage) -> None:
     on.clock.add(days=2)
     on.run("role", "grant", "hal", "viewer", "--note", "by a clock that was ahead")
     on.clock.now = ahead
-    on.run("ledger", "clock-back", "--reason", "host b was two days ahead")
+    on.run("ledger", "resync-clock", "--reason", "host b was two days ahead")
     next_key(on, "--lost", "the laptop was stolen")
     checkpoint(on, NEXT_KEY)
     export(on, NEXT_KEY)

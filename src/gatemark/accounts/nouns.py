@@ -177,11 +177,8 @@ class SecretKey:
     def bind_token(
         self, identity: str, person: str, scopes: str, expires_s: int, hashed: str
     ) -> str:
-        """Return the hash of a token as stored: it covers its person, scopes and expiry.
-
-        In capitals, by which it differs from the hashes of earlier builds, which cover nothing.
-        """
-        return self.mac("token", identity, person, scopes, str(expires_s), hashed).upper()
+        """Return the hash of a token as stored: it covers its person, scopes and expiry."""
+        return self.mac("token", identity, person, scopes, str(expires_s), hashed)
 
 
 def form_mark(session: str) -> str:

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.accounts.journey import FailedSignIns, roles_of, tell
+from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.identity import roles_of
 from gatemark.accounts.nouns import check_name
 from gatemark.accounts.oidc_file import (
     OidcSettings,
@@ -18,6 +19,7 @@ from gatemark.accounts.oidc_file import (
 )
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.provider import check_state
+from gatemark.accounts.sign_in import FailedSignIns
 from gatemark.core.errors import (
     GatemarkError,
     InvalidValueError,
@@ -25,8 +27,8 @@ from gatemark.core.errors import (
     RefusedError,
 )
 from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGNED_IN, SYSTEM, Channel
+from gatemark.lifecycle.act import act, preview
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
@@ -95,7 +97,9 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
     back.failures.settle(workspace)
     if back.before is not None:
         people_of(workspace).end_session(back.before)
-    tell(workspace, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer)
+    record_account_event(
+        workspace, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer
+    )
     vouched = f"openid {way.settings.issuer}"
     return Finished(people_of(workspace).new_session(person, vouched, workspace.clock()), back_to)
 
@@ -128,7 +132,7 @@ def _account(workspace: Workspace, way: SignInWay, claims: Mapping[str, object],
         # Who acts from the command line has a name in the ledger and no account.
         raise NotAllowedError(f"{name} is already the name of another person")
     identities_of(workspace).add(issuer, subject, name, workspace.clock())
-    tell(workspace, ACCOUNT_ADDED, SYSTEM, person=name, way=WAY, issuer=issuer)
+    record_account_event(workspace, ACCOUNT_ADDED, SYSTEM, person=name, way=WAY, issuer=issuer)
     return name
 
 

@@ -9,7 +9,7 @@ from gatemark.accounts.nouns import SecretKey
 from gatemark.accounts.stores.answers import SqlAnswers, SqlPageRuns, noting_events
 from gatemark.accounts.stores.identities import SqlIdentities
 from gatemark.accounts.stores.people import SqlPeople
-from gatemark.ledger.signing.outside_key import outside_key
+from gatemark.ledger.signing.outside_key import ensure_outside_key
 from gatemark.workspace import Workspace
 
 __all__ = ["answers_of", "identities_of", "noting_events", "page_runs_of", "people_of"]
@@ -21,10 +21,8 @@ def people_of(workspace: Workspace) -> SqlPeople:
     known = _PEOPLE.get(workspace)
     if known is not None:
         return known
-    key, is_new = outside_key(workspace.session_key_file)
-    people = SqlPeople(workspace.store.database, SecretKey(key))
-    if is_new:
-        people.bind_rows()
+    key = SecretKey(ensure_outside_key(workspace.session_key_file))
+    people = SqlPeople(workspace.store.database, key)
     _PEOPLE[workspace] = people
     return people
 

@@ -80,7 +80,7 @@ class StepLikelihood(msgspec.Struct, frozen=True):
     clues: tuple[str, ...]
 
 
-def likelihoods(
+def estimate_likelihoods(
     decision: PlannedDecision, changed: Collection[str] = ()
 ) -> tuple[StepLikelihood, ...]:
     """Return every step with its probability, in plan order.
@@ -88,7 +88,7 @@ def likelihoods(
     ``changed`` names components with an unusual version: a changed tool is suspected like any other
     step, and is not cleared because its caller is blamed.
     """
-    read = records(decision, changed)
+    read = read_steps(decision, changed)
     columns = {clue.name: clue.values(decision, read) for clue in CLUES}
     totals = [
         math.fsum(clue.weight * columns[clue.name][place] for clue in CLUES)
@@ -111,10 +111,11 @@ def likelihoods(
     )
 
 
-def records(decision: PlannedDecision, changed: Collection[str] = ()) -> tuple[StepRecord, ...]:
+def read_steps(decision: PlannedDecision, changed: Collection[str] = ()) -> tuple[StepRecord, ...]:
     """Return the steps with the parts that the clues read."""
     texts = [
-        text_of(step.error if step.error is not UNSET else step.output) for step in decision.steps
+        read_output(step.error if step.error is not UNSET else step.output)
+        for step in decision.steps
     ]
     places = {step.id: place for place, step in enumerate(decision.steps)}
     tools = [
@@ -131,7 +132,7 @@ def records(decision: PlannedDecision, changed: Collection[str] = ()) -> tuple[S
         StepRecord(
             step=step,
             text=text,
-            numbers=numbers_in(text),
+            numbers=find_numbers(text),
             words=frozenset(_WORD.findall(text.lower())),
             is_tool=tools[place],
             failed=step.error is not UNSET,
@@ -142,7 +143,7 @@ def records(decision: PlannedDecision, changed: Collection[str] = ()) -> tuple[S
     )
 
 
-def text_of(value: object) -> str:
+def read_output(value: object) -> str:
     """Return an output as text for the clues, cut at a maximum length."""
     if value is None or value is UNSET:
         return ""
@@ -150,7 +151,7 @@ def text_of(value: object) -> str:
     return text[:MAX_TEXT]
 
 
-def numbers_in(text: str) -> frozenset[str]:
+def find_numbers(text: str) -> frozenset[str]:
     """Return the numbers of a text, without thousands separators."""
     return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
 
@@ -159,11 +160,11 @@ def _is_tool(_decision: PlannedDecision, read: Records) -> list[float]:
     return [float(one.is_tool) for one in read]
 
 
-def _at(place: int) -> Callable[[PlannedDecision, Records], list[float]]:
+def _score_place(place: int) -> Callable[[PlannedDecision, Records], list[float]]:
     return lambda _decision, read: [float(one.place == place) for one in read]
 
 
-def _first_failed_call(_decision: PlannedDecision, read: Records) -> list[float]:
+def _score_first_failed_call(_decision: PlannedDecision, read: Records) -> list[float]:
     """Score the step that called the first failed tool."""
     first = next(
         (one.place for one in read if any(read[answer].failed for answer in one.answers)), None
@@ -171,7 +172,7 @@ def _first_failed_call(_decision: PlannedDecision, read: Records) -> list[float]
     return [float(one.place == first) for one in read]
 
 
-def _acts(_decision: PlannedDecision, read: Records) -> list[float]:
+def _score_code(_decision: PlannedDecision, read: Records) -> list[float]:
     return [float(one.is_code) for one in read]
 
 
@@ -179,7 +180,7 @@ def _is_short(_decision: PlannedDecision, read: Records) -> list[float]:
     return [float(len(one.text.replace(_FAREWELL, "").strip()) < SHORT_TEXT) for one in read]
 
 
-def _assumes(_decision: PlannedDecision, read: Records) -> list[float]:
+def _score_assumptions(_decision: PlannedDecision, read: Records) -> list[float]:
     """Score steps that state an assumption; the first step often only states the task."""
     return [
         float(one.place > 0 and not one.is_tool and bool(_ASSUMPTION.search(one.text)))
@@ -187,9 +188,9 @@ def _assumes(_decision: PlannedDecision, read: Records) -> list[float]:
     ]
 
 
-def _unsupported(decision: PlannedDecision, read: Records) -> list[float]:
+def _count_unsupported_numbers(decision: PlannedDecision, read: Records) -> list[float]:
     """Count the numbers that a step states without support from question, step or tool."""
-    seen = set(numbers_in(text_of(decision.input)))
+    seen = set(find_numbers(read_output(decision.input)))
     found = []
     for one in read:
         counts = one.place > 0 and not one.is_tool and not one.is_code
@@ -198,18 +199,18 @@ def _unsupported(decision: PlannedDecision, read: Records) -> list[float]:
     return found
 
 
-def _origin(decision: PlannedDecision, read: Records) -> list[float]:
+def _score_origin(decision: PlannedDecision, read: Records) -> list[float]:
     """Score the step where the wrong answer came from: the first to state one of its numbers.
 
     The question and the first step, which often repeats the task, do not count.
     """
-    known = numbers_in(text_of(decision.input)) | (read[0].numbers if read else frozenset())
-    wanted = numbers_in(text_of(decision.output)) - known
+    known = find_numbers(read_output(decision.input)) | (read[0].numbers if read else frozenset())
+    wanted = find_numbers(read_output(decision.output)) - known
     first = next((one for one in read if wanted & one.numbers), None)
     return [float(first is one and not one.is_tool) for one in read]
 
 
-def _goes_on(_decision: PlannedDecision, read: Records) -> list[float]:
+def _score_going_on(_decision: PlannedDecision, read: Records) -> list[float]:
     """Score steps that continue after a failed or empty tool call without another attempt."""
     places = {one.step.id: one for one in read}
     found = []
@@ -220,7 +221,7 @@ def _goes_on(_decision: PlannedDecision, read: Records) -> list[float]:
     return found
 
 
-def _repeats(_decision: PlannedDecision, read: Records) -> list[float]:
+def _score_repetition(_decision: PlannedDecision, read: Records) -> list[float]:
     """Score how much a step repeats an earlier one of the same name: the shared words."""
     found = []
     for one in read:
@@ -236,20 +237,29 @@ def _repeats(_decision: PlannedDecision, read: Records) -> list[float]:
 
 CLUES: Final = (
     Clue("tool", -1.01, _is_tool),
-    Clue("first", 0.31, _at(0)),
-    Clue("second", 0.51, _at(1)),
+    Clue("first", 0.31, _score_place(0)),
+    Clue("second", 0.51, _score_place(1)),
     Clue("short", -0.95, _is_short),
-    Clue("acts", 0.83, _acts, "it decides what a tool is asked"),
-    Clue("repeats", -0.31, _repeats),
-    Clue("first_failed_call", 0.29, _first_failed_call, "it called the first tool that failed"),
-    Clue("goes_on", 0.37, _goes_on, "it went on after a tool had failed"),
-    Clue("assumes", 0.46, _assumes, "it assumes something"),
-    Clue("unsupported", 0.33, _unsupported, "it states numbers that nothing before it holds"),
-    Clue("origin", 0.95, _origin, "it is the first to state a number of the wrong answer"),
+    Clue("acts", 0.83, _score_code, "it decides what a tool is asked"),
+    Clue("repeats", -0.31, _score_repetition),
+    Clue(
+        "first_failed_call", 0.29, _score_first_failed_call, "it called the first tool that failed"
+    ),
+    Clue("goes_on", 0.37, _score_going_on, "it went on after a tool had failed"),
+    Clue("assumes", 0.46, _score_assumptions, "it assumes something"),
+    Clue(
+        "unsupported",
+        0.33,
+        _count_unsupported_numbers,
+        "it states numbers that nothing before it holds",
+    ),
+    Clue("origin", 0.95, _score_origin, "it is the first to state a number of the wrong answer"),
 )
 
 
-def named_step(decision: PlannedDecision, found: Sequence[StepLikelihood]) -> StepLikelihood | None:
+def find_named_step(
+    decision: PlannedDecision, found: Sequence[StepLikelihood]
+) -> StepLikelihood | None:
     """Return the step that the clues name, or None if they cannot tell."""
     best = max(found, key=lambda one: one.probability)
     is_named = is_measured(decision) and bool(best.clues) and best.probability >= MIN_PROBABILITY
@@ -258,11 +268,11 @@ def named_step(decision: PlannedDecision, found: Sequence[StepLikelihood]) -> St
 
 def is_measured(decision: PlannedDecision) -> bool:
     """Return whether a decision is like those that the clues were measured on."""
-    texts = (text_of(step.output) for step in decision.steps if step.kind != TOOL)
+    texts = (read_output(step.output) for step in decision.steps if step.kind != TOOL)
     return len(decision.steps) >= MIN_STEPS and any(len(text) >= SHORT_TEXT for text in texts)
 
 
-def by_name(decision: PlannedDecision, found: Sequence[StepLikelihood]) -> Mapping[str, float]:
+def sum_by_name(decision: PlannedDecision, found: Sequence[StepLikelihood]) -> Mapping[str, float]:
     """Return the probability that each name, such as an agent's, made the mistake."""
     shares: dict[str, float] = {}
     for step, one in zip(decision.steps, found, strict=True):

@@ -13,9 +13,9 @@ from msgspec import UNSET
 from gatemark.attribution.clues import (
     MIN_PROBABILITY,
     StepLikelihood,
-    by_name,
+    estimate_likelihoods,
     is_measured,
-    likelihoods,
+    sum_by_name,
 )
 from gatemark.attribution.decision import DecisionStep, PlannedDecision
 from gatemark.attribution.delta import Minimal
@@ -28,9 +28,9 @@ from gatemark.attribution.nouns import (
     ReplayFact,
     SuspectLine,
     VerifierFinding,
-    named,
+    add_id,
 )
-from gatemark.attribution.rank import CALL_FAILED, Suspect, rank
+from gatemark.attribution.rank import CALL_FAILED, Suspect, rank_suspects
 from gatemark.attribution.replay import Effect
 from gatemark.attribution.rules import RulePack, objections
 from gatemark.attribution.spectrum import Suspicion
@@ -66,7 +66,7 @@ NOTHING_HELPED = (
 )
 
 
-def conclude(
+def conclude_attribution(
     decision: PlannedDecision,
     *,
     effects: Sequence[Effect],
@@ -84,24 +84,26 @@ def conclude(
     guilty = () if changes is None or changes.reason is not None else changes.changes
     alone = len(guilty) == 1
     reads_clues = is_measured(decision) and not any(one.effect is not None for one in effects)
-    likely = likelihoods(decision, changed) if reads_clues else ()
-    suspects = rank(decision, effects, company, guilty, changed=changed, likely=likely)
+    likely = estimate_likelihoods(decision, changed) if reads_clues else ()
+    suspects = rank_suspects(decision, effects, company, guilty, changed=changed, likely=likely)
     cause = suspects[0] if suspects[0].confidence != "none" else None
     step = None if cause is None else decision.step(cause.step)
     verifier = None if step is None else should_have_caught(decision, step, packs)
-    return named(
+    return add_id(
         Attribution(
             id="",
             schema=SCHEMA,
             decision=decision.id,
             decision_digest=digest(decision),
             cause=None if step is None else step.id,
-            reason=None if step is not None else _reason(effects, likely),
+            reason=None if step is not None else _explain_missing_cause(effects, likely),
             suspects=tuple(
-                _line(number, suspect, decision.step(suspect.step), ALONE if alone else TOGETHER)
+                _make_suspect_line(
+                    number, suspect, decision.step(suspect.step), ALONE if alone else TOGETHER
+                )
                 for number, suspect in enumerate(suspects, start=1)
             ),
-            active=_active(decision, step),
+            active=_find_active_versions(decision, step),
             verifier=verifier,
             replay=replay,
             changes=_change_set(decision, replay, changes),
@@ -110,14 +112,14 @@ def conclude(
             ),
             proposals=()
             if step is None or verifier is None
-            else _proposals(decision, step, verifier),
+            else _propose_remedies(decision, step, verifier),
             plan=tuple(PlanStep(s.id, s.kind, s.name, s.sources) for s in decision.steps),
-            by_name=_by_name(decision, likely),
+            by_name=_rank_names(decision, likely),
         )
     )
 
 
-def _reason(effects: Sequence[Effect], likely: Sequence[StepLikelihood]) -> str:
+def _explain_missing_cause(effects: Sequence[Effect], likely: Sequence[StepLikelihood]) -> str:
     if likely:
         highest = max(one.probability for one in likely)
         return (
@@ -128,14 +130,16 @@ def _reason(effects: Sequence[Effect], likely: Sequence[StepLikelihood]) -> str:
     return NOTHING_HELPED if ran else NOTHING_KNOWN
 
 
-def _by_name(
+def _rank_names(
     decision: PlannedDecision, likely: Sequence[StepLikelihood]
 ) -> tuple[tuple[str, float], ...]:
-    shares = by_name(decision, likely) if likely else {}
+    shares = sum_by_name(decision, likely) if likely else {}
     return tuple(sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:SHOWN_PARTS])
 
 
-def _line(number: int, suspect: Suspect, step: DecisionStep, what_versions_do: str) -> SuspectLine:
+def _make_suspect_line(
+    number: int, suspect: Suspect, step: DecisionStep, what_versions_do: str
+) -> SuspectLine:
     effect = suspect.effect
     return SuspectLine(
         rank=number,
@@ -143,22 +147,22 @@ def _line(number: int, suspect: Suspect, step: DecisionStep, what_versions_do: s
         kind=step.kind,
         name=step.name,
         confidence=suspect.confidence,
-        why=_why(suspect, what_versions_do),
+        why=_explain_suspect(suspect, what_versions_do),
         right_after_repair=None if effect is None else effect.effect,
-        interval=None if effect is None else _ends(effect.interval),
+        interval=None if effect is None else _get_ends(effect.interval),
         by_versions=None if effect is None else effect.by_versions,
-        by_versions_interval=None if effect is None else _ends(effect.versions_interval),
+        by_versions_interval=None if effect is None else _get_ends(effect.versions_interval),
         recorded=suspect.recorded,
         company=suspect.company,
         probability=None if suspect.likelihood is None else suspect.likelihood.probability,
     )
 
 
-def _ends(interval: Interval | None) -> tuple[float, float] | None:
+def _get_ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def _why(suspect: Suspect, what_versions_do: str) -> str:
+def _explain_suspect(suspect: Suspect, what_versions_do: str) -> str:
     said = []
     effect = suspect.effect
     if effect is not None and effect.effect is not None:
@@ -182,20 +186,20 @@ def _why(suspect: Suspect, what_versions_do: str) -> str:
     return "; ".join(said) or "no evidence against it"
 
 
-def _active(decision: PlannedDecision, step: DecisionStep | None) -> dict[str, str]:
+def _find_active_versions(decision: PlannedDecision, step: DecisionStep | None) -> dict[str, str]:
     """Return the versions at the cause, and those of earlier steps for kinds it lacks."""
     if step is None:
         return {}
     active = dict(step.components())
     kinds = {name.partition(":")[0] for name in active}
-    for source in reversed(_upstream(decision, step)):
+    for source in reversed(_list_upstream(decision, step)):
         for name, version in source.components():
             if name.partition(":")[0] not in kinds:
                 active[f"upstream {name}"] = version
     return active
 
 
-def _upstream(decision: PlannedDecision, step: DecisionStep) -> list[DecisionStep]:
+def _list_upstream(decision: PlannedDecision, step: DecisionStep) -> list[DecisionStep]:
     wanted = set(step.sources)
     found = []
     for other in reversed(decision.steps):
@@ -224,7 +228,7 @@ def _change_set(
     )
 
 
-def _proposals(
+def _propose_remedies(
     decision: PlannedDecision, step: DecisionStep, verifier: VerifierFinding
 ) -> tuple[Remedy, ...]:
     found = []

@@ -12,7 +12,8 @@ from gatemark.attribution.decision import NAME, PlannedDecision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import inspect_source, parse_strictly, refuse_many_containers
+from gatemark.evidence.source import inspect_source
+from gatemark.evidence.strict_json import parse_strictly, refuse_many_containers
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 64

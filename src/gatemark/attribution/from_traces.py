@@ -16,9 +16,9 @@ from gatemark.attribution.decision import (
     PlannedDecision,
     StepCheck,
 )
-from gatemark.samples.gathering import short_text
+from gatemark.samples.gathering import shorten_value
 from gatemark.samples.importer import ForeignFile, Refusal
-from gatemark.samples.spans import TraceSpan, root_of
+from gatemark.samples.spans import TraceSpan, find_root
 from gatemark.samples.trace_samples import NO_ROOT, ReadSpans, read_all
 
 UNVERSIONED: Final = "unversioned"
@@ -39,36 +39,36 @@ def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
     """Return one decision per trace; its steps are the active spans, in the order they ended.
 
     Traces show what ran inside what, not what was read from where. A step is assumed to depend on
-    the steps inside it, or else on what ended before it began; see `_sources`.
+    the steps inside it, or else on what ended before it began; see `_find_sources`.
     """
     traces = read_all(files, reader)
     refused = list(traces.refused)
     made = []
     for trace, spans in traces.found.items():
-        root = root_of(spans)
+        root = find_root(spans)
         steps = [] if root is None else [s for s in spans if s.kind not in (None, "plan")]
         if root is None:
-            refused.append(Refusal(files[0].name, f"trace {short_text(trace)} {NO_ROOT}"))
+            refused.append(Refusal(files[0].name, f"trace {shorten_value(trace)} {NO_ROOT}"))
         elif trace in traces.contradictions:
             refused.append(Refusal(files[0].name, traces.contradictions[trace]))
         elif not 0 < len(steps) <= MAX_STEPS:
             problem = (
-                f"trace {short_text(trace)} has {len(steps)} steps, must have 1 to {MAX_STEPS}"
+                f"trace {shorten_value(trace)} has {len(steps)} steps, must have 1 to {MAX_STEPS}"
             )
             refused.append(Refusal(files[0].name, problem))
         else:
-            made.append(_decision(trace, root, spans))
+            made.append(_make_decision(trace, root, spans))
     return MadeDecisions(tuple(made), tuple(refused))
 
 
-def _decision(trace: str, root: TraceSpan, spans: Sequence[TraceSpan]) -> PlannedDecision:
-    above = _ancestors(spans)
+def _make_decision(trace: str, root: TraceSpan, spans: Sequence[TraceSpan]) -> PlannedDecision:
+    above = _find_ancestors(spans)
     steps = sorted(
         (span for span in spans if span.kind not in (None, "plan")),
         key=lambda span: (span.end_ns, span.start_ns, -len(above[span.id]), span.id),
     )
-    shared = _names_of_several(steps)
-    sources = _sources(steps, above)
+    shared = _find_ambiguous_names(steps)
+    sources = _find_sources(steps, above)
     output = root.output if root.output is not None else steps[-1].output
     return PlannedDecision(
         id=trace,
@@ -76,11 +76,11 @@ def _decision(trace: str, root: TraceSpan, spans: Sequence[TraceSpan]) -> Planne
         output=output,
         steps=tuple(_step(span, sources[span.id], shared) for span in steps),
         schema="gatemark.decision/1",
-        judgement=_judgement(root),
+        judgement=_read_judgement(root),
     )
 
 
-def _judgement(root: TraceSpan) -> DecisionJudgement | UnsetType:
+def _read_judgement(root: TraceSpan) -> DecisionJudgement | UnsetType:
     """Return the log's own judgement of the decision, if it also has the right answer."""
     said = [one for one in root.evaluations if one.passed is not None]
     if root.target is None or len(said) != 1:
@@ -89,7 +89,7 @@ def _judgement(root: TraceSpan) -> DecisionJudgement | UnsetType:
     return DecisionJudgement(verdict, reviewer=LOG, expected=root.target)
 
 
-def _ancestors(spans: Sequence[TraceSpan]) -> dict[str, tuple[str, ...]]:
+def _find_ancestors(spans: Sequence[TraceSpan]) -> dict[str, tuple[str, ...]]:
     """Return the spans that contain each span, innermost first."""
     parents = {span.id: span.parent for span in spans}
     found: dict[str, tuple[str, ...]] = {}
@@ -103,7 +103,7 @@ def _ancestors(spans: Sequence[TraceSpan]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _sources(
+def _find_sources(
     steps: Sequence[TraceSpan], above: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Return what each step depends on, by how the spans are nested.
@@ -128,7 +128,7 @@ def _sources(
     return found
 
 
-def _pins(span: TraceSpan) -> dict[str, Pin]:
+def _read_pins(span: TraceSpan) -> dict[str, Pin]:
     pins = {
         "model": None if span.model is None else Pin(span.name, span.model),
         "prompt": None if span.prompt is None else Pin(*span.prompt),
@@ -138,11 +138,11 @@ def _pins(span: TraceSpan) -> dict[str, Pin]:
     return {kind: pin for kind, pin in pins.items() if pin is not None}
 
 
-def _names_of_several(steps: Sequence[TraceSpan]) -> set[tuple[str, str]]:
+def _find_ambiguous_names(steps: Sequence[TraceSpan]) -> set[tuple[str, str]]:
     """Return names under which one trace used several versions, such as a client of two models."""
     versions: dict[tuple[str, str], set[str]] = {}
     for span in steps:
-        for kind, pin in _pins(span).items():
+        for kind, pin in _read_pins(span).items():
             versions.setdefault((kind, pin.name), set()).add(pin.version)
     return {name for name, found in versions.items() if len(found) > 1}
 
@@ -151,7 +151,7 @@ def _step(span: TraceSpan, sources: tuple[str, ...], shared: set[tuple[str, str]
     kind: Any = span.kind
     pins: dict[str, Any] = {
         what: Pin(f"{pin.name} ({pin.version})", pin.version) if (what, pin.name) in shared else pin
-        for what, pin in _pins(span).items()
+        for what, pin in _read_pins(span).items()
     }
     checks = tuple(
         StepCheck(EVALUATION, one.name, "pass" if one.passed else "fail")

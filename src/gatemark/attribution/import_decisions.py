@@ -14,12 +14,12 @@ from gatemark.attribution.decision_files import MAX_DEPTH, problems_of
 from gatemark.attribution.from_traces import decisions
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.source import depth
-from gatemark.samples.gathering import short_text
+from gatemark.evidence.strict_json import depth
+from gatemark.samples.gathering import shorten_value
 from gatemark.samples.import_logs import check_output
-from gatemark.samples.importer import ReadOptions, detect, importers, log_files, open_foreign
+from gatemark.samples.importer import ReadOptions, detect, find_tool_logs, importers, open_foreign
 from gatemark.samples.importers import chat_log, langfuse, otlp
-from gatemark.samples.prepare import without_private
+from gatemark.samples.prepare import remove_private
 from gatemark.samples.read_samples import AUTO
 
 READERS: Final = {
@@ -56,7 +56,7 @@ def import_decisions(
     or secrets before anything is written.
     """
     check_output(paths, output)
-    named = [file for path in paths for file in log_files(Path(path), tool)]
+    named = [file for path in paths for file in find_tool_logs(Path(path), tool)]
     files = [open_foreign(file, ReadOptions().limits) for file in named]
     name = detect(files[0], importers()).name if tool == AUTO and files else tool
     if name not in READERS:
@@ -68,15 +68,15 @@ def import_decisions(
     kept: list[PlannedDecision] = []
     redacted = 0
     for made in found.decisions:
-        problems = _depth_problems(made)
-        cleaned = made if problems else _with_contents(made, _exact)
+        problems = _find_depth_problems(made)
+        cleaned = made if problems else _with_contents(made, _write_large_integers_as_text)
         if redact and not problems:
             exact = cleaned
-            cleaned = _with_contents(exact, without_private)
+            cleaned = _with_contents(exact, remove_private)
             redacted += cleaned != exact
-        problems = problems or _problems(cleaned)
+        problems = problems or _find_problems(cleaned)
         if problems:
-            trace = short_text(made.id)
+            trace = shorten_value(made.id)
             refusals.extend(f"{paths[0]}: trace {trace}: {problem}" for problem in problems)
         else:
             kept.append(cleaned)
@@ -94,7 +94,7 @@ def import_decisions(
     )
 
 
-def _problems(decision: PlannedDecision) -> list[str]:
+def _find_problems(decision: PlannedDecision) -> list[str]:
     """Return why a converted decision could not be read back."""
     try:
         again = msgspec.json.decode(msgspec.json.encode(decision), type=PlannedDecision)
@@ -103,7 +103,7 @@ def _problems(decision: PlannedDecision) -> list[str]:
     return problems_of(again)
 
 
-def _depth_problems(decision: PlannedDecision) -> list[str]:
+def _find_depth_problems(decision: PlannedDecision) -> list[str]:
     contents = (decision.input, decision.output, *(step.output for step in decision.steps))
     deepest = max(depth(content) for content in contents)
     too_deep = deepest > MAX_CONTENT_DEPTH
@@ -125,10 +125,10 @@ def _with_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> P
     )
 
 
-def _exact(value: object) -> object:
+def _write_large_integers_as_text(value: object) -> object:
     """Return the value with integers that would lose digits written as texts."""
     if isinstance(value, dict):
-        return {key: _exact(item) for key, item in value.items()}
+        return {key: _write_large_integers_as_text(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_exact(item) for item in value]
+        return [_write_large_integers_as_text(item) for item in value]
     return str(value) if isinstance(value, int) and abs(value) > LARGEST_EXACT else value

@@ -118,9 +118,9 @@ class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by_name: tuple[tuple[str, float], ...] = ()
 
 
-def named(attribution: Attribution) -> Attribution:
+def add_id(attribution: Attribution) -> Attribution:
     """Return the attribution with its id."""
-    identity = _identity(document_members(canonical_bytes(attribution)))
+    identity = _compute_identity(document_members(canonical_bytes(attribution)))
     return msgspec.structs.replace(attribution, id=identity)
 
 
@@ -135,7 +135,7 @@ def read_attribution(identity: str, document: bytes) -> Attribution:
         said = msgspec.json.decode(members["id"], type=str)
         if is_newer(schema, SCHEMA):
             raise NewerFormatError(f"attribution {identity} {newer_format(schema)}")
-        if not said == identity == _identity(members):
+        if not said == identity == _compute_identity(members):
             raise IntegrityError(
                 f"attribution {identity} differs from what was sealed under this id"
             )
@@ -144,5 +144,5 @@ def read_attribution(identity: str, document: bytes) -> Attribution:
         raise IntegrityError(f"attribution {identity} cannot be read: {error}") from error
 
 
-def _identity(members: Mapping[str, msgspec.Raw]) -> str:
+def _compute_identity(members: Mapping[str, msgspec.Raw]) -> str:
     return digest_bytes(join_members(members, members.keys() - {"id"}))

@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.clues import LIKELY, TOOL, StepLikelihood, named_step
+from gatemark.attribution.clues import LIKELY, TOOL, StepLikelihood, find_named_step
 from gatemark.attribution.decision import DecisionStep, PlannedDecision
 from gatemark.attribution.nouns import Confidence
 from gatemark.attribution.replay import Effect
-from gatemark.attribution.spectrum import Suspicion, parts_of_step
+from gatemark.attribution.spectrum import Suspicion, list_step_parts
 
 SURELY: Final = 0.1
 """Minimum rate of right outcomes after a repair for high confidence."""
@@ -44,7 +44,7 @@ class Suspect(msgspec.Struct, frozen=True):
     likelihood: StepLikelihood | None = None
 
 
-def rank(
+def rank_suspects(
     decision: PlannedDecision,
     effects: Sequence[Effect],
     spectrum: Sequence[Suspicion],
@@ -59,20 +59,20 @@ def rank(
     components with an unusual version, and ``likely`` is what the clues say.
     """
     by_step = {effect.step: effect for effect in effects}
-    company = _company(decision, spectrum)
+    company = _measure_company(decision, spectrum)
     position = {step.id: number for number, step in enumerate(decision.steps)}
-    best = _best(effects)
+    best = _choose_best(effects)
     clues = {one.step: one for one in likely}
-    named = named_step(decision, likely) if likely else None
+    named = find_named_step(decision, likely) if likely else None
     suspects = [
         msgspec.structs.replace(
-            _suspect(decision, step, by_step.get(step.id), company, best, changed=changed),
+            _make_suspect(decision, step, by_step.get(step.id), company, best, changed=changed),
             versions=tuple(name for name, _ in step.components() if name in guilty),
             likelihood=clues.get(step.id),
         )
         for step in decision.steps
     ]
-    suspects = [_by_clues(_by_versions(suspect), named) for suspect in suspects]
+    suspects = [_set_by_clues(_raise_by_versions(suspect), named) for suspect in suspects]
 
     def key(suspect: Suspect) -> tuple[float, ...]:
         near = _is_near(suspect.effect, best)
@@ -91,7 +91,7 @@ def rank(
     return tuple(sorted(suspects, key=key))
 
 
-def _best(effects: Sequence[Effect]) -> Effect | None:
+def _choose_best(effects: Sequence[Effect]) -> Effect | None:
     known = [e for e in effects if e.effect is not None and e.interval and e.interval.low > 0]
     return max(known, key=lambda e: e.effect or 0.0, default=None)
 
@@ -105,14 +105,14 @@ def _is_near(effect: Effect | None, best: Effect | None) -> bool:
     return effect.interval.low > 0 and effect.effect >= best.interval.low
 
 
-def _by_versions(suspect: Suspect) -> Suspect:
+def _raise_by_versions(suspect: Suspect) -> Suspect:
     """Raise the confidence of a step with versions of the smallest change that goes wrong."""
     if suspect.versions and suspect.confidence in {"low", "none"}:
         return msgspec.structs.replace(suspect, confidence="medium")
     return suspect
 
 
-def _by_clues(suspect: Suspect, named: StepLikelihood | None) -> Suspect:
+def _set_by_clues(suspect: Suspect, named: StepLikelihood | None) -> Suspect:
     """Set the confidence of the step that the clues name, and of no other by clues alone."""
     if suspect.likelihood is None or suspect.recorded or suspect.versions:
         return suspect
@@ -122,7 +122,7 @@ def _by_clues(suspect: Suspect, named: StepLikelihood | None) -> Suspect:
     return msgspec.structs.replace(suspect, confidence=confidence)
 
 
-def _suspect(
+def _make_suspect(
     decision: PlannedDecision,
     step: DecisionStep,
     effect: Effect | None,
@@ -131,8 +131,8 @@ def _suspect(
     *,
     changed: Collection[str],
 ) -> Suspect:
-    recorded = _recorded(decision, step, changed)
-    failed_calls = _failed_calls(decision, step, changed)
+    recorded = _list_recorded(decision, step, changed)
+    failed_calls = _list_failed_calls(decision, step, changed)
     company = companies.get(step.id)
     confidence: Confidence = "none"
     if effect is not None and effect.interval is not None and _is_near(effect, best):
@@ -145,7 +145,7 @@ def _suspect(
     return Suspect(step.id, confidence, effect, recorded, company, failed_calls=failed_calls)
 
 
-def _company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[str, float]:
+def _measure_company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[str, float]:
     """Return how much the components of each step occur with wrong decisions.
 
     What all steps share does not distinguish them, so a step that stands out no more than the least
@@ -155,26 +155,26 @@ def _company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[s
     if not ochiai:
         return {}
     found = {
-        step.id: max((ochiai.get(part, 0.0) for part in parts_of_step(step)), default=0.0)
+        step.id: max((ochiai.get(part, 0.0) for part in list_step_parts(step)), default=0.0)
         for step in decision.steps
     }
-    known = [found[step.id] for step in decision.steps if parts_of_step(step)]
+    known = [found[step.id] for step in decision.steps if list_step_parts(step)]
     least = min(known, default=0.0) if len(known) > 1 else 0.0
     return {step: value if value > least else 0.0 for step, value in found.items()}
 
 
-def _recorded(
+def _list_recorded(
     decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
 ) -> tuple[str, ...]:
     """Return what was recorded against a step whose sources have no such record."""
     marks = []
-    if step.error is not UNSET and not _callers(decision, step, changed):
+    if step.error is not UNSET and not _find_callers(decision, step, changed):
         marks.append(STEP_FAILED)
     marks.extend(f"{CHECK_FAILED}: {check.pack}/{check.rule}" for check in step.failed_checks)
     return () if _is_spoiled(decision, step) else tuple(marks)
 
 
-def _failed_calls(
+def _list_failed_calls(
     decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
 ) -> tuple[str, ...]:
     """Return tools that a step called and that failed, though they had not changed."""
@@ -183,11 +183,11 @@ def _failed_calls(
     return tuple(
         other.id
         for other in decision.steps
-        if other.error is not UNSET and step.id in _callers(decision, other, changed)
+        if other.error is not UNSET and step.id in _find_callers(decision, other, changed)
     )
 
 
-def _callers(
+def _find_callers(
     decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
 ) -> tuple[str, ...]:
     """Return the steps to blame for a tool error: its sources, unless the tool changed."""

@@ -23,8 +23,9 @@ from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
 from gatemark.statistics.proportion import wilson
+from gatemark.targets.build import make_target
 from gatemark.targets.port import Call, Target, TargetError
-from gatemark.targets.spec import build, parse_spec
+from gatemark.targets.spec import parse_spec
 
 Judged = Literal["right", "wrong", "unknown"]
 Oracle = Callable[[Any], Judged]
@@ -118,19 +119,19 @@ class Experiment(msgspec.Struct, frozen=True):
         """Return the effect of repairing each step, in plan order."""
         found = []
         for number, step in enumerate(self.decision.steps, start=1):
-            found.append(self._effect(step))
+            found.append(self._measure_effect(step))
             if on_progress is not None:
                 on_progress(number, len(self.decision.steps))
         return tuple(found)
 
     def whole(self, pins: Pins) -> RepeatTally:
         """Return how the decision ends if every step runs again with these versions."""
-        return self._counted(
+        return self._count_ends(
             run_whole(self.decision, pins, self.replayer, seed=self.seed + number)
             for number in range(WHOLE_RUNS * self.repeats)
         )
 
-    def _effect(self, step: DecisionStep) -> Effect:
+    def _measure_effect(self, step: DecisionStep) -> Effect:
         changed = {
             name: self.reference[name]
             for name, version in step.components()
@@ -154,16 +155,16 @@ class Experiment(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(
             effect,
             by_versions=repaired.rate - rerun.rate,
-            versions_interval=_newcombe(repaired, rerun),
+            versions_interval=_compute_newcombe_interval(repaired, rerun),
         )
 
     def _repeat(self, step: DecisionStep, changed: Pins) -> RepeatTally:
-        return self._counted(
+        return self._count_ends(
             run_from(self.decision, step, changed, self.replayer, seed=self.seed + number)
             for number in range(self.repeats)
         )
 
-    def _counted(self, ends: Iterable[object | NotReplayable]) -> RepeatTally:
+    def _count_ends(self, ends: Iterable[object | NotReplayable]) -> RepeatTally:
         counts = {"right": 0, "wrong": 0, "unknown": 0}
         reason = None
         for ended in ends:
@@ -175,7 +176,7 @@ class Experiment(msgspec.Struct, frozen=True):
         return RepeatTally(counts["right"], counts["wrong"], counts["unknown"], reason)
 
 
-def _newcombe(repaired: RepeatTally, rerun: RepeatTally) -> Interval:
+def _compute_newcombe_interval(repaired: RepeatTally, rerun: RepeatTally) -> Interval:
     """Return Newcombe's hybrid score interval for a difference of independent proportions."""
     one, other = repaired.right / repaired.judged, rerun.right / rerun.judged
     low_one, high_one = wilson(repaired.right, repaired.judged, LEVEL)
@@ -288,7 +289,7 @@ class LiveSteps:
         # A function with a time limit runs alongside the loop, so that it can be abandoned.
         spec = msgspec.structs.replace(spec, timeout_s=self._timeout_s)
         self._runner = asyncio.Runner()
-        self._target: Target = build(spec, folder, clock=time.monotonic, environ=os.environ)
+        self._target: Target = make_target(spec, folder, clock=time.monotonic, environ=os.environ)
 
     @property
     def calls(self) -> int:

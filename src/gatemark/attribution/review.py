@@ -26,7 +26,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.stored import read_stored
 from gatemark.core.text import check_words
-from gatemark.evidence.source import parse_strictly
+from gatemark.evidence.strict_json import parse_strictly
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.lifecycle.decisions.decision import require_role
@@ -97,7 +97,7 @@ def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribut
     return ReviewedAttribution(
         attribution=attribution,
         reviewer="" if judgement is UNSET else judgement.reviewer,
-        said=_said(workspace, name),
+        said=_read_verdicts(workspace, name),
     )
 
 
@@ -122,7 +122,7 @@ def review_attribution(workspace: Workspace, request: ReviewAttribution) -> Revi
     subject = f"attribution:{found.attribution.id}"
     draft = EventDraft(ATTRIBUTION_REVIEWED, workspace.clock(), workspace.actor, subject, payload)
     workspace.events.append([draft])
-    return msgspec.structs.replace(found, said=_said(workspace, found.attribution.id))
+    return msgspec.structs.replace(found, said=_read_verdicts(workspace, found.attribution.id))
 
 
 def accepted_items(found: ReviewedAttribution) -> bytes:
@@ -155,7 +155,7 @@ def add_accepted(found: ReviewedAttribution, kind: ProposalKind, path: Path) -> 
             if problems or not isinstance(value, dict):
                 raise BadInputError(f"{path}:{number}: expected a JSON object")
             known[value.get("id")] = value
-    (row,) = (_cited(found.attribution, one) for one in accepted)
+    (row,) = (_cite_proposal(found.attribution, one) for one in accepted)
     if row["id"] in known:
         if known[row["id"]] == msgspec.json.decode(msgspec.json.encode(row)):
             return 0
@@ -165,7 +165,7 @@ def add_accepted(found: ReviewedAttribution, kind: ProposalKind, path: Path) -> 
     return 1
 
 
-def _cited(attribution: Attribution, proposal: Remedy) -> dict[str, object]:
+def _cite_proposal(attribution: Attribution, proposal: Remedy) -> dict[str, object]:
     """Return a proposal as one line: a data set row with the citation, or a backlog entry."""
     if proposal.kind in ITEMS:
         tags = msgspec.convert(proposal.content.get("tags", {}), dict[str, str])
@@ -199,7 +199,7 @@ def _check(
 
 def accepted_by(workspace: Workspace, name: str, kind: ProposalKind) -> str | None:
     """Return who accepted a proposal of a sealed attribution, or None."""
-    said = _said(workspace, name).get(kind)
+    said = _read_verdicts(workspace, name).get(kind)
     return said.by if said is not None and said.verdict == "accepted" else None
 
 
@@ -208,7 +208,7 @@ def verdicts_in(payload: Mapping[str, object]) -> dict[ProposalKind, Verdict]:
     return msgspec.convert(payload["verdicts"], dict[ProposalKind, Verdict])
 
 
-def _said(workspace: Workspace, name: str) -> dict[ProposalKind, Said]:
+def _read_verdicts(workspace: Workspace, name: str) -> dict[ProposalKind, Said]:
     said: dict[ProposalKind, Said] = {}
     for event, payload in workspace.events.events(subject=f"attribution:{name}"):
         if event.kind == ATTRIBUTION_REVIEWED and payload is not None:

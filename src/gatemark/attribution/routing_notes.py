@@ -57,7 +57,7 @@ def noted_route(workspace: Workspace, asset: str, environment: str = PRODUCTION)
     """
     found = route(workspace, asset, environment)
     notes, unreadable = accepted_notes(workspace, asset)
-    routed = {None, *_versions(found)}
+    routed = {None, *_list_versions(found)}
     fields = msgspec.structs.asdict(found) | {"warnings": (*found.warnings, *unreadable)}
     return NotedRoute(**fields, notes=tuple(one for one in notes if one.version in routed))
 
@@ -94,7 +94,7 @@ def _note(workspace: Workspace, name: str, blobs: dict[str, str], person: str) -
     )
 
 
-def _versions(found: Route) -> set[str]:
+def _list_versions(found: Route) -> set[str]:
     """Return every version that the route names."""
     targets = [found.primary, found.fallback, *(one.target for one in found.shadow)]
     if found.canary is not None:

@@ -89,17 +89,19 @@ def objections(
         for pack in packs
         for rule in pack.rules
         if rule.applies_to.covers(step)
-        if (why := next(_complaints(rule, decision, step), None)) is not None
+        if (why := next(_find_complaints(rule, decision, step), None)) is not None
     )
 
 
-def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep) -> Iterator[str]:
+def _find_complaints(
+    rule: OutputRule, decision: PlannedDecision, step: DecisionStep
+) -> Iterator[str]:
     for component, versions in rule.pinned.items():
         version = dict(step.components()).get(component)
         if version is not None and version not in versions:
             yield f"{component} must be one of {', '.join(versions)}, got {version}"
-    output = _at(None if step.output is UNSET else step.output, rule.path)
-    text = _text(output)
+    output = _follow_path(None if step.output is UNSET else step.output, rule.path)
+    text = _format_text(output)
     if rule.not_empty and not text.strip():
         yield "the output is empty"
     yield from (f"the output must contain {w!r}" for w in rule.must_contain if w not in text)
@@ -112,7 +114,7 @@ def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep)
         if not (isinstance(output, int | float) and is_number and low <= output <= high):
             yield f"the output must be a number in [{low:g}, {high:g}]"
     if rule.numbers_from_sources:
-        strangers = sorted(_numbers(text) - _numbers(_read_by(decision, step)))
+        strangers = sorted(_find_numbers(text) - _find_numbers(_read_by(decision, step)))
         if strangers:
             yield f"{len(strangers)} numbers are not in anything that the step read"
 
@@ -120,22 +122,22 @@ def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep)
 def _read_by(decision: PlannedDecision, step: DecisionStep) -> str:
     outputs = {other.id: other.output for other in decision.steps if other.output is not UNSET}
     outputs["input"] = decision.input
-    return "\n".join(_text(outputs.get(source)) for source in step.sources)
+    return "\n".join(_format_text(outputs.get(source)) for source in step.sources)
 
 
-def _numbers(text: str) -> set[str]:
+def _find_numbers(text: str) -> set[str]:
     return {
         found.rstrip("0").rstrip(".") if "." in found else found for found in _NUMBER.findall(text)
     }
 
 
-def _at(output: object, path: str | None) -> object:
+def _follow_path(output: object, path: str | None) -> object:
     for key in path.split(".") if path else ():
         output = output.get(key) if isinstance(output, Mapping) else None
     return output
 
 
-def _text(value: object) -> str:
+def _format_text(value: object) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()

@@ -20,7 +20,7 @@ class Suspicion(msgspec.Struct, frozen=True):
     ochiai: float | None
 
 
-def spectrum(decisions: Iterable[PlannedDecision]) -> tuple[Suspicion, ...]:
+def rank_parts(decisions: Iterable[PlannedDecision]) -> tuple[Suspicion, ...]:
     """Return every component version, failed check and error, most suspicious first.
 
     Decisions without a judgement are left out. Without decisions of both kinds there is no
@@ -34,21 +34,21 @@ def spectrum(decisions: Iterable[PlannedDecision]) -> tuple[Suspicion, ...]:
         is_wrong = decision.judgement.verdict == "wrong"
         wrong += is_wrong
         right += not is_wrong
-        for part in parts_of(decision):
+        for part in list_parts(decision):
             with_part.setdefault(part, [0, 0])[0 if is_wrong else 1] += 1
     found = [
-        Suspicion(part, bad, good, _ochiai(bad, good, wrong) if right else None)
+        Suspicion(part, bad, good, _compute_ochiai(bad, good, wrong) if right else None)
         for part, (bad, good) in with_part.items()
     ]
     return tuple(sorted(found, key=lambda one: (-(one.ochiai or 0.0), one.part)))
 
 
-def parts_of(decision: PlannedDecision) -> frozenset[str]:
+def list_parts(decision: PlannedDecision) -> frozenset[str]:
     """Return what a decision used or showed: versions, failed checks, errors."""
-    return frozenset(part for step in decision.steps for part in parts_of_step(step))
+    return frozenset(part for step in decision.steps for part in list_step_parts(step))
 
 
-def parts_of_step(step: DecisionStep) -> frozenset[str]:
+def list_step_parts(step: DecisionStep) -> frozenset[str]:
     """Return what one step used or showed."""
     parts = {f"{name}@{version}" for name, version in step.components()}
     parts.update(f"check:{step.name}:{check.pack}/{check.rule}" for check in step.failed_checks)
@@ -57,6 +57,6 @@ def parts_of_step(step: DecisionStep) -> frozenset[str]:
     return frozenset(parts)
 
 
-def _ochiai(wrong_with: int, right_with: int, wrong: int) -> float | None:
+def _compute_ochiai(wrong_with: int, right_with: int, wrong: int) -> float | None:
     used = wrong_with + right_with
     return wrong_with / math.sqrt(wrong * used) if wrong and used else None

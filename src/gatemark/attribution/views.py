@@ -41,7 +41,7 @@ class Drawing(msgspec.Struct, frozen=True):
     description: str
 
 
-def draw(plan: Sequence[PlanStep], cause: str | None) -> Drawing:
+def draw_plan(plan: Sequence[PlanStep], cause: str | None) -> Drawing:
     """Draw the plan with its cause marked."""
     depth: dict[str, int] = {}
     rows: dict[int, list[PlanStep]] = {}
@@ -64,7 +64,7 @@ def draw(plan: Sequence[PlanStep], cause: str | None) -> Drawing:
                 is_cause=step.id == cause,
             )
     arrows = tuple(
-        _arrow(boxes[source], boxes[step.id])
+        _draw_arrow(boxes[source], boxes[step.id])
         for step in plan
         for source in step.sources
         if source in boxes
@@ -79,7 +79,7 @@ def draw(plan: Sequence[PlanStep], cause: str | None) -> Drawing:
     )
 
 
-def _arrow(above: Box, below: Box) -> str:
+def _draw_arrow(above: Box, below: Box) -> str:
     """Return the path of an arrow from a source down to a step that depends on it."""
     x1, y1 = above.x + BOX_WIDTH // 2, above.y + BOX_HEIGHT
     x2, y2 = below.x + BOX_WIDTH // 2, below.y - 2
@@ -111,7 +111,7 @@ class AnsweredQuestion(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-def answers(found: Attribution) -> tuple[AnsweredQuestion, ...]:
+def answer_questions(found: Attribution) -> tuple[AnsweredQuestion, ...]:
     """Return the four questions with answers; none if no cause is shown."""
     if found.cause is None or found.verifier is None:
         return ()
@@ -123,16 +123,16 @@ def answers(found: Attribution) -> tuple[AnsweredQuestion, ...]:
             "Which step caused it",
             (f"{first.step} ({first.kind} {first.name})", f"{first.confidence} confidence"),
         ),
-        AnsweredQuestion("Which model lineage was active", _versions(found, "model")),
+        AnsweredQuestion("Which model lineage was active", _list_versions(found, "model")),
         AnsweredQuestion(
             "Which prompt revision and retrieval snapshot",
-            _versions(found, "prompt", "retrieval"),
+            _list_versions(found, "prompt", "retrieval"),
         ),
         AnsweredQuestion("Should the verifier have caught it", verifier),
     )
 
 
-def _versions(found: Attribution, *kinds: str) -> tuple[str, ...]:
+def _list_versions(found: Attribution, *kinds: str) -> tuple[str, ...]:
     """Return the versions of some kinds at the cause or, if it has none, in earlier steps."""
     own: list[str] = []
     other: list[str] = []
@@ -150,7 +150,7 @@ def _versions(found: Attribution, *kinds: str) -> tuple[str, ...]:
     return (*own, *other)
 
 
-def headline(found: Attribution) -> str:
+def summarize_finding(found: Attribution) -> str:
     """Return the finding in one line."""
     if found.cause is None:
         return f"Decision {found.decision}: {found.reason}"
@@ -191,9 +191,9 @@ def change_words(found: Attribution) -> str:
     return f"{named} (of {len(changes.changed)} changed, {changes.tests} tests{sure})"
 
 
-def text(found: Attribution, said: Mapping[str, str] | None = None) -> str:
+def render_attribution_text(found: Attribution, said: Mapping[str, str] | None = None) -> str:
     """Return the text for a terminal; ``said`` has people's decisions on the proposals."""
-    lines = [words.clean(headline(found)), words.clean(replay_words(found)), ""]
+    lines = [words.clean(summarize_finding(found)), words.clean(replay_words(found)), ""]
     for line in found.suspects:
         share = words.NOT_MEASURED
         if line.right_after_repair is not None:
@@ -222,7 +222,7 @@ def _state(proposal: Remedy, said: Mapping[str, str] | None) -> str:
     return "proposed" if said is None else said.get(proposal.kind, "waiting:")
 
 
-def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
+def render_attribution_page(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
     """Return the page."""
     # Pages need the report extra; plain text does not.
     from gatemark.report.pages import page_environment  # noqa: PLC0415
@@ -237,12 +237,12 @@ def attribution_context(
     """Return the template variables of an attribution page."""
     return {
         "found": found,
-        "headline": headline(found),
+        "headline": summarize_finding(found),
         "verdict": FOUND_WORDS[found.suspects[0].confidence if found.cause else "none"],
-        "answers": answers(found),
+        "answers": answer_questions(found),
         "replay": replay_words(found),
         "changes": change_words(found),
-        "drawing": draw(found.plan, found.cause),
+        "drawing": draw_plan(found.plan, found.cause),
         "said": said or {},
         "box_width": BOX_WIDTH,
         "box_height": BOX_HEIGHT,

@@ -64,14 +64,14 @@ class PullRequest(msgspec.Struct, frozen=True):
 
 def pull_request_of(environ: Mapping[str, str]) -> PullRequest:
     """Read the variables of a job; raise UsageError naming the one that is missing or wrong."""
-    repository = _needed(environ, "GITHUB_REPOSITORY")
+    repository = _require_variable(environ, "GITHUB_REPOSITORY")
     if not _REPOSITORY.fullmatch(repository):
         raise UsageError(f"GITHUB_REPOSITORY must look like owner/name, got {repository!r}")
     api = environ.get("GITHUB_API_URL", API).rstrip("/")
     address = urlsplit(api)
     if address.scheme != "https" and address.hostname not in _LOOPBACK:
         raise UsageError("GITHUB_API_URL must start with https://")
-    event = _event(Path(_needed(environ, "GITHUB_EVENT_PATH")))
+    event = _read_event(Path(_require_variable(environ, "GITHUB_EVENT_PATH")))
     if event.pull_request is None:
         raise UsageError(
             "this job was not started by a pull request; run it 'on: pull_request', "
@@ -81,19 +81,19 @@ def pull_request_of(environ: Mapping[str, str]) -> PullRequest:
         api=api,
         repository=repository,
         number=event.pull_request.number,
-        token=_needed(environ, "GITHUB_TOKEN"),
+        token=_require_variable(environ, "GITHUB_TOKEN"),
         actor=environ.get("GITHUB_ACTOR", ""),
     )
 
 
-def _needed(environ: Mapping[str, str], name: str) -> str:
+def _require_variable(environ: Mapping[str, str], name: str) -> str:
     value = environ.get(name, "").strip()
     if not value:
         raise UsageError(f"{name} is not set; --post github needs it (GitHub sets it in a job)")
     return value
 
 
-def _event(path: Path) -> _Event:
+def _read_event(path: Path) -> _Event:
     try:
         if path.stat().st_size > MAX_EVENT_BYTES:
             raise BadInputError(f"{path}: an event must be at most {MAX_EVENT_BYTES} bytes")
@@ -107,11 +107,11 @@ def _event(path: Path) -> _Event:
 def post_comment(pull: PullRequest, text: str, marker: str) -> str:
     """Post the text, or replace our comment with the same marker; return its address."""
     base = f"/repos/{pull.repository}/issues"
-    for comment in _comments(pull, f"{base}/{pull.number}/comments"):
+    for comment in _list_comments(pull, f"{base}/{pull.number}/comments"):
         if _is_ours(comment, pull, marker):
             place = f"{base}/comments/{comment.id}"
-            return _sent(pull, "PATCH", place, text).html_url
-    return _sent(pull, "POST", f"{base}/{pull.number}/comments", text).html_url
+            return _send_comment(pull, "PATCH", place, text).html_url
+    return _send_comment(pull, "POST", f"{base}/{pull.number}/comments", text).html_url
 
 
 def _is_ours(comment: _Comment, pull: PullRequest, marker: str) -> bool:
@@ -122,20 +122,20 @@ def _is_ours(comment: _Comment, pull: PullRequest, marker: str) -> bool:
     )
 
 
-def _comments(pull: PullRequest, place: str) -> Iterator[_Comment]:
+def _list_comments(pull: PullRequest, place: str) -> Iterator[_Comment]:
     for page in range(1, MAX_PAGES + 1):
         data = _call(pull, "GET", f"{place}?per_page={PER_PAGE}&page={page}", None)
-        found = _decoded(data, list[_Comment])
+        found = _decode_as(data, list[_Comment])
         yield from found
         if len(found) < PER_PAGE:
             return
 
 
-def _sent(pull: PullRequest, method: str, place: str, text: str) -> _Comment:
-    return _decoded(_call(pull, method, place, msgspec.json.encode({"body": text})), _Comment)
+def _send_comment(pull: PullRequest, method: str, place: str, text: str) -> _Comment:
+    return _decode_as(_call(pull, method, place, msgspec.json.encode({"body": text})), _Comment)
 
 
-def _decoded(data: bytes, wanted: type[T]) -> T:
+def _decode_as(data: bytes, wanted: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -167,14 +167,14 @@ def _call(pull: PullRequest, method: str, place: str, body: bytes | None) -> byt
             data: bytes = answer.read(MAX_EVENT_BYTES)
     except urllib.error.HTTPError as error:
         with error:  # it holds the connection
-            raise BadInputError(_refusal(error.code, pull)) from error
+            raise BadInputError(_explain_refusal(error.code, pull)) from error
     except OSError as error:
         reason = getattr(error, "reason", None) or error
         raise BadInputError(f"{pull.api} cannot be reached: {reason}") from error
     return data
 
 
-def _refusal(code: int, pull: PullRequest) -> str:
+def _explain_refusal(code: int, pull: PullRequest) -> str:
     hint = {
         401: "the token is not valid",
         403: "the job needs 'permissions: pull-requests: write'",

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import msgspec
 
+from gatemark.attribution.attribute import AttributeRequest, attribute
 from gatemark.attribution.decision import DecisionJudgement
-from gatemark.attribution.journey import AttributeRequest, attribute
-from gatemark.attribution.views import html, text
+from gatemark.attribution.views import render_attribution_page, render_attribution_text
 from gatemark.cli.options import OptionGroup, StrictCommand, actor_option, store_option
 from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
@@ -19,21 +19,21 @@ from gatemark.workspace import Workspace
 DEFAULT_PLAN = "replay.yaml"
 
 
-def _judgement(reviewer: str | None, expected: str | None) -> DecisionJudgement | None:
+def _make_judgement(reviewer: str | None, expected: str | None) -> DecisionJudgement | None:
     if reviewer is None:
         if expected is not None:
             raise UsageError("--expected needs --judged-by: name the reviewer")
         return None
     given: dict[str, object] = {"verdict": "wrong", "reviewer": reviewer}
     if expected is not None:
-        given["expected"] = _value(expected)
+        given["expected"] = _decode_value(expected)
     try:
         return msgspec.convert(given, DecisionJudgement)
     except msgspec.ValidationError as error:
         raise UsageError(f"--judged-by: {error}") from error
 
 
-def _value(text: str) -> object:
+def _decode_value(text: str) -> object:
     """Decode a value written as JSON; return anything else as text."""
     try:
         return msgspec.json.decode(text)
@@ -42,7 +42,7 @@ def _value(text: str) -> object:
 
 
 judgement_options = OptionGroup(
-    _judgement,
+    _make_judgement,
     reviewer=click.option(
         "--judged-by",
         metavar="NAME",
@@ -123,8 +123,10 @@ def attribute_command(
             seal=seal,
         ),
     ).attribution
-    outputs.write({".json": lambda: json_file(found), ".html": lambda: html(found)})
-    outputs.show(found, text)
+    outputs.write(
+        {".json": lambda: json_file(found), ".html": lambda: render_attribution_page(found)}
+    )
+    outputs.show(found, render_attribution_text)
     return ExitCode.PASS if found.cause is not None else ExitCode.INCONCLUSIVE
 
 

@@ -1,4 +1,4 @@
-"""``gatemark baseline`` and ``gatemark bless``: which results candidates are compared with."""
+"""``gatemark baseline``: which results candidates are compared with."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from gatemark.cli.options import StrictCommand, StrictGroup, actor_option, json_option, store_option
+from gatemark.cli.options import StrictGroup, actor_option, json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import UsageError
-from gatemark.packs.baselines import NamedBaseline, baselines, bless, set_baseline
+from gatemark.packs.baselines import NamedBaseline, accept_baseline, list_baselines, set_baseline
 from gatemark.workspace import Workspace
 
 
@@ -35,15 +35,17 @@ def set_command(
 ) -> None:
     """Give a sealed result a name, for 'run --baseline NAME'.
 
-    The result must have passed, or 'gatemark bless' must have accepted it. A name belongs to a pack
-    and an asset; setting it again moves it, and the ledger records who did.
+    The result must have passed, or 'gatemark baseline accept' must have accepted it. A name belongs
+    to a pack and an asset; setting it again moves it, and the ledger records who did.
 
     \b
     Example:
       gatemark baseline set release-7 3f2a9c01
     """
     workspace = Workspace(store=store, actor=actor)
-    show(set_baseline(workspace, name, reference, note), lambda one: _lines([one]), json=json)
+    show(
+        set_baseline(workspace, name, reference, note), lambda one: _format_lines([one]), json=json
+    )
 
 
 @baseline_command.command("show")
@@ -57,10 +59,10 @@ def show_command(name: str, store: str, json: bool) -> None:
     Example:
       gatemark baseline show release-7
     """
-    found = [one for one in baselines(Workspace(store=store)) if one.name == name]
+    found = [one for one in list_baselines(Workspace(store=store)) if one.name == name]
     if not found:
         raise UsageError(f"no baseline is called {name!r}; see: gatemark baseline list")
-    show(found, _lines, json=json)
+    show(found, _format_lines, json=json)
 
 
 @baseline_command.command("list")
@@ -73,13 +75,13 @@ def list_command(store: str, json: bool) -> None:
     Example:
       gatemark baseline list
     """
-    found = baselines(Workspace(store=store))
-    show(found, _lines, json=json)
+    found = list_baselines(Workspace(store=store))
+    show(found, _format_lines, json=json)
     if not found and not json:
         say("no baselines yet; create one: gatemark baseline set NAME RESULT", err=True)
 
 
-def _lines(found: Sequence[NamedBaseline]) -> Iterator[str]:
+def _format_lines(found: Sequence[NamedBaseline]) -> Iterator[str]:
     for one in found:
         note = f"  {one.note}" if one.note else ""
         yield (
@@ -88,13 +90,13 @@ def _lines(found: Sequence[NamedBaseline]) -> Iterator[str]:
         )
 
 
-@click.command("bless", cls=StrictCommand)
+@baseline_command.command("accept")
 @click.argument("reference", metavar="RESULT")
 @click.option("--reason", required=True, metavar="TEXT", help="Reason; recorded in the ledger.")
 @actor_option
 @store_option
 @json_option
-def bless_command(
+def accept_command(
     *, reference: str, reason: str, actor: str | None, store: str, json: bool
 ) -> None:
     """Accept a sealed result as a baseline, with a reason.
@@ -104,10 +106,10 @@ def bless_command(
 
     \b
     Example:
-      gatemark bless 3f2a9c01 --reason "known to fail on two outdated items"
+      gatemark baseline accept 3f2a9c01 --reason "known to fail on two outdated items"
     """
     workspace = Workspace(store=store, actor=actor)
-    result, at = bless(workspace, reference, reason)
+    result, at = accept_baseline(workspace, reference, reason)
     said = {"result": result.id, "verdict": result.verdict, "actor": workspace.actor, "at": at}
     show(
         {**said, "reason": reason.strip()},

@@ -10,7 +10,7 @@ import click
 from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import FiniteRange, StrictGroup, max_errors_option
 from gatemark.cli.screen import say, show
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.calibration.refit import (
     DEFAULT_SEED,
     RefitRequest,
@@ -99,11 +99,11 @@ def refit(
             note=acting.note or f"calibration refit ({request.kind})",
         )
     found = refit_calibration(request, ReadingChoices(max_errors=max_errors), draft)
-    show(found, _lines, json=acting.json)
+    show(found, _format_lines, json=acting.json)
     return found.exit_code
 
 
-def _lines(found: Refitted) -> Iterator[str]:
+def _format_lines(found: Refitted) -> Iterator[str]:
     yield f"{'accepted' if found.is_accepted else 'not accepted'}: {found.reason}"
     for label, text in (
         ("map", found.map_file),

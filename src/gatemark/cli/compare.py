@@ -18,11 +18,16 @@ from gatemark.cli.options import (
 from gatemark.cli.screen import Outputs, byte_progress, output_options, wants_color
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.core.text import visible
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.report.words import VERDICT_WORDS
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings
-from gatemark.samples.views import ComparisonReport, plain_text, render_json, render_markdown
+from gatemark.samples.views import (
+    ComparisonReport,
+    render_comparison_json,
+    render_comparison_markdown,
+    render_comparison_text,
+)
 
 COLORS = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
@@ -104,7 +109,7 @@ def compare_command(
     verdict is inconclusive. Errors, missing scores and unpaired items never pass.
 
     With --seal, the samples of both sides and the verdict are stored as a result that names who
-    scored. It can be cited, but a promotion also needs the full pack.
+    scored. It can be cited, but a promotion also needs the required pack.
 
     Exit 0 pass, 1 fail, 2 bad input, 3 inconclusive.
 
@@ -128,20 +133,23 @@ def compare_command(
         settings=settings,
     )
     if sealing:
-        compared = _sealed(request, store, actor)
+        compared = _compare_and_seal(request, store, actor)
     else:
         with byte_progress("comparing") as progress:
             compared = compare_files(
                 request, ReadingChoices(max_errors=max_errors), on_progress=progress
             )
     outputs.write(
-        {".json": lambda: render_json(compared), ".md": lambda: render_markdown(compared)}
+        {
+            ".json": lambda: render_comparison_json(compared),
+            ".md": lambda: render_comparison_markdown(compared),
+        }
     )
-    outputs.show(compared, _text, is_styled=True)
+    outputs.show(compared, _format_text, is_styled=True)
     return EXIT_BY_OUTCOME[compared.verdict]
 
 
-def _sealed(request: CompareRequest, store: str, actor: str | None) -> ComparisonReport:
+def _compare_and_seal(request: CompareRequest, store: str, actor: str | None) -> ComparisonReport:
     # A comparison alone needs no store.
     from gatemark.packs.seal_compare import seal_comparison  # noqa: PLC0415
     from gatemark.workspace import Workspace  # noqa: PLC0415
@@ -151,9 +159,9 @@ def _sealed(request: CompareRequest, store: str, actor: str | None) -> Compariso
     return compared
 
 
-def _text(compared: ComparisonReport) -> str:
+def _format_text(compared: ComparisonReport) -> str:
     word = VERDICT_WORDS[compared.verdict]
     if wants_color():
         word = click.style(word, fg=COLORS[compared.verdict], bold=True)
     sealed = "" if compared.result_id is None else f"\nsealed: {compared.result_id}"
-    return f"{word}  {visible(plain_text(compared))}{sealed}"
+    return f"{word}  {visible(render_comparison_text(compared))}{sealed}"

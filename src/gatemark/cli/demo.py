@@ -13,8 +13,9 @@ from gatemark.cli.options import StrictCommand
 from gatemark.cli.screen import say, wants_color
 from gatemark.core.errors import ExitCode
 from gatemark.demo.drift import demo_drift
-from gatemark.demo.journey import new_store, run_demo
 from gatemark.demo.lifecycle import demo_lifecycle
+from gatemark.demo.store import make_store
+from gatemark.demo.verdicts import demo_verdicts
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.report.terminal import verdict_table
 from gatemark.workspace import Workspace
@@ -38,12 +39,12 @@ def demo_command(folder: str) -> int:
       gatemark demo my-demo
     """
     place = Path(folder)
-    store = new_store(place)
+    store = make_store(place)
     start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - BEGIN
     astray = [
-        *_exams(place, store, start),
-        *_lifecycle(place, store, start + timedelta(days=1)),
-        *_drift(place, store, start + timedelta(days=4)),
+        *_show_exams(place, store, start),
+        *_show_lifecycle(place, store, start + timedelta(days=1)),
+        *_show_drift(place, store, start + timedelta(days=4)),
     ]
     if astray:
         say(f"gatemark: the demo did not go as planned at {', '.join(astray)}", err=True)
@@ -56,15 +57,15 @@ def demo_command(folder: str) -> int:
     return ExitCode.PASS
 
 
-def _exams(folder: Path, store: str, start: datetime) -> Iterator[str]:
-    for step in run_demo(folder, store, start):
+def _show_exams(folder: Path, store: str, start: datetime) -> Iterator[str]:
+    for step in demo_verdicts(folder, store, start):
         click.echo(verdict_table(step.result, color=wants_color()))
         say(f"report: {step.report}\n")
         if step.result.verdict != step.planned:
             yield step.name
 
 
-def _lifecycle(folder: Path, store: str, start: datetime) -> Iterator[str]:
+def _show_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[str]:
     say("Two people, shadow and canary\n")
     for act in demo_lifecycle(folder, store, start):
         mark = "REFUSED  " if act.was_refused else ""
@@ -76,7 +77,7 @@ def _lifecycle(folder: Path, store: str, start: datetime) -> Iterator[str]:
     say()
 
 
-def _drift(folder: Path, store: str, start: datetime) -> Iterator[str]:
+def _show_drift(folder: Path, store: str, start: datetime) -> Iterator[str]:
     say("An enabled asset drifts\n")
     for step in demo_drift(folder, store, start):
         say(f"{step.found:<10}  {step.line}")

@@ -67,18 +67,18 @@ def doctor_command(store: str, json: bool) -> int:
     Example:
       gatemark doctor
     """
-    parts = (_python(), _temporary_folder(), _store(store), *_extras())
-    show(Checkup(__version__, parts), _lines, json=json)
+    parts = (_check_python(), _check_temporary_folder(), _store(store), *_check_extras())
+    show(Checkup(__version__, parts), _format_lines, json=json)
     broken = any(part.state == "problem" for part in parts)
     return ExitCode.BAD_INPUT if broken else ExitCode.PASS
 
 
-def _python() -> CheckedPart:
+def _check_python() -> CheckedPart:
     place = "a virtual environment" if sys.prefix != sys.base_prefix else "the system's Python"
     return CheckedPart("python", "ok", f"{platform.python_version()} in {place}")
 
 
-def _temporary_folder() -> CheckedPart:
+def _check_temporary_folder() -> CheckedPart:
     try:
         with tempfile.TemporaryFile() as file:
             file.write(b"gatemark")
@@ -105,14 +105,14 @@ def _store(store: str) -> CheckedPart:
     return CheckedPart("store", "ok", "has sealed results" if count else "no results yet")
 
 
-def _extras() -> Iterator[CheckedPart]:
+def _check_extras() -> Iterator[CheckedPart]:
     wanted: dict[str, list[str]] = {name: [] for name in EXTRAS}
     for line in metadata.requires("gatemark") or ():
         found = _REQUIREMENT.match(line)
         if found is not None and found[2] in wanted:
             wanted[found[2]].append(found[1])
     for extra, names in wanted.items():
-        absent = [name for name in names if _installed(name) is None]
+        absent = [name for name in names if _find_version(name) is None]
         if absent:
             hint = f"pip install 'gatemark[{extra}]'"
             yield CheckedPart(extra, "missing", f"{EXTRAS[extra]}: no {', '.join(absent)}", hint)
@@ -120,14 +120,14 @@ def _extras() -> Iterator[CheckedPart]:
             yield CheckedPart(extra, "ok", EXTRAS[extra])
 
 
-def _installed(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _lines(checkup: Checkup) -> Iterator[str]:
+def _format_lines(checkup: Checkup) -> Iterator[str]:
     yield f"gatemark {checkup.version}"
     width = max(len(part.name) for part in checkup.parts)
     for part in checkup.parts:

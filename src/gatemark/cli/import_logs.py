@@ -19,9 +19,9 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.evidence.source import OnBadLine, ReadingChoices
+from gatemark.evidence.reading_choices import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
-from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
+from gatemark.samples.import_logs import ImportSummary, import_logs, read_arms_of_logs
 from gatemark.samples.importer import LogExperiment
 from gatemark.samples.prepare import Preparation
 
@@ -122,7 +122,7 @@ def import_command(
       gatemark import chat.json --from chat-log --to decisions -o decisions.jsonl
     """
     if list_arms:
-        show(arms_of_logs(files, tool=log.tool), _arm_lines, json=json)
+        show(read_arms_of_logs(files, tool=log.tool), _format_arms, json=json)
         return ExitCode.PASS
     exclude_bad = on_bad_line == "exclude"
     finish = partial(_finish, exclude_bad=exclude_bad, max_errors=max_errors, json=json)
@@ -150,11 +150,11 @@ def import_command(
         traces = import_traces(
             files, tool=log.tool, output=output, redact=redact, exclude_bad=exclude_bad
         )
-        return finish(traces, _trace_lines(traces), traces.refusals)
+        return finish(traces, _format_traces(traces), traces.refusals)
     made = import_decisions(
         files, tool=log.tool, output=output, redact=redact, exclude_bad=exclude_bad
     )
-    return finish(made, _decision_lines(made), made.refusals)
+    return finish(made, _format_decisions(made), made.refusals)
 
 
 def _finish(
@@ -197,19 +197,19 @@ def _check_other(to: str, prepared: Preparation, arm: str | None, id_path: str |
             raise UsageError(f"--{name} applies to samples, not to {to}")
 
 
-def _arm_lines(arms: Sequence[LogExperiment]) -> Iterator[str]:
+def _format_arms(arms: Sequence[LogExperiment]) -> Iterator[str]:
     for number, arm in enumerate(arms, start=1):
         yield f"{number:>3}  {arm.row_count:>8} rows  {one_line(arm.name)}"
 
 
-def _decision_lines(made: DecisionsImported) -> Iterator[str]:
+def _format_decisions(made: DecisionsImported) -> Iterator[str]:
     yield f"{made.decisions} decisions, {made.refused} refused"
     if made.redacted:
         yield f"{made.redacted} decisions were redacted"
     yield f"written: {made.output}" if made.output else "nothing was written"
 
 
-def _trace_lines(made: TracesImported) -> Iterator[str]:
+def _format_traces(made: TracesImported) -> Iterator[str]:
     yield f"{made.tool}: {made.traces} traces with {made.turns} turns, {made.refused} refused"
     yield from (f"note: {note}" for note in made.notes)
     if made.redacted:

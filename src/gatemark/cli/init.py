@@ -47,9 +47,12 @@ def init_command(folder: str, ci: CiService | None, source: tuple[str, str] | No
     """
     pack = Path(folder) / "pack.yaml"
     if source is not None:
-        written, notes = _converted(*source, Path(folder))
+        written, notes = _convert_config(*source, Path(folder))
     elif ci is None or not pack.exists():
-        written, notes = [*write_starter(Path(folder), planted_fault=True)], _first_steps(pack)
+        written, notes = (
+            [*write_starter(Path(folder), planted_fault=True)],
+            _format_first_steps(pack),
+        )
     else:
         written, notes = [], (f"try: gatemark run {pack}",)
     if ci is not None:
@@ -60,7 +63,7 @@ def init_command(folder: str, ci: CiService | None, source: tuple[str, str] | No
         say(line, err=True)
 
 
-def _converted(tool: str, file: str, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
+def _convert_config(tool: str, file: str, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     from gatemark.packs.convert.conversion import write_conversion  # noqa: PLC0415 - few need it
 
     if tool == "promptfoo":
@@ -80,7 +83,7 @@ def _converted(tool: str, file: str, folder: Path) -> tuple[list[Path], tuple[st
     )
 
 
-def _first_steps(pack: Path) -> tuple[str, ...]:
+def _format_first_steps(pack: Path) -> tuple[str, ...]:
     return (
         "",
         f"1. See it fail: gatemark run {pack}",

@@ -20,11 +20,11 @@ def internal_error_lines(error: BaseException) -> tuple[str, str]:
     return (
         f"internal error {report}: {type(error).__name__} at {place}; "
         "this is a bug in Gatemark, not a verdict",
-        _kept(error, report),
+        _save_details(error, report),
     )
 
 
-def _kept(error: BaseException, report: str) -> str:
+def _save_details(error: BaseException, report: str) -> str:
     text = (
         f"gatemark {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
         f"internal error {report}\n\n{''.join(traceback.format_exception(error))}"

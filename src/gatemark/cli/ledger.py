@@ -12,7 +12,7 @@ from gatemark.cli.screen import print_json, put, running_count, say, show
 from gatemark.core.errors import UsageError
 from gatemark.integrity import erase, verify
 from gatemark.ledger.checks.report import verified_text
-from gatemark.ledger.journey import VerifyRequest, export, log, set_clock_back
+from gatemark.ledger.export import export_ledger
 from gatemark.ledger.keys import (
     KeyMade,
     NewKey,
@@ -24,8 +24,11 @@ from gatemark.ledger.keys import (
     sign_checkpoint,
 )
 from gatemark.ledger.prove import check_proof, prove, prove_growth
+from gatemark.ledger.read_log import read_log
+from gatemark.ledger.resync_clock import resync_clock
 from gatemark.ledger.signing.command_signer import read_raw_public_key
 from gatemark.ledger.signing.note import Signer
+from gatemark.ledger.verify import VerifyRequest
 from gatemark.report.outputs import write_text
 from gatemark.workspace import Workspace
 
@@ -124,7 +127,9 @@ def _show(made: KeyMade, *, json: bool, is_in_file: bool) -> None:
     say(f"public key in {made.public_file}; recorded in event {made.seq}", err=True)
 
 
-def _new(file: str, *, passphrase: bool, command: str | None, public: str | None) -> NewKey:
+def _plan_new_key(
+    file: str, *, passphrase: bool, command: str | None, public: str | None
+) -> NewKey:
     if (command is None) != (public is None):
         raise UsageError("a key that a command signs with needs its --public-key")
     if command is not None and public is not None:
@@ -135,7 +140,7 @@ def _new(file: str, *, passphrase: bool, command: str | None, public: str | None
     return NewKey(path=Path(file), passphrase=secret)
 
 
-def _chosen_signer(
+def _choose_signer(
     workspace: Workspace, signing_key: str | None, signer_command: str | None
 ) -> str | Signer | None:
     """Return what to sign with: the file of a key, a command, or nothing."""
@@ -178,7 +183,7 @@ def keygen(
       gatemark ledger keygen token.key --public-key token.pem --signer-command "./sign-by-token"
     """
     workspace = Workspace(store=store)
-    new = _new(file, passphrase=passphrase, command=signer_command, public=public_key)
+    new = _plan_new_key(file, passphrase=passphrase, command=signer_command, public=public_key)
     made = make_key(workspace, new, name, workspace.signing_key_file)
     _show(made, json=json, is_in_file=signer_command is None)
 
@@ -204,7 +209,7 @@ def checkpoint(
       gatemark ledger checkpoint --signer-command "./sign-by-token" -o checkpoint.txt
     """
     workspace = Workspace(store=store)
-    signer = _chosen_signer(workspace, signing_key, signer_command)
+    signer = _choose_signer(workspace, signing_key, signer_command)
     if signer is None:
         raise UsageError("give --signing-key or --signer-command")
     note = sign_checkpoint(workspace, signer)
@@ -252,8 +257,8 @@ def rotate(
       gatemark ledger rotate new.key --lost "the laptop was stolen"
     """
     workspace = Workspace(store=store)
-    old = _chosen_signer(workspace, signing_key, signer_command)
-    new = _new(file, passphrase=passphrase, command=new_signer_command, public=public_key)
+    old = _choose_signer(workspace, signing_key, signer_command)
+    new = _plan_new_key(file, passphrase=passphrase, command=new_signer_command, public=public_key)
     if old is not None and lost is None:
         made = rotate_key(workspace, old, new, name)
     elif lost is not None and old is None:
@@ -284,7 +289,7 @@ def export_command(
       gatemark ledger export exported --signing-key ledger.key
     """
     workspace = Workspace(store=store)
-    done = export(workspace, folder, _chosen_signer(workspace, signing_key, signer_command))
+    done = export_ledger(workspace, folder, _choose_signer(workspace, signing_key, signer_command))
     counted = ("events", "results", "decisions", "blobs", "checkpoints")
     words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
     show(done, lambda done: f"{done.folder}: {words}", json=json)
@@ -386,7 +391,7 @@ def log_command(
       gatemark ledger log --subject support-triage
       gatemark ledger log --kind transition --json
     """
-    found = log(Workspace(store=store), after=after, kind=kind, subject=subject, limit=limit)
+    found = read_log(Workspace(store=store), after=after, kind=kind, subject=subject, limit=limit)
     if json:
         print_json([{**msgspec.to_builtins(event), "payload": payload} for event, payload in found])
         return
@@ -397,10 +402,10 @@ def log_command(
         say(f"{event.seq:>6}  {moment}  {event.kind:<18}  {event.actor}  {subject}{erased}")
 
 
-@ledger_command.command("clock-back")
+@ledger_command.command("resync-clock")
 @click.option("--reason", required=True, help="Reason; stays in the ledger.")
 @store_option
-def clock_back_command(reason: str, store: str) -> None:
+def resync_clock_command(reason: str, store: str) -> None:
     """Continue at the current time after a clock that was ahead.
 
     The ledger refuses events dated before its last one. If a wrong clock dated that one into the
@@ -408,7 +413,7 @@ def clock_back_command(reason: str, store: str) -> None:
 
     \b
     Example:
-      gatemark ledger clock-back --reason "host b was two days ahead"
+      gatemark ledger resync-clock --reason "host b was two days ahead"
     """
-    event = set_clock_back(Workspace(store=store), reason)
+    event = resync_clock(Workspace(store=store), reason)
     say(f"event {event.seq}: times continue from {event.at.isoformat()}")

@@ -9,7 +9,7 @@ import click
 from gatemark.cli.options import StrictCommand, json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
-from gatemark.packs.lint.journey import lint_pack
+from gatemark.packs.lint.lint import lint_pack
 from gatemark.packs.lint.report import LintReport
 from gatemark.workspace import Workspace
 
@@ -40,11 +40,11 @@ def lint_command(pack: str, *, discordance: float | None, store: str, json: bool
     report = lint_pack(pack, discordance=discordance, workspace=Workspace(store=store))
     for problem in report.errors:
         say(f"gatemark: {problem}", err=True)
-    show(report, lambda report: _lines(pack, report), json=json)
+    show(report, lambda report: _format_lines(pack, report), json=json)
     return ExitCode.BAD_INPUT if report.errors else ExitCode.PASS
 
 
-def _lines(pack: str, report: LintReport) -> Iterator[str]:
+def _format_lines(pack: str, report: LintReport) -> Iterator[str]:
     for warning in report.warnings:
         yield f"warning: {warning}"
     for prediction in report.predictions:

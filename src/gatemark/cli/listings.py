@@ -9,9 +9,9 @@ import msgspec
 
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import print_json, say, show
-from gatemark.packs.documents import broken_plugins, describe_schemas, json_schema
+from gatemark.packs.documents import describe_schemas, list_broken_plugins, make_json_schema
 from gatemark.packs.option_list import PluginOptions, describe_scorers, describe_targets
-from gatemark.packs.option_list import foreign_plugins as found_plugins
+from gatemark.packs.option_list import list_foreign_plugins as found_plugins
 
 
 @click.command("schema", cls=StrictCommand)
@@ -26,14 +26,14 @@ def schema_command(name: str | None, json: bool) -> None:
       gatemark schema gatemark.pair/1 > pair.schema.json
     """
     if name is not None:
-        print_json(json_schema(name))
+        print_json(make_json_schema(name))
         return
-    show(describe_schemas(), _schema_lines, json=json)
-    for module, why in broken_plugins().items():
+    show(describe_schemas(), _format_schemas, json=json)
+    for module, why in list_broken_plugins().items():
         say(f"gatemark: {module} cannot be loaded: {why}", err=True)
 
 
-def _schema_lines(described: Mapping[str, str]) -> Iterator[str]:
+def _format_schemas(described: Mapping[str, str]) -> Iterator[str]:
     width = max(map(len, described))
     for name, summary in described.items():
         yield f"{name:<{width}}  {summary}"
@@ -50,7 +50,7 @@ def scorers_command(name: str | None, json: bool) -> None:
       gatemark scorers
       gatemark scorers rouge_l
     """
-    show(describe_scorers(name), _lines, json=json)
+    show(describe_scorers(name), _format_plugins, json=json)
 
 
 @click.command("targets", cls=StrictCommand)
@@ -62,7 +62,7 @@ def targets_command(json: bool) -> None:
     Example:
       gatemark targets
     """
-    show(describe_targets(), _lines, json=json)
+    show(describe_targets(), _format_plugins, json=json)
 
 
 @click.command("plugins", cls=StrictCommand)
@@ -80,14 +80,16 @@ def plugins_command(json: bool) -> None:
         say("no plugins of other distributions are installed", err=True)
 
 
-def _lines(found: Mapping[str, PluginOptions]) -> Iterator[str]:
+def _format_plugins(found: Mapping[str, PluginOptions]) -> Iterator[str]:
     for name, plugin in found.items():
         yield f"{name}: {plugin.summary}"
         for option in plugin.options:
-            default = "required" if option.is_required else f"default {_shown(option.default)}"
+            default = (
+                "required" if option.is_required else f"default {_format_value(option.default)}"
+            )
             meaning = f"  {option.meaning}" if option.meaning else ""
             yield f"    {option.name} ({default}){meaning}"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return msgspec.json.encode(value).decode()

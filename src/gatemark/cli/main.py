@@ -18,7 +18,7 @@ from gatemark.cli.internal_error import internal_error_lines
 from gatemark.cli.options import LazyGroup
 from gatemark.core.errors import ExitCode, GatemarkError
 from gatemark.core.text import visible_line
-from gatemark.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
+from gatemark.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs, stop_logs
 
 VERBS: dict[str, tuple[str, str]] = {
     "validate": (".validate", "Check evidence files line by line."),
@@ -35,7 +35,6 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": (".run", "Run a pack: answer, score, judge, seal."),
     "gate": (".run", "Judge recorded evidence again with a pack, without calling a target."),
     "baseline": (".baseline", "Name the sealed results that candidates are compared with."),
-    "bless": (".baseline", "Accept a sealed result as a baseline, with a reason."),
     "scorers": (".listings", "List the scorers with their options."),
     "targets": (".listings", "List the kinds of targets that a pack can name, with their options."),
     "plugins": (".listings", "List the installed plugins of other distributions."),
@@ -145,6 +144,8 @@ Every option has an environment variable, such as GATEMARK_STORE."""
 def gatemark(log_level: LogLevel, log_format: LogFormat) -> None:
     """The promotion gate for AI changes: evidence in, a three-way verdict out, sealed."""
     configure_logs(log_level, log_format, sys.stderr)
+    # Whoever runs a command inside a program may close or replace standard error afterwards.
+    click.get_current_context().call_on_close(stop_logs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -311,7 +311,7 @@ class ForeignLog(msgspec.Struct, frozen=True):
     columns: dict[str, str]
 
 
-def _foreign_log(tool: str, id_path: str | None, maps: tuple[str, ...]) -> ForeignLog:
+def _parse_foreign_log(tool: str, id_path: str | None, maps: tuple[str, ...]) -> ForeignLog:
     if not maps:
         return ForeignLog(tool, id_path, {})
     from gatemark.samples.importers.columns import parse_map  # noqa: PLC0415 - few need it
@@ -320,7 +320,7 @@ def _foreign_log(tool: str, id_path: str | None, maps: tuple[str, ...]) -> Forei
 
 
 foreign_log_options = OptionGroup(
-    _foreign_log,
+    _parse_foreign_log,
     tool=click.option(
         "--from",
         metavar="FORMAT",

@@ -19,11 +19,12 @@ from gatemark.cli.options import (
 from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import Outputs, count_progress, output_options, say, wants_color
 from gatemark.core.canonical import json_file
-from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.overhead.journey import COMPAT
-from gatemark.exams.overhead.policy import Mode, OverheadParameters, ProfileName
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.exams.overhead.flat_report import COMPAT
+from gatemark.exams.overhead.parameters import OverheadParameters
 from gatemark.exams.overhead.run import run_overhead
-from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead
+from gatemark.exams.overhead.settings import Mode, ProfileName
+from gatemark.exams.overhead.verify import ReportVerification, VerifyReportRequest, verify_overhead
 from gatemark.exams.score import exam_report
 from gatemark.report.outputs import check_extensions, check_formats, write_reports
 from gatemark.report.words import VERDICT_WORDS, one_line
@@ -33,7 +34,7 @@ from gatemark.workspace import Workspace
 F = TypeVar("F", bound=Callable[..., int])
 
 
-def policy_options(function: F) -> F:
+def add_policy_options(function: F) -> F:
     """Add the options of a policy to a command."""
     for decorator in reversed([*struct_options(OverheadParameters)]):
         function = decorator(function)
@@ -54,7 +55,7 @@ def overhead_command() -> None:
 @overhead_command.command("run")
 @click.argument("config")
 @click.option("--out", metavar="DIR", help="Folder for the arms, the costs and the report.")
-@policy_options
+@add_policy_options
 @report_file_option(COMPAT)
 @store_option
 @json_option
@@ -154,8 +155,8 @@ def verify(
     Both arms are needed, unless the report says that one was missing. The second runs and the costs
     are found alongside the report if they keep their names.
 
-    Exit 0 the report is true and passes, 1 true and fails, 3 true and inconclusive, 4 it
-    disagrees, 2 bad input or a missing file.
+    Exit 0 the report is true and passes, 1 true and fails, 3 true and inconclusive or decided by
+    other rules, 4 it disagrees, 2 bad input or a missing file.
 
     \b
     Examples:
@@ -176,11 +177,11 @@ def verify(
     )
     verified = verify_overhead(Workspace(), request, ReadingChoices(max_errors=max_errors))
     outputs.write({".json": lambda: json_file(verified)})
-    outputs.show(verified, lambda verified: _lines(verified, max_errors))
+    outputs.show(verified, lambda verified: _render_verification(verified, max_errors))
     return verified.exit_code
 
 
-def _lines(verified: Verified, limit: int) -> Iterator[str]:
+def _render_verification(verified: ReportVerification, limit: int) -> Iterator[str]:
     color = "green" if verified.agrees else "red"
     word = "AGREES" if verified.agrees else "DISAGREES"
     verdict = VERDICT_WORDS[verified.verdict] if verified.verdict else "not computed"

@@ -33,12 +33,12 @@ def list_command(limit: int, store: str, json: bool) -> None:
       gatemark list --limit 10
     """
     lines = Workspace(store=store).existing_results().lines(limit)
-    show(lines, _lines, json=json)
+    show(lines, _format_lines, json=json)
     if not lines and not json:
         say("no sealed results yet; 'gatemark run PACK' creates one", err=True)
 
 
-def _lines(lines: Sequence[ResultLine]) -> Iterator[str]:
+def _format_lines(lines: Sequence[ResultLine]) -> Iterator[str]:
     for line in lines:
         moment = line.finished_at.strftime("%Y-%m-%d %H:%MZ")
         yield f"{line.seq:>5}  {moment}  {line.verdict:<12}  {line.id[7:19]}  {line.title}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -25,126 +24,23 @@ from gatemark.cli.screen import Reports, report_options, say, show
 from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
-from gatemark.packs.arms import OnProgress
+from gatemark.packs.answering import OnProgress
 from gatemark.packs.pack_file import has_matrix
 from gatemark.packs.run import RunChoices, rejudge, run_pack
 from gatemark.report.outputs import write_documents
-from gatemark.targets.runner import RunProgress
 from gatemark.workspace import EngineName, Workspace
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from gatemark.packs.matrix import MatrixRun
-
-SECONDS_BETWEEN_LINES: Final = 5.0
-
-
-@contextmanager
-def call_progress() -> Iterator[OnProgress]:
-    """Show the progress of each arm and suite on standard error."""
-    if sys.stderr.isatty():
-        with _bars() as update:
-            yield update
-        return
-    lines = PlainLines(time.monotonic, lambda line: say(line, err=True))
-    yield lines.update
+from gatemark.cli.call_progress import show_call_progress
 
 
-class PlainLines:
-    """Progress for logs: a line after a few seconds, then regularly, and one when an arm is done.
-
-    A run that takes only seconds prints nothing.
-    """
-
-    def __init__(self, clock: Callable[[], float], write: Callable[[str], None]) -> None:
-        self._clock = clock
-        self._write = write
-        self._began: dict[str, float] = {}
-        self._last = clock()
-        self._shown: set[str] = set()
-
-    def update(self, name: str, progress: RunProgress) -> None:
-        """Record progress, and print it when it is time."""
-        now = self._clock()
-        began = self._began.setdefault(name, now)
-        is_over = progress.done >= progress.total
-        if now - self._last < SECONDS_BETWEEN_LINES and not (is_over and name in self._shown):
-            return
-        self._last = now
-        self._shown.add(name)
-        self._write(f"{name}: {described(progress, now - began)}")
-
-
-def described(progress: RunProgress, seconds: float) -> str:
-    """Return totals, rate, counts and remaining time as text."""
-    parts = [f"{progress.done} of {progress.total}"]
-    called = progress.done - progress.cached
-    rate = called / seconds if seconds > 0 else 0.0
-    if rate:
-        parts.append(f"{rate:.1f} per s" if rate < 100 else f"{rate:.0f} per s")
-    parts.append(counts(progress))
-    left = progress.total - progress.done
-    if rate and left:
-        parts.append(f"about {_duration(left / rate)} left")
-    return ", ".join(parts)
-
-
-def counts(progress: RunProgress) -> str:
-    """Return how many calls passed, failed, errored and were repeated."""
-    text = f"{progress.error} errors, {progress.retry} retries"
-    if progress.passed is None:
-        text = f"{progress.ok} ok, {text}"
-    else:
-        text = f"{progress.passed} pass, {progress.ok - progress.passed} fail, {text}"
-    return f"{text}, {progress.cached} from the journal" if progress.cached else text
-
-
-def _duration(seconds: float) -> str:
-    whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-@contextmanager
-def _bars() -> Iterator[OnProgress]:
-    from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[counts]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def update(name: str, progress: RunProgress) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=progress.total, counts="")
-            bars.update(tasks[name], completed=progress.done, counts=counts(progress))
-
-        yield update
-
-
-def _waivers(file: str | None) -> Sequence[Waiver]:
+def _read_waivers(file: str | None) -> Sequence[Waiver]:
     return read_waivers(file) if file else ()
 
 
 waiver_options = OptionGroup(
-    _waivers, file=click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
+    _read_waivers, file=click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
 )
 
 
@@ -251,16 +147,16 @@ def run_command(
         resume=resume,
         cache=cache,
         limit=limit,
-        candidate=None if candidate is None else _recorded(candidate),
-        baseline=_baseline(baseline),
-        names=_names(workspace, candidate=as_version, baseline=against),
+        candidate=None if candidate is None else _make_recorded_target(candidate),
+        baseline=_parse_baseline(baseline),
+        names=_find_versions(workspace, candidate=as_version, baseline=against),
         answered_at=answered_at,
     )
     if cells or has_matrix(pack):
         # Imported late: few packs have several candidates.
         from gatemark.packs.matrix import run_matrix  # noqa: PLC0415
 
-        with _calls() as progress:
+        with _show_calls() as progress:
             matrix = run_matrix(
                 workspace,
                 pack,
@@ -269,33 +165,33 @@ def run_command(
                 need=need,
                 waivers=waivers,
                 on_progress=progress,
-                on_notice=_notice,
+                on_notice=_print_notice,
             )
         return _show_matrix(reports, matrix)
-    with _calls() as progress:
+    with _show_calls() as progress:
         result = run_pack(
-            workspace, pack, choices, waivers=waivers, on_progress=progress, on_notice=_notice
+            workspace, pack, choices, waivers=waivers, on_progress=progress, on_notice=_print_notice
         )
     return reports.show(result)
 
 
 @contextmanager
-def _calls() -> Iterator[OnProgress]:
+def _show_calls() -> Iterator[OnProgress]:
     # Keep the prints of a Python target out of the JSON document on standard output.
-    with call_progress() as progress, redirect_stdout(sys.stderr):
+    with show_call_progress() as progress, redirect_stdout(sys.stderr):
         yield progress
 
 
-def _notice(notice: str) -> None:
+def _print_notice(notice: str) -> None:
     say(f"gatemark: {notice}", err=True)
 
 
 def _show_matrix(reports: Reports, ran: MatrixRun) -> int:
     """Write and print a matrix; return the exit code of its verdict."""
-    from gatemark.packs.matrix_report import matrix_report, render_text, renderers  # noqa: PLC0415
+    from gatemark.packs.matrix_report import list_renderers, make_matrix_report, render_text  # noqa: PLC0415
 
-    report = matrix_report(ran)
-    write_documents(reports.files, renderers(report))
+    report = make_matrix_report(ran)
+    write_documents(reports.files, list_renderers(report))
     show(report, render_text, json=reports.json)
     return EXIT_BY_OUTCOME[report.verdict]
 
@@ -331,7 +227,7 @@ def gate_command(
     return reports.show(rejudge(workspace, reference, pack, waivers=waivers))
 
 
-def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:
+def _find_versions(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:
     """Return the registered versions that the user vouches for, by arm."""
     given = {arm: text for arm, text in versions.items() if text is not None}
     if not given:
@@ -342,13 +238,13 @@ def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:
     return {arm: version_ref(workspace, parse_version_ref(text)) for arm, text in given.items()}
 
 
-def _baseline(text: str | None) -> dict[str, str] | str | None:
+def _parse_baseline(text: str | None) -> dict[str, str] | str | None:
     """Return a target for an existing file; anything else names a sealed result."""
     if text is None or text.startswith("sha256:") or not Path(text).exists():
         return text
-    return _recorded(text)
+    return _make_recorded_target(text)
 
 
-def _recorded(path: str) -> dict[str, str]:
+def _make_recorded_target(path: str) -> dict[str, str]:
     """Return a target that answers from a file, relative to the current folder."""
     return {"recorded": str(Path(path).resolve())}

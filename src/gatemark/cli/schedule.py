@@ -18,22 +18,20 @@ from gatemark.cli.screen import say, show
 from gatemark.core.errors import ConflictError
 from gatemark.drift.alerts import queue_failed_run, queue_overdue, read_alert_plan, send_pending
 from gatemark.schedule.cadence import Occasion, SchedulePlan, TriggerKind
-from gatemark.schedule.journey import (
+from gatemark.schedule.list_schedules import ScheduleLine, list_recent_runs, list_schedules
+from gatemark.schedule.plan_file import read_schedules
+from gatemark.schedule.tick import (
     Alerting,
-    ScheduleLine,
     ScheduleTick,
-    due_now,
-    fire,
-    list_schedules,
-    read_plan,
-    recent_runs,
-    seconds_until_next,
+    count_seconds_until_next,
+    find_due,
     tick_schedules,
 )
+from gatemark.schedule.triggers import record_trigger
 from gatemark.workspace import Workspace
 
 plan_options = OptionGroup(
-    read_plan,
+    read_schedules,
     path=click.option(
         "--schedules", metavar="FILE", help="Schedules (YAML) to add to the built-in ones."
     ),
@@ -71,7 +69,7 @@ def list_(plan: SchedulePlan, *, now: datetime | None, runs: int, store: str, js
     """
     workspace = Workspace(store=store)
     lines = list_schedules(workspace, plan, now or workspace.clock())
-    latest = recent_runs(workspace, runs) if runs else []
+    latest = list_recent_runs(workspace, runs) if runs else []
     text = [_schedule_line(line) for line in lines]
     text += [f"{run.state:<16} {run.schedule} {run.occasion} {run.detail}" for run in latest]
     show({"schedules": lines, "runs": latest}, lambda _: text, json=json)
@@ -92,7 +90,7 @@ def _schedule_line(line: ScheduleLine) -> str:
 @click.option("--dry-run", is_flag=True, help="Print what is due, and run nothing.")
 @store_option
 @json_option
-def tick(
+def tick_schedule_command(
     plan: SchedulePlan,
     *,
     now: datetime | None,
@@ -115,16 +113,16 @@ def tick(
     workspace = Workspace(store=store)
     at = now or workspace.clock()
     if dry_run:
-        due = due_now(workspace, plan, at)
-        show({"at": at, "due": due}, lambda _: map(_due_line, due), json=json)
+        due = find_due(workspace, plan, at)
+        show({"at": at, "due": due}, lambda _: map(_format_due, due), json=json)
         return
-    done = _ticking(workspace, plan, alerts)(now=at)
+    done = _prepare_tick(workspace, plan, alerts)(now=at)
     show(done, _tick_lines, json=json)
     if workspace.has_store and now is None:
         anchor(workspace, is_daily=True)
 
 
-def _due_line(due: Occasion) -> str:
+def _format_due(due: Occasion) -> str:
     return f"{due.state:<8} {due.schedule} {due.id}"
 
 
@@ -139,7 +137,7 @@ def _due_line(due: Occasion) -> str:
 )
 @click.option("--ticks", type=click.IntRange(1), help="Number of ticks to stop after.")
 @store_option
-def run(
+def run_schedule_command(
     plan: SchedulePlan, *, alerts: str | None, every: float, ticks: int | None, store: str
 ) -> None:
     """Tick until stopped by a signal.
@@ -149,7 +147,7 @@ def run(
       gatemark schedule run --schedules schedules.yaml
     """
     workspace = Workspace(store=store)
-    tick_once = _ticking(workspace, plan, alerts)
+    tick_once = _prepare_tick(workspace, plan, alerts)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -162,7 +160,7 @@ def run(
         count += 1
         if ticks is not None and count >= ticks:
             return
-        stopping.wait(max(0.05, seconds_until_next(plan, workspace.clock(), every)))
+        stopping.wait(max(0.05, count_seconds_until_next(plan, workspace.clock(), every)))
 
 
 @schedule_command.command("fire")
@@ -187,7 +185,7 @@ def fire_(
       gatemark schedule fire threat --id feed-2026-03-01
     """
     workspace = Workspace(store=store)
-    fresh = fire(workspace, kind, identity, asset=asset, now=now or workspace.clock())
+    fresh = record_trigger(workspace, kind, identity, asset=asset, now=now or workspace.clock())
     say("recorded" if fresh else "already recorded")
 
 
@@ -196,7 +194,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _ticking(
+def _prepare_tick(
     workspace: Workspace, plan: SchedulePlan, alerts_file: str | None
 ) -> partial[ScheduleTick]:
     alerting = None

@@ -33,14 +33,14 @@ from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.exam import EvidenceRole
-from gatemark.evidence.source import ReadingChoices, reading_choices
+from gatemark.evidence.reading_choices import ReadingChoices, parse_reading_options
 from gatemark.exams.score import (
     ReportFile,
     ScoreReport,
     ScoreRequest,
     ScoreVerb,
     find_verb,
-    verb_names,
+    list_verbs,
 )
 from gatemark.report.outputs import (
     check_extensions,
@@ -93,7 +93,9 @@ def file_parameters(roles: Sequence[EvidenceRole]) -> Iterator[Decorator]:
             yield click.option(f"--{role.name}", multiple=role.many, metavar="FILE", help=role.help)
 
 
-def files_of(roles: Sequence[EvidenceRole], given: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_given_files(
+    roles: Sequence[EvidenceRole], given: Mapping[str, Any]
+) -> list[tuple[str, str]]:
     """Return every file that was given, with its role or its own name."""
     files: list[tuple[str, str]] = []
     for role in roles:
@@ -115,7 +117,7 @@ def struct_options(struct: type[msgspec.Struct]) -> Iterator[Decorator]:
     hints = get_type_hints(struct, include_extras=True)
     for field in msgspec.structs.fields(struct):
         default = None if field.default is NODEFAULT else field.default
-        option = _option(field.name, hints[field.name], default)
+        option = _make_option(field.name, hints[field.name], default)
         if option is not None:
             yield option
 
@@ -130,15 +132,15 @@ def struct_group(struct: type[S], **own: OptionDecorator) -> OptionGroup[S]:
     for field in msgspec.structs.fields(struct):
         default = None if field.default is NODEFAULT else field.default
         option = own.get(field.name)
-        if option is None and _unwrapped(hints[field.name])[1] is not None:
-            option = _option(field.name, hints[field.name], default)
+        if option is None and _unwrap_hint(hints[field.name])[1] is not None:
+            option = _make_option(field.name, hints[field.name], default)
         if option is not None:
             options[field.name] = option
     return OptionGroup(struct, **options)
 
 
-def _option(name: str, hint: object, default: object) -> Decorator | None:
-    hint, meta = _unwrapped(hint)
+def _make_option(name: str, hint: object, default: object) -> Decorator | None:
+    hint, meta = _unwrap_hint(hint)
     extra = dict((meta.extra if meta else None) or {})
     flag = "--" + name.replace("_", "-")
     # An option with a name of its own also has the environment variable of that name.
@@ -154,12 +156,12 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
             name,
             multiple=True,
             metavar="NAME=NUMBER",
-            callback=_numbers_by_name,
+            callback=_parse_numbers_by_name,
             help=f"{text or ''} Repeatable.".strip(),
         )
     if hint == tuple[str, ...]:
         return click.option(*flags, multiple=True, metavar=extra.get("metavar"), help=text)
-    kind = _click_type(hint, meta, extra)
+    kind = _choose_click_type(hint, meta, extra)
     if kind is None:
         return None
     return click.option(
@@ -172,7 +174,7 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
     )
 
 
-def _numbers_by_name(
+def _parse_numbers_by_name(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
 ) -> dict[str, float]:
     """Return numbers by name; raise for a repeated name."""
@@ -186,7 +188,7 @@ def _numbers_by_name(
     return found
 
 
-def _unwrapped(hint: object) -> tuple[object, Meta | None]:
+def _unwrap_hint(hint: object) -> tuple[object, Meta | None]:
     """Return the type without ``None`` and annotations, and the annotation's metadata."""
     meta = None
     while get_origin(hint) is Annotated:
@@ -195,12 +197,12 @@ def _unwrapped(hint: object) -> tuple[object, Meta | None]:
     if get_origin(hint) in (Union, types.UnionType):
         rest = [one for one in get_args(hint) if one is not type(None)]
         if len(rest) == 1:
-            inner, found = _unwrapped(rest[0])
+            inner, found = _unwrap_hint(rest[0])
             return inner, found or meta
     return hint, meta
 
 
-def _click_type(
+def _choose_click_type(
     hint: object, meta: Meta | None, extra: Mapping[str, Any]
 ) -> click.ParamType[object] | None:
     if get_origin(hint) is Literal:
@@ -223,7 +225,7 @@ class ScoreGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(verb_names())
+        return list(list_verbs())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
@@ -239,13 +241,13 @@ def score_command() -> None:
 def score_command_of(verb: ScoreVerb) -> click.Command:
     """Return the command of one exam."""
     function: Any = partial(_run, verb)
-    for decorator in reversed([*_decorators(verb)]):
+    for decorator in reversed([*_list_decorators(verb)]):
         function = decorator(function)
     text = f"{verb.summary}\n\n{verb.help}".strip()
     return click.command(verb.name, cls=StrictCommand, help=text)(function)
 
 
-def _decorators(verb: ScoreVerb) -> list[Decorator]:
+def _list_decorators(verb: ScoreVerb) -> list[Decorator]:
     has = verb.features
     yes: list[tuple[bool, Decorator]] = [
         *((True, one) for one in file_parameters(verb.roles)),
@@ -305,7 +307,7 @@ def report_file_option(file: ReportFile) -> Decorator:
 
 
 def _run(verb: ScoreVerb, /, **given: Any) -> int:
-    files = files_of(verb.roles, given)
+    files = list_given_files(verb.roles, given)
     out, output = given.get("out"), given["output"]
     places = {file: given[file.name] for file in verb.report_files if given[file.name]}
     if output or out or places:
@@ -319,11 +321,11 @@ def _run(verb: ScoreVerb, /, **given: Any) -> int:
     waivers = read_waivers(given.get("waivers"))
     with byte_progress("scoring") as progress:
         report = verb.score(
-            _workspace(given),
+            _open_workspace(given),
             ScoreRequest(
                 files=files,
                 parameters=verb.parameters(**{n: given[n] for n in fields if n in given}),
-                reading=_reading(verb, given),
+                reading=_make_reading_choices(verb, given),
                 expected_ids=given.get("expected_ids"),
                 waivers=waivers,
                 seal=given.get("seal", False),
@@ -353,12 +355,12 @@ def show_report(report: ScoreReport, places: dict[ReportFile, str], *, as_json: 
     return ExitCode.PASS if report.verdict is None else EXIT_BY_OUTCOME[report.verdict]
 
 
-def _workspace(given: dict[str, Any]) -> Workspace:
+def _open_workspace(given: dict[str, Any]) -> Workspace:
     known = {name: given[name] for name in ("store", "jobs", "engine", "actor") if given.get(name)}
     return Workspace(**known)
 
 
-def _reading(verb: ScoreVerb, given: dict[str, Any]) -> ReadingChoices:
+def _make_reading_choices(verb: ScoreVerb, given: dict[str, Any]) -> ReadingChoices:
     if "reading" in verb.features:
-        return reading_choices(given)
+        return parse_reading_options(given)
     return ReadingChoices(max_errors=given["max_errors"])

@@ -70,19 +70,19 @@ def wants_color() -> bool:
 
 def byte_progress(title: str) -> AbstractContextManager[Progress | None]:
     """Show a bar of bytes on standard error if it is a terminal, else nothing."""
-    return _bar(title, in_bytes=True)
+    return _show_bar(title, in_bytes=True)
 
 
 def count_progress(title: str) -> AbstractContextManager[Progress | None]:
     """Show a bar of finished items on standard error if it is a terminal, else nothing."""
-    return _bar(title, in_bytes=False)
+    return _show_bar(title, in_bytes=False)
 
 
 @contextmanager
 def logged_progress(title: str) -> Iterator[Progress]:
     """Show progress on standard error: a bar on a terminal, else a line per tenth for logs."""
     with count_progress(title) as progress:
-        yield _tenths(title) if progress is None else progress
+        yield _print_tenths(title) if progress is None else progress
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def running_count(title: str) -> Iterator[Callable[[int], None] | None]:
 
 
 @contextmanager
-def _bar(title: str, *, in_bytes: bool) -> Iterator[Progress | None]:
+def _show_bar(title: str, *, in_bytes: bool) -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
@@ -117,7 +117,7 @@ def _bar(title: str, *, in_bytes: bool) -> Iterator[Progress | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _tenths(title: str) -> Progress:
+def _print_tenths(title: str) -> Progress:
     printed = 0
 
     def update(done: int, total: int) -> None:
@@ -205,10 +205,10 @@ class Reports(msgspec.Struct, frozen=True):
         return EXIT_BY_OUTCOME[result.verdict]
 
 
-def _reports(files: tuple[str, ...], json: bool) -> Reports:
+def _make_reports(files: tuple[str, ...], json: bool) -> Reports:
     if files:
         check_formats(files)
     return Reports(files, json)
 
 
-report_options = OptionGroup(_reports, files=output_option, json=json_option)
+report_options = OptionGroup(_make_reports, files=output_option, json=json_option)

@@ -81,8 +81,8 @@ def serve_command(settings: ServerSettings, *, linked: str | None, store: str) -
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise UsageError(not_installed("the page needs", ", ".join(missing), "server,report"))
-    from gatemark.web.serving import print_link, serve  # noqa: PLC0415 - heavy, and only here
+    from gatemark.web.serving import print_link, serve_site  # noqa: PLC0415 - heavy, and only here
 
     if linked is not None:
         return print_link(settings, store, linked, say)
-    return serve(settings, store, say)
+    return serve_site(settings, store, say)

@@ -7,7 +7,6 @@ import click
 from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import running_count, say, show
 from gatemark.core.errors import ExitCode
-from gatemark.integrity import upgrade_store
 from gatemark.ledger.store import (
     StoreCopy,
     StoreInfo,
@@ -16,6 +15,7 @@ from gatemark.ledger.store import (
     back_up_store,
     restore_store,
     store_info,
+    upgrade_store,
 )
 from gatemark.workspace import Workspace
 
@@ -39,7 +39,7 @@ def info_command(store: str, json: bool) -> None:
       gatemark store info
       gatemark store info --store postgresql://gatemark@db.example/gatemark --json
     """
-    show(store_info(Workspace(store=store)), _info_text, json=json)
+    show(store_info(Workspace(store=store)), _format_info, json=json)
 
 
 @store_command.command("upgrade")
@@ -74,8 +74,8 @@ def upgrade_command(
     with running_count("events checked") as progress:
         done = upgrade_store(Workspace(store=store), request, progress)
     show(done, _upgrade_text, json=json)
-    if done.trouble is not None:
-        say(f"gatemark: {done.trouble}", err=True)
+    if done.issue is not None:
+        say(f"gatemark: {done.issue}", err=True)
         return ExitCode.INTEGRITY
     return ExitCode.PASS
 
@@ -131,23 +131,23 @@ def restore_command(file: str, store: str, json: bool) -> None:
 
 def _copy_text(done: StoreCopy) -> str:
     counted = ((done.events, "event"), (done.results, "result"), (done.blobs, "blob"))
-    words = ", ".join(_counted(count, noun) for count, noun in counted)
+    words = ", ".join(_format_count(count, noun) for count, noun in counted)
     return f"layout {done.layout}, {words}"
 
 
-def _info_text(found: StoreInfo) -> str:
+def _format_info(found: StoreInfo) -> str:
     lines = [
         ("place", f"{found.place} ({found.database})"),
-        ("layout", f"{found.layout}, {_layout_words(found)}"),
-        ("events", _number(found.events)),
-        ("results", _number(found.results)),
-        ("blobs", _number(found.blobs)),
+        ("layout", f"{found.layout}, {_describe_layout(found)}"),
+        ("events", _format_number(found.events)),
+        ("results", _format_number(found.results)),
+        ("blobs", _format_number(found.blobs)),
         ("on disk", f"{found.bytes_on_disk:,} bytes"),
     ]
     return "\n".join(f"{title:<8} {value}" for title, value in lines)
 
 
-def _layout_words(found: StoreInfo) -> str:
+def _describe_layout(found: StoreInfo) -> str:
     newest = f"this build makes {found.newest_layout}"
     if found.state == "newest":
         return "the newest of this build"
@@ -163,11 +163,11 @@ def _layout_words(found: StoreInfo) -> str:
     return "not a layout of Gatemark"
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _number(count: int | None) -> str:
+def _format_number(count: int | None) -> str:
     return "none" if count is None else f"{count:,}"
 
 
@@ -183,13 +183,9 @@ def _upgrade_text(done: StoreUpgrade) -> str:
         return f"would upgrade {change} {steps} with {backup}; nothing was changed"
     lines = [] if done.backup is None else [f"backup in {done.backup}"]
     lines.append(f"upgraded {change} {steps}")
-    if done.covered_by is not None:
-        lines.append(
-            f"drift points that were there are covered by event {done.covered_by} from now on"
-        )
     if done.events_checked is not None:
         lines.append(
-            f"checked the chain of {_counted(done.events_checked, 'event')}; "
+            f"checked the chain of {_format_count(done.events_checked, 'event')}; "
             '"gatemark ledger verify" checks everything'
         )
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import click
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import byte_progress, say, show
 from gatemark.core.errors import ExitCode
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.validate import FileCheck, validate_files
 
 
@@ -53,11 +53,11 @@ def validate_command(
             if hidden > 0:
                 say(f"gatemark: {check.file}: and at least {hidden} more problems", err=True)
     clean = not any(check.problems for check in checks)
-    show({"valid": clean, "files": checks}, lambda _: map(_line, checks), json=json)
+    show({"valid": clean, "files": checks}, lambda _: map(_format_line, checks), json=json)
     return ExitCode.PASS if clean else ExitCode.BAD_INPUT
 
 
-def _line(check: FileCheck) -> str:
+def _format_line(check: FileCheck) -> str:
     word = "invalid" if check.problems else "valid"
     return (
         f"{check.file}: {word} {check.schema} ({check.form}): {check.received} received, "

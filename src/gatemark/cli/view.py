@@ -17,7 +17,8 @@ from gatemark.cli.results import MAX_RESULT_BYTES, find_result, result_in_file
 from gatemark.cli.screen import say
 from gatemark.core.errors import BadInputError, UsageError, not_installed
 from gatemark.core.result import RESULT_FORMAT
-from gatemark.evidence.source import ReadingChoices, inspect_source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import inspect_source
 
 if TYPE_CHECKING:
     from gatemark.web.view_pages import Subject
@@ -62,7 +63,7 @@ def view_command(
     from gatemark.web.view_pages import ViewPages  # noqa: PLC0415 - an extra
     from gatemark.web.view_server import view  # noqa: PLC0415
 
-    found = _subject(subject, store, log, arm)
+    found = _find_subject(subject, store, log, arm)
 
     def tell(link: str) -> None:
         say(f"{subject}: {link}")
@@ -73,7 +74,7 @@ def view_command(
     return view(ViewPages(found, Path(subject).name), port, tell)
 
 
-def _subject(subject: str, store: str, log: ForeignLog, arm: str | None) -> Subject:
+def _find_subject(subject: str, store: str, log: ForeignLog, arm: str | None) -> Subject:
     """Return what to show: an existing file of this name, or a result of the store."""
     path = Path(subject)
     if not path.exists():
@@ -81,15 +82,15 @@ def _subject(subject: str, store: str, log: ForeignLog, arm: str | None) -> Subj
             raise UsageError(f"{subject}: no such file; a result is named by its id")
         return find_result(subject, store)
     if path.is_file() and log.tool == "auto" and not log.columns:
-        known = _known_document(path)
+        known = _read_document(path)
         if known is not None:
             return known
     from gatemark.samples.browse import read_log  # noqa: PLC0415 - only for logs
-    from gatemark.samples.importer import log_file  # noqa: PLC0415
+    from gatemark.samples.importer import find_tool_log  # noqa: PLC0415
     from gatemark.samples.read_samples import SampleRequest  # noqa: PLC0415
 
     request = SampleRequest(tool=log.tool, arm=arm, id_path=log.id_path, columns=dict(log.columns))
-    source = inspect_source(str(log_file(path)), name=subject)
+    source = inspect_source(str(find_tool_log(path)), name=subject)
     return read_log(source, request, ReadingChoices())
 
 
@@ -102,7 +103,7 @@ class _Head(msgspec.Struct):
     cand: object = None
 
 
-def _known_document(path: Path) -> Subject | None:
+def _read_document(path: Path) -> Subject | None:
     """Return a result or a comparison in a JSON file, or None for any other file."""
     try:
         if path.stat().st_size > MAX_RESULT_BYTES:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 import rfc8785
@@ -16,36 +16,11 @@ from gatemark.core.errors import InvalidValueError
 
 DIGEST_PREFIX: Final = "sha256:"
 _DIGEST_PATTERN: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
-StructType = TypeVar("StructType", bound=type[msgspec.Struct])
 _encode: Final = msgspec.json.Encoder().encode
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _EXACT: Final = 2**53 - 1
 _TINY: Final = 1e-5
-_LATER_FIELDS: Final[dict[type, dict[str, str]]] = {}
-"""Sealed structs that gained fields since their first release: attribute by encoded name."""
-
-
-def original_fields(text: str) -> Callable[[StructType], StructType]:
-    """Name the fields, separated by spaces, that a struct had when its first document was sealed.
-
-    A field that is added later is left out of the canonical bytes while it says nothing (None,
-    unset, False or empty). Whatever does not use the new field keeps its bytes and its digest, so
-    that a pack or a policy of last month is still the same one after an upgrade.
-    """
-    names = frozenset(text.split())
-
-    def register(struct: StructType) -> StructType:
-        fields = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
-        later = {encoded: field for encoded, field in fields if encoded not in names}
-        missing = names - set(struct.__struct_encode_fields__)
-        if missing:
-            raise InvalidValueError(f"{struct.__name__} lost its fields {sorted(missing)}")
-        if later:
-            _LATER_FIELDS[struct] = later
-        return struct
-
-    return register
 
 
 def canonical_bytes(value: object) -> bytes:
@@ -91,7 +66,7 @@ def _number(value: float) -> object:
 
 
 def plain(value: object) -> Any:
-    """Return a value as JSON types, without later fields that say nothing."""
+    """Return a value as JSON types."""
     if type(value) in _SCALARS:
         return value
     if isinstance(value, dict):
@@ -120,25 +95,16 @@ def _members(value: msgspec.Struct) -> dict[str, object]:
     members: dict[str, object] = {}
     if config.tag_field is not None:
         members[config.tag_field] = config.tag
-    for encoded, field, is_later in _fields(type(value)):
+    for encoded, field in _fields(type(value)):
         inner = getattr(value, field)
-        if inner is msgspec.UNSET or not (kept is None or encoded in kept):
-            continue
-        if not (is_later and _says_nothing(inner)):
+        if inner is not msgspec.UNSET and (kept is None or encoded in kept):
             members[encoded] = inner
     return members
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
-    later = _LATER_FIELDS.get(kind, {})
-    names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
-    return tuple((encoded, field, encoded in later) for encoded, field in names)
-
-
-def _says_nothing(value: object) -> bool:
-    is_empty = isinstance(value, str | bytes | Mapping | list | tuple | frozenset) and not value
-    return value is None or value is False or is_empty
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    return tuple(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
 
 
 def document_members(document: bytes) -> dict[str, msgspec.Raw]:

@@ -111,6 +111,12 @@ class NewerFormatError(GatemarkError):
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
 
 
+class OtherRulesError(GatemarkError):
+    """A decision under rules of another version; it is checked as recorded, not decided again."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
+
+
 class IncomparableError(GatemarkError):
     """Two things that cannot be compared; nothing can be concluded."""
 

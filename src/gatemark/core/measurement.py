@@ -9,6 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.reason import Reason, ReasonKind, state_reason
 
 
 class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +60,7 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Direction = Literal["higher_is_better", "lower_is_better", "neutral"]
+NO_ITEMS: Final = ReasonKind("no_items", "no items to take a rate over")
 COUNTED_AS_ZERO: Final = "counted_as_zero"
 COUNTED_AS_ONE: Final = "counted_as_one"
 """Items without a score that are in the number all the same: nothing achieved, or all."""
@@ -90,20 +92,18 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str
     n: int
     value: float | None
-    reason: str | None
+    reason: Reason | None
     interval: Interval | None = None
     other_intervals: tuple[Interval, ...] = ()
     excluded: dict[str, int] = {}
     caveats: tuple[str, ...] = ()
-    lane: str | None = None
+    scope: str | None = None
 
     def __post_init__(self) -> None:
         if (self.value is None) == (self.reason is None):
             raise InvalidValueError(f"{self.name} needs a value or a reason, and not both")
         if self.value is not None and not math.isfinite(self.value):
             raise InvalidValueError(f"{self.name} must be finite, got {self.value}")
-        if self.reason is not None and not self.reason.strip():
-            raise InvalidValueError(f"{self.name} has an empty reason")
         if self.n < 0:
             raise InvalidValueError(f"{self.name} cannot rest on {self.n} items")
         if any(count < 0 for count in self.excluded.values()):
@@ -112,7 +112,7 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def key(self) -> tuple[str, str | None]:
         """The key that rules use to find a measurement."""
-        return (self.name, self.lane)
+        return (self.name, self.scope)
 
 
 def measured(
@@ -127,7 +127,7 @@ def measured(
     other_intervals: tuple[Interval, ...] = (),
     excluded: dict[str, int] | None = None,
     caveats: tuple[str, ...] = (),
-    lane: str | None = None,
+    scope: str | None = None,
 ) -> Measurement:
     """Return a measurement with a value."""
     return Measurement(
@@ -142,13 +142,13 @@ def measured(
         other_intervals=other_intervals,
         excluded=excluded or {},
         caveats=caveats,
-        lane=lane,
+        scope=scope,
     )
 
 
 def unmeasured(
     name: str,
-    reason: str,
+    reason: Reason | str,
     *,
     direction: Direction,
     n: int = 0,
@@ -156,7 +156,7 @@ def unmeasured(
     version: int = 1,
     excluded: dict[str, int] | None = None,
     caveats: tuple[str, ...] = (),
-    lane: str | None = None,
+    scope: str | None = None,
 ) -> Measurement:
     """Return a measurement without a value, and the reason."""
     return Measurement(
@@ -166,10 +166,10 @@ def unmeasured(
         unit=unit,
         n=n,
         value=None,
-        reason=reason,
+        reason=reason if isinstance(reason, Reason) else state_reason(reason),
         excluded=excluded or {},
         caveats=caveats,
-        lane=lane,
+        scope=scope,
     )
 
 
@@ -181,9 +181,9 @@ def rate(
     direction: Direction,
     interval: Interval | None = None,
     excluded: dict[str, int] | None = None,
-    empty_reason: str = "no items to take a rate over",
+    empty_reason: Reason | str | None = None,
 ) -> Measurement:
     """Return ``count / n`` as a measurement; for ``n == 0`` there is a reason and no value."""
     if n == 0:
-        return unmeasured(name, empty_reason, direction=direction, excluded=excluded)
+        return unmeasured(name, empty_reason or NO_ITEMS(), direction=direction, excluded=excluded)
     return measured(name, count / n, n=n, direction=direction, interval=interval, excluded=excluded)

@@ -18,13 +18,14 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest, original_fields
+from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError
 from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Evidence, Measurement, rate
+from gatemark.core.reason import Reason, ReasonKind, ReasonValue
 
 Operator = Literal[">=", "<=", ">", "<", "=="]
 Against = Literal["value", "lower", "upper", "interval", "non_inferiority"]
@@ -33,10 +34,7 @@ Severity = Literal["block", "hold", "warn"]
 Setting = str | float | int | bool | None
 
 
-@original_fields("id metric op bound lane against min_n on_unmeasured severity instead")
-class Rule(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"fallback_rules": "instead"}
-):
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One bound on one metric.
 
     ``against`` names what is compared: the value, an end of its interval, or the whole interval,
@@ -54,7 +52,7 @@ class Rule(
     metric: Annotated[str, msgspec.Meta(description="Name of the measurement.")]
     op: Annotated[Operator, msgspec.Meta(description="Comparison with the bound.")]
     bound: Annotated[float, msgspec.Meta(description="The bound.")]
-    lane: Annotated[
+    scope: Annotated[
         str | None,
         msgspec.Meta(
             description="Suite, slice or part, such as `golden`; none for the whole pack."
@@ -90,7 +88,6 @@ class Rule(
             raise InvalidValueError(f"rule {self.id}: min_n must be >= 1, got {self.min_n}")
 
 
-@original_fields("id weight floor")
 class SuiteShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The weight of one suite in the bench score, and its minimum."""
 
@@ -99,7 +96,6 @@ class SuiteShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     floor: float | None = None
 
 
-@original_fields("name rules suites score_min regression_max settings")
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything a change is judged by. A policy is never empty."""
 
@@ -175,7 +171,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slack: float | None
     n: int
     verdict: FindingVerdict
-    reason: str
+    reason: Reason
 
     def __post_init__(self) -> None:
         if (self.observed is None) != (self.slack is None):
@@ -186,7 +182,7 @@ class Bench(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The weighted score over the suites of a pack, or the reason why there is none."""
 
     value: float | None
-    reason: str | None
+    reason: Reason | None
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,7 +208,6 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 LOW_INFORMATION = "low_information"
-MAY_BE_CHANCE = "may_be_chance_among_suites"
 MAY_BE_CHANCE_AMONG_CLAIMS = "may_be_chance_among_claims"
 """An interval beyond its bound that is not, once all claims of the verdict are counted."""
 ITEMS_NEEDED = "_items_needed"
@@ -221,6 +216,15 @@ WORST_IN = "worst in "
 """Begins the caveat that names the part of the evidence that a worst number was found in."""
 LINE_TOLERANCE = 1e-12
 """Numbers this close to a bound are on it: 0.90 - 0.88 must not exceed 0.02 by rounding."""
+
+NOT_MEASURED: Final = ReasonKind("not_measured", "{subject} was not measured")
+NO_NUMBER: Final = ReasonKind("no_number", "{subject} was not measured: {because}")
+TOO_FEW_ITEMS: Final = ReasonKind("too_few_items", "{subject} rests on {n} items, needs {needed}")
+NO_INTERVAL: Final = ReasonKind(
+    "no_interval", "{subject} has no interval to compare by its {against} bound"
+)
+NO_RECORD: Final = ReasonKind("no_record", "no record arrived")
+WAIVED: Final = ReasonKind("waived", "{because}; waived by {owner} until {until}: {stated}")
 
 Measurements = Mapping[tuple[str, str | None], Measurement]
 
@@ -246,30 +250,35 @@ def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
     for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
-    names = " and ".join(other.id for other in rule.fallback_rules)
-    how = "judged by {} too" if finding.verdict == "pass" else "judged by {} instead"
-    reason = f"{finding.reason}; {how.format(names)}"
-    if rule.fallback_is_strict:
-        reason += "".join(f"; {s.reason}" for s in substitutes if s.verdict != "pass")
+    reason = _fallback_reason(rule, finding, substitutes)
     judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
     return (judged, *substitutes)
 
 
+def _fallback_reason(rule: Rule, finding: Finding, substitutes: Sequence[Finding]) -> Reason:
+    names = " and ".join(other.id for other in rule.fallback_rules)
+    how = "too" if finding.verdict == "pass" else "instead"
+    text = f"{finding.reason}; judged by {names} {how}"
+    if rule.fallback_is_strict:
+        text += "".join(f"; {one.reason}" for one in substitutes if one.verdict != "pass")
+    return Reason("judged_by_fallback", text, {"rules": names}, because=finding.reason)
+
+
 def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]:
     """The finding of the rule's own comparison, and whether substitutes may speak instead."""
-    measurement = measurements.get((rule.metric, rule.lane))
+    measurement = measurements.get((rule.metric, rule.scope))
     if measurement is None:
         # Nobody looked: a number that nobody asked for is no reason to ask another one.
-        return _without_number(rule, f"{_subject(rule)} was not measured", n=0), False
+        return _without_number(rule, NOT_MEASURED(subject=_subject(rule)), n=0), False
     if measurement.value is None:
-        why = f"{_subject(rule)} was not measured: {measurement.reason}"
+        why = NO_NUMBER(subject=_subject(rule), because=measurement.reason)
         return _without_number(rule, why, n=measurement.n), True
     if measurement.n < rule.min_n:
-        why = f"{_subject(rule)} rests on {measurement.n} items, needs {rule.min_n}"
+        why = TOO_FEW_ITEMS(subject=_subject(rule), n=measurement.n, needed=rule.min_n)
         return _without_number(rule, why, n=measurement.n), False
     observed = _compared_number(rule, measurement)
     if observed is None:
-        why = f"{_subject(rule)} has no interval to compare by its {rule.against} bound"
+        why = NO_INTERVAL(subject=_subject(rule), against=rule.against)
         return _without_number(rule, why, n=measurement.n), False
     held = _meets(rule.op, observed, rule.bound)
     finding = Finding(
@@ -283,11 +292,11 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
         slack=_slack(rule.op, observed, rule.bound),
         n=measurement.n,
         verdict="pass" if held else _short_of_bound(rule, measurement),
-        reason=_comparison(rule, observed, measurement, held=held),
+        reason=_compare_reason(rule, observed, measurement, held=held),
     )
-    needed = measurements.get((rule.metric + ITEMS_NEEDED, rule.lane))
+    needed = measurements.get((rule.metric + ITEMS_NEEDED, rule.scope))
     if needed is not None and rule.against == "interval" and not held:
-        reason = _interval_words(rule, measurement, needed, finding.verdict)
+        reason = _interval_reason(rule, measurement, needed, finding.verdict)
         finding = msgspec.structs.replace(finding, reason=reason)
     low_information = LOW_INFORMATION in measurement.caveats
     return finding, low_information and (not held or rule.fallback_is_strict)
@@ -310,8 +319,7 @@ def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
     interval = measurement.interval
     if rule.against == "non_inferiority" and interval is not None:
         beyond = _meets(">", measurement.value or 0.0, rule.bound)
-        surely_a_drop = interval.low > 0 and MAY_BE_CHANCE not in measurement.caveats
-        return "fail" if beyond and surely_a_drop else "inconclusive"
+        return "fail" if beyond and interval.low > 0 else "inconclusive"
     if rule.against != "interval" or interval is None:
         return "fail"
     better_end = interval.high if rule.op in {">=", ">"} else interval.low
@@ -338,10 +346,29 @@ def _slack(op: str, observed: float, bound: float) -> float:
 
 
 def _subject(rule: Rule) -> str:
-    return rule.metric if rule.lane is None else f"{rule.lane}.{rule.metric}"
+    return rule.metric if rule.scope is None else f"{rule.scope}.{rule.metric}"
 
 
-def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
+def _compare_reason(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> Reason:
+    code = "meets_bound" if held else "misses_bound"
+    text = _compare_text(rule, observed, measurement, held=held)
+    return Reason(code, text, _compared_values(rule, observed, measurement))
+
+
+def _compared_values(
+    rule: Rule, observed: float, measurement: Measurement
+) -> dict[str, ReasonValue]:
+    return {
+        "subject": _subject(rule),
+        "against": rule.against,
+        "op": rule.op,
+        "bound": rule.bound,
+        "observed": observed,
+        "n": measurement.n,
+    }
+
+
+def _compare_text(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
     subject, size = _subject(rule), f"(n={measurement.n}){'' if held else _unscored(measurement)}"
     if rule.against == "non_inferiority" and not held:
         return (
@@ -357,9 +384,9 @@ def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: 
     return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
 
 
-def _interval_words(
+def _interval_reason(
     rule: Rule, measurement: Measurement, needed: Measurement, verdict: FindingVerdict
-) -> str:
+) -> Reason:
     """An interval against a bound, and how many items would decide where it is open."""
     interval = measurement.interval
     ends = "" if interval is None else f" [{interval.low:.4g}, {interval.high:.4g}]"
@@ -367,13 +394,18 @@ def _interval_words(
         f"{_subject(rule)} must be {rule.op} {rule.bound:g}, got {measurement.value:.4g}{ends} "
         f"(n={measurement.n}){_unscored(measurement)}"
     )
+    values = _compared_values(rule, measurement.value or 0.0, measurement)
     if verdict == "fail":
-        return f"{words}; all of it is beyond the bound"
+        return Reason("interval_beyond_bound", f"{words}; all of it is beyond the bound", values)
     if MAY_BE_CHANCE_AMONG_CLAIMS in measurement.caveats:
-        return f"{words}; beyond the bound, but not when the number of comparisons is counted"
+        text = f"{words}; beyond the bound, but not when the number of comparisons is counted"
+        return Reason("may_be_chance", text, values)
     if needed.value is None:
-        return f"{words}; {needed.reason}"
-    return f"{words}; about {max(needed.value, measurement.n + 1):,.0f} items would decide"
+        text = f"{words}; {needed.reason}"
+        return Reason("interval_open", text, values, because=needed.reason)
+    items = max(needed.value, measurement.n + 1)
+    text = f"{words}; about {items:,.0f} items would decide"
+    return Reason("interval_open", text, {**values, "items_needed": items})
 
 
 def _unscored(measurement: Measurement) -> str:
@@ -386,7 +418,7 @@ def _unscored(measurement: Measurement) -> str:
     return words
 
 
-def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:
+def _without_number(rule: Rule, reason: Reason, *, n: int) -> Finding:
     return Finding(
         rule=rule.id,
         metric=rule.metric,
@@ -416,7 +448,10 @@ NOTHING_USABLE = Finding(
     slack=0.0,
     n=0,
     verdict="inconclusive",
-    reason="not one item of the evidence is usable: nothing was judged, and nothing excuses that",
+    reason=Reason(
+        "nothing_usable",
+        "not one item of the evidence is usable: nothing was judged, and nothing excuses that",
+    ),
 )
 
 
@@ -435,11 +470,11 @@ def decide(
 
     # Step 2.
     rules = policy.rules
-    own_bound = {rule.lane for rule in rules if rule.metric == COVERAGE}
+    own_bound = {rule.scope for rule in rules if rule.metric == COVERAGE}
     everything = [*measurements]
-    for lane in sorted(name for name in own_bound if name is not None):
-        of_lane = [part for part in evidence if part.checks.get("suite") == lane]
-        everything.append(msgspec.structs.replace(_coverage(of_lane), lane=lane))
+    for scope in sorted(name for name in own_bound if name is not None):
+        of_scope = [part for part in evidence if part.checks.get("suite") == scope]
+        everything.append(msgspec.structs.replace(_coverage(of_scope), scope=scope))
     rest = [part for part in evidence if part.checks.get("suite", None) not in own_bound - {None}]
     if rest or not evidence:
         everything.append(_coverage(rest))
@@ -449,7 +484,7 @@ def decide(
     # Step 3.
     by_key = {measurement.key: measurement for measurement in everything}
     if len(by_key) != len(everything):
-        raise BadInputError("two measurements share a name and a lane")
+        raise BadInputError("two measurements share a name and a scope")
     findings = [finding for rule in rules for finding in judge(rule, by_key)]
 
     # Step 4.
@@ -490,7 +525,7 @@ def _coverage(evidence: Sequence[Evidence]) -> Measurement:
         usable + sum(excluded.values()),
         direction="higher_is_better",
         excluded={reason: count for reason, count in excluded.items() if count},
-        empty_reason="no record arrived",
+        empty_reason=NO_RECORD(),
     )
 
 
@@ -511,9 +546,11 @@ def _with_waivers(
         if waiver_or_none is None:
             result.append(finding)
         elif finding.verdict in {"fail", "inconclusive"}:
-            note = (
-                f"{finding.reason}; waived by {waiver_or_none.owner} until "
-                f"{waiver_or_none.expires_at.date().isoformat()}: {waiver_or_none.reason}"
+            note = WAIVED(
+                owner=waiver_or_none.owner,
+                until=waiver_or_none.expires_at.date().isoformat(),
+                stated=waiver_or_none.reason,
+                because=finding.reason,
             )
             result.append(msgspec.structs.replace(finding, verdict="waived", reason=note))
         else:
@@ -539,7 +576,7 @@ def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) ->
         f for f in deciding if f.verdict == "inconclusive" and f.severity in {"block", "hold"}
     ]
     outcome: Outcome = "fail" if failed else "inconclusive" if held or open_questions else "pass"
-    blockers = tuple(finding.reason for finding in (*failed, *held, *open_questions))
+    blockers = tuple(str(finding.reason) for finding in (*failed, *held, *open_questions))
     replaced = {rule.id for rule in policy.rules if {o.id for o in rule.fallback_rules} & judged}
     for finding in deciding:
         if finding.verdict in {"waived", "soft_pass"}:
@@ -547,7 +584,7 @@ def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) ->
         elif finding.verdict == "pass" and finding.rule in replaced:
             caveats.append(f"{finding.rule}: {finding.reason}")
         elif finding.severity == "warn" and finding.verdict != "pass":
-            caveats.append(finding.reason)
+            caveats.append(str(finding.reason))
     return Verdict(
         outcome=outcome, findings=tuple(findings), blockers=blockers, caveats=tuple(caveats)
     )

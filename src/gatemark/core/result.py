@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -21,7 +21,6 @@ from gatemark.core.canonical import (
     digest_bytes,
     document_members,
     join_members,
-    original_fields,
     same_digest,
 )
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
@@ -289,7 +288,6 @@ AssetKind = Literal[
 ]
 
 
-@original_fields("id digest")
 class AssetRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One version of one asset, pinned by the digest of its content."""
 
@@ -324,6 +322,10 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     currency: str | None = None
 
 
+PACK_BLOB: Final = "pack.json"
+"""The name of the pack that is stored with its result."""
+RecordedRules = Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
+"""The version of every set of rules that decided a result, by what they are about."""
 OCCASION = ("started_at", "finished_at", "actor", "cost")
 """Fields about the occasion, not the judgement."""
 STORED_DOCUMENT: Final = "stored_document"
@@ -335,13 +337,13 @@ class Result(
     forbid_unknown_fields=True,
     kw_only=True,
     dict=True,
-    rename={"figures": "exhibits"},
 ):
     """One finished judgement.
 
     ``id`` is the digest of what was judged, by what, and how it came out: the same evidence under
     the same policy has the same id, whoever ran it and whenever. ``stamp`` is the digest of the
-    id together with the occasion, so that nothing in a result is without a seal.
+    id together with the occasion, so that nothing in a result is without a seal. ``rules`` are the
+    versions of the rules that decided it, such as ``{"pack": 1, "agreement": 1}``.
     """
 
     id: str
@@ -351,6 +353,7 @@ class Result(
     pack: PackRef
     policy: Policy
     policy_digest: str
+    rules: RecordedRules
     candidate: AssetRef | None
     baseline: AssetRef | None
     snapshots: tuple[str, ...]

@@ -24,10 +24,10 @@ from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
 from gatemark.drift.signal import DriftSignal
 from gatemark.drift.view import drift_view
-from gatemark.evidence.source import ReadingChoices
-from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.lifecycle.act import act
+from gatemark.lifecycle.assets import NewVersion, add_version, set_required_pack
 from gatemark.lifecycle.commands import Approve, GrantRoles, Promote
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage, parse_version_ref
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter
@@ -97,10 +97,10 @@ def demo_drift(folder: Path, store: str, start: datetime) -> Iterator[DriftStep]
     write_starter(pack.parent)
     first = _enable(workspace, clock, pack)
     yield _step(workspace, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}")
-    healthy = _live(workspace, clock, folder, 0, HEALTHY_DAYS)
+    healthy = _play_quiet_days(workspace, clock, folder, 0, HEALTHY_DAYS)
     yield DriftStep("healthy", "OK", healthy.level, f"{HEALTHY_DAYS} days go by: {healthy.reason}")
-    yield from _decline(workspace, clock, folder)
-    write_whole(folder / "drift.html", [_page(workspace, clock.now)])
+    yield from _play_decline(workspace, clock, folder)
+    write_whole(folder / "drift.html", [_render_page(workspace, clock.now)])
     yield from _return(workspace, clock, pack, first)
 
 
@@ -111,7 +111,7 @@ def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
     result = run_pack(workspace, str(pack), RunChoices())
     ref = parse_version_ref(f"{ASSET}@{VERSION}")
     add_version(workspace, NewVersion(ref=ref, kind="prompt", result=result.id), actor="ann")
-    set_exam(workspace, ASSET, str(pack), actor="pam")
+    set_required_pack(workspace, ASSET, str(pack), actor="pam")
     _promote(workspace, clock, "evaluating", "ann")
     _promote(workspace, clock, "eligible", "eve", result.id)
     _promote(workspace, clock, "shadow", "olu")
@@ -131,14 +131,18 @@ def _promote(workspace: Workspace, clock: _Clock, to: Stage, actor: str, *cites:
     act(workspace, command)
 
 
-def _live(workspace: Workspace, clock: _Clock, folder: Path, first: int, count: int) -> DriftSignal:
+def _play_quiet_days(
+    workspace: Workspace, clock: _Clock, folder: Path, first: int, count: int
+) -> DriftSignal:
     """Play uneventful days and return the last signal."""
     for day in range(first, first + count):
-        found = _day(workspace, clock, folder, day, RATE)
-    return _signal(found)
+        found = _play_day(workspace, clock, folder, day, RATE)
+    return _get_signal(found)
 
 
-def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -> ProbeReport:
+def _play_day(
+    workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: float
+) -> ProbeReport:
     """Push one day of golden items when it is over, and probe."""
     clock.to_day(day + 1)
     draw = random.Random(SEED * 1000 + day)  # noqa: S311 - a demo, not a secret
@@ -156,12 +160,12 @@ def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: floa
     return probe(workspace, POLICY, now=clock.now)
 
 
-def _decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
+def _play_decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
     """Let quality fall day by day: first a warning, then a breach."""
     waiting = [("warning", "WARN", "enabled"), ("breach", "BREACH", "demoted")]
     for late in range(MOST_DAYS):
-        found = _day(workspace, clock, folder, HEALTHY_DAYS + late, RATE - FALL * (late + 1))
-        signal = _signal(found)
+        found = _play_day(workspace, clock, folder, HEALTHY_DAYS + late, RATE - FALL * (late + 1))
+        signal = _get_signal(found)
         while waiting and signal.level == waiting[0][1]:
             name, level, stage = waiting.pop(0)
             yield DriftStep(name, level, signal.level, f"{METRIC}: {signal.reason}")
@@ -203,11 +207,11 @@ def _step(workspace: Workspace, name: str, planned: str, line: str) -> DriftStep
     return DriftStep(name, planned, stage, line)
 
 
-def _signal(found: ProbeReport) -> DriftSignal:
+def _get_signal(found: ProbeReport) -> DriftSignal:
     return next(s for s in found.signals if (s.asset, s.metric) == (ASSET, METRIC))
 
 
-def _page(workspace: Workspace, now: datetime) -> bytes:
+def _render_page(workspace: Workspace, now: datetime) -> bytes:
     from gatemark.drift.views.page import render_drift  # noqa: PLC0415 - an extra
 
     return render_drift(drift_view(workspace, DriftPolicy(), ASSET, now))

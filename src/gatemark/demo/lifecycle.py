@@ -17,11 +17,11 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
-from gatemark.demo.journey import DemoClock
-from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
+from gatemark.demo.clock import DemoClock
+from gatemark.lifecycle.act import CommandResult, act, run_due
+from gatemark.lifecycle.assets import NewVersion, add_version, set_required_pack
 from gatemark.lifecycle.canary import canary_state, push_windows
 from gatemark.lifecycle.commands import Approve, Command, GrantRoles, Promote, PushShadow
-from gatemark.lifecycle.journey import CommandResult, act, run_due
 from gatemark.lifecycle.model.nouns import Role, ShadowPairs, Stage, VersionRef
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import lines_of
@@ -81,7 +81,7 @@ class Stagehand:
         return LifecycleAct(title, tuple(line for result in done for line in lines_of(result)))
 
     def examine(self, candidate: str) -> Result:
-        """Run the full pack with one of the starter's functions as the candidate."""
+        """Run the required pack with one of the starter's functions as the candidate."""
         path = self.pack / "pack.yaml"
         text = path.read_text(encoding="utf-8").replace("sorter:candidate", candidate)
         variant = self.pack / f"pack-{candidate.partition(':')[2]}.yaml"
@@ -116,14 +116,14 @@ class Stagehand:
         start = canary_state(self.workspace, ASSET).next_window
         # A window is judged one window later by default, to wait for late samples.
         self.clock.now = start + 2 * WINDOW
-        lines = [_arm(start, arm, keys=400) for arm in ("canary", "baseline")]
+        lines = [_make_arm(start, arm, keys=400) for arm in ("canary", "baseline")]
         path = self.folder / "canary-window.jsonl"
         write_whole(path, [canonical_bytes(line) + b"\n" for line in lines])
         pushed = push_windows(self.workspace, ASSET, str(path), actor=ANN)
         return (*pushed, *run_due(self.workspace, ASSET, "production"))
 
 
-def _arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
+def _make_arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
     """Return synthetic measurements of one arm."""
     checked = {"checked": keys, "violations": 0}
     slow = 120.0 if arm == "canary" else 121.0
@@ -150,18 +150,18 @@ def demo_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[Lifecy
     Writes ``history.html`` and ``why.html``, and takes less than three days of its clock.
     """
     hand = Stagehand(folder, store, start)
-    yield from _first_version(hand)
-    yield from _second_version(hand)
-    yield _pages(hand)
+    yield from _play_first_version(hand)
+    yield from _play_second_version(hand)
+    yield _write_pages(hand)
 
 
-def _first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
+def _play_first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     grants = [GrantRoles(actor=ADA, person=person, roles=roles) for person, roles in ROLES.items()]
     yield hand.play("Ann sets up the workspace; Bob may approve", *grants)
     result = hand.examine("sorter:baseline")
     added = hand.add("1.0.0", result, "model=sorter-1")
-    exam = set_exam(hand.workspace, ASSET, str(hand.pack / "pack.yaml"), actor=ANN)
-    yield hand.tell("Ann adds version 1.0.0 and names its full pack", added, exam)
+    exam = set_required_pack(hand.workspace, ASSET, str(hand.pack / "pack.yaml"), actor=ANN)
+    yield hand.tell("Ann adds version 1.0.0 and names its required pack", added, exam)
     yield hand.play(
         "It passed the pack, so that it may go to shadow",
         hand.promote("1.0.0", "evaluating"),
@@ -176,7 +176,7 @@ def _first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     )
 
 
-def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
+def _play_second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     result = hand.examine("sorter:candidate")
     added = hand.add("1.1.0", result, "model=sorter-2")
     yield hand.tell("Ann adds version 1.1.0", added)
@@ -210,7 +210,7 @@ def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     )
 
 
-def _pages(hand: Stagehand) -> LifecycleAct:
+def _write_pages(hand: Stagehand) -> LifecycleAct:
     # Drawing needs the report extra; the acts before it do not.
     from gatemark.lifecycle.views.page import render_history, render_why  # noqa: PLC0415
 

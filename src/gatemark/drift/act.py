@@ -11,7 +11,7 @@ import msgspec
 
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetKind
-from gatemark.drift.assets import LiveVersion, ServingHistory, breached_before, standing
+from gatemark.drift.assets import LiveVersion, ServingHistory, breached_before, find_live_version
 from gatemark.drift.episode_check import CLOSED, KEPT, NOTIFIED
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
@@ -21,10 +21,10 @@ from gatemark.drift.stores.memories import EpisodeAction as KeptAct
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, SYSTEM
 from gatemark.ledger.port import event_moment
+from gatemark.lifecycle.act import act, preview
 from gatemark.lifecycle.commands import Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions.demotion import LastLiveError
 from gatemark.lifecycle.events.moves import VersionMoved
-from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
 
@@ -87,7 +87,7 @@ def act_on(
             notified[episode.id] = news.events
             done.append(news)
         version = episode.version or history.version_at(episode.asset, episode.opened)
-        stand = standing(workspace, episode.asset, version)
+        stand = find_live_version(workspace, episode.asset, version)
         acts = policy.acts_for(stand.stage, episode.level)
         if "alert" in acts:
             to_tell.add(episode.id)
@@ -101,12 +101,14 @@ def act_on(
             why = "" if policy.keeps_live(stand.stage) else None
             if why is None and stand.stage == "enabled" and not may_stop:
                 # A version that breached must not come back because its successor breached, too.
-                command = _command(episode, wanted, stand, cited, may_stop=False)
-                why = _bad_fallback(workspace, history, command)
+                command = _make_command(episode, wanted, stand, cited, may_stop=False)
+                why = _find_fallback_problem(workspace, history, command)
             if why is None:
                 action = _move(workspace, episode, wanted, stand, cited, now=now, may_stop=may_stop)
             if action is None:
-                action = _kept_live(workspace, episode, did, notified, now, why=why or NO_FALLBACK)
+                action = _record_kept_live(
+                    workspace, episode, did, notified, now, why=why or NO_FALLBACK
+                )
             elif action.events:
                 moved.add(episode.asset)
             done.extend(() if action is None else (action,))
@@ -138,7 +140,7 @@ def tell_levels(
         at = event_moment(workspace.events, now)
         workspace.events.append(
             [
-                _draft(signal, at, {"reason": signal.reason})
+                _make_draft(signal, at, {"reason": signal.reason})
                 for signal in news[start : start + BATCH]
             ]
         )
@@ -157,20 +159,26 @@ def episode_payload(episode: Episode) -> dict[str, object]:
 
 
 def _tell(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
-    draft = _draft(episode, event_moment(workspace.events, now), episode_payload(episode))
+    draft = _make_draft(episode, event_moment(workspace.events, now), episode_payload(episode))
     (event,) = workspace.events.append([draft])
-    return _kept(workspace, episode, NOTIFIED, episode.signal.reason, now, events=(event.seq,))
+    return _record_outcome(
+        workspace, episode, NOTIFIED, episode.signal.reason, now, events=(event.seq,)
+    )
 
 
 def _tell_closed(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
     over = msgspec.structs.replace(episode, level="OK")
     because = episode.closed_because or "it is over"
     payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
-    (event,) = workspace.events.append([_draft(over, event_moment(workspace.events, now), payload)])
-    return _kept(workspace, over, CLOSED, because, now, events=(event.seq,))
+    (event,) = workspace.events.append(
+        [_make_draft(over, event_moment(workspace.events, now), payload)]
+    )
+    return _record_outcome(workspace, over, CLOSED, because, now, events=(event.seq,))
 
 
-def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, object]) -> EventDraft:
+def _make_draft(
+    about: DriftSignal | Episode, at: datetime, more: Mapping[str, object]
+) -> EventDraft:
     identity = about.id if isinstance(about, Episode) else about.episode
     payload = {
         "asset": about.asset,
@@ -184,7 +192,7 @@ def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, object
     return EventDraft(DRIFT_SIGNAL, at, SYSTEM, about.asset, payload)
 
 
-def _kept_live(
+def _record_kept_live(
     workspace: Workspace,
     episode: Episode,
     did: Set[tuple[str, str, str]],
@@ -200,10 +208,12 @@ def _kept_live(
     if (episode.id, KEPT, episode.level) in did:
         return None
     outcome = f"kept live: {why}; decide with 'gatemark demote {episode.asset}'"
-    return _kept(workspace, episode, KEPT, outcome, now, events=notified[episode.id])
+    return _record_outcome(workspace, episode, KEPT, outcome, now, events=notified[episode.id])
 
 
-def _bad_fallback(workspace: Workspace, history: ServingHistory, command: Command) -> str | None:
+def _find_fallback_problem(
+    workspace: Workspace, history: ServingHistory, command: Command
+) -> str | None:
     """Return why the version that would take over must not serve, or None if it may.
 
     None also when no version would take over, or when the command would be refused: ``_move``
@@ -235,24 +245,26 @@ def _move(
     policy does not say ``stop``.
     """
     try:
-        result = act(workspace, _command(episode, wanted, stand, signals, may_stop=may_stop))
+        result = act(workspace, _make_command(episode, wanted, stand, signals, may_stop=may_stop))
     except LastLiveError:
         return None
     except RefusedError as error:
         # Not recorded as done: the next tick tries again.
-        return _done(episode, wanted, f"refused: {error}", ())
+        return _make_record(episode, wanted, f"refused: {error}", ())
     except GatemarkError as error:
-        return _done(episode, wanted, f"failed: {error}", ())
+        return _make_record(episode, wanted, f"failed: {error}", ())
     if not result.is_change:
         # Cite the signals: verification rejects an act without events.
-        return _kept(
+        return _record_outcome(
             workspace, episode, wanted, f"no change: already {wanted}", now, events=signals
         )
     numbers = tuple(event.seq for event in result.events)
-    return _kept(workspace, episode, wanted, _words(wanted, stand), now, events=numbers)
+    return _record_outcome(
+        workspace, episode, wanted, _describe_action(wanted, stand), now, events=numbers
+    )
 
 
-def _command(
+def _make_command(
     episode: Episode, wanted: Act, stand: LiveVersion, signals: tuple[int, ...], *, may_stop: bool
 ) -> Command:
     note = f"{episode.level} of {episode.metric}: {episode.signal.reason}"[:1900]
@@ -283,7 +295,7 @@ def _command(
     )
 
 
-def _words(wanted: Act, stand: LiveVersion) -> str:
+def _describe_action(wanted: Act, stand: LiveVersion) -> str:
     verbs = {
         "shadow": "moved to shadow",
         "demote": "demoted",
@@ -293,7 +305,9 @@ def _words(wanted: Act, stand: LiveVersion) -> str:
     return f"{stand.version} was {verbs.get(wanted, wanted)}"
 
 
-def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) -> ActionRecord:
+def _make_record(
+    episode: Episode, name: str, outcome: str, events: tuple[int, ...]
+) -> ActionRecord:
     about = {"episode": episode.id, "asset": episode.asset, "metric": episode.metric}
     result = {"level": episode.level, "action": name, "is_done": bool(events)}
     logger.info("drift action", extra=about | result)
@@ -308,7 +322,7 @@ def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) ->
     )
 
 
-def _kept(
+def _record_outcome(
     workspace: Workspace,
     episode: Episode,
     name: str,
@@ -327,4 +341,4 @@ def _kept(
             events=events,
         )
     )
-    return _done(episode, name, outcome, events)
+    return _make_record(episode, name, outcome, events)

@@ -13,7 +13,7 @@ from gatemark.core.durations import seconds_of
 from gatemark.core.errors import BadInputError
 from gatemark.drift.act import ActionRecord, Acts
 from gatemark.drift.alert import Alert, AlertPlan, alert_id
-from gatemark.drift.assets import LiveVersion, standing
+from gatemark.drift.assets import LiveVersion, find_live_version
 from gatemark.drift.episode_check import NOTIFIED
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.open_stores import alerts_of, memories_of
@@ -74,9 +74,9 @@ def queue_alerts(
         return
     known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     for episode in episodes:
-        stage = standing(workspace, episode.asset, episode.version).stage
+        stage = find_live_version(workspace, episode.asset, episode.version).stage
         if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):
-            queue_one(workspace, plan, _episode_alert(episode, (*known, *found.done), now))
+            queue_one(workspace, plan, _make_episode_alert(episode, (*known, *found.done), now))
     watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
     for signal in signals:
         if signal.level != "STALE":
@@ -87,17 +87,17 @@ def queue_alerts(
         gap = int(max(signal.extras.values(), default=0))
         if signal.window is not None and gap < limit:
             continue
-        stand = standing(workspace, signal.asset, signal.version)
+        stand = find_live_version(workspace, signal.asset, signal.version)
         if stand.is_registered and stand.stage is None:
             # Nothing serves, so no points are expected.
             continue
         if signal.window is None:
-            gap = _windows_without(stand, watch, now)
+            gap = _count_missing_windows(stand, watch, now)
         if gap >= limit and "alert" in policy.acts_for(stand.stage, "STALE"):
-            queue_one(workspace, plan, _stale_alert(signal, gap, now))
+            queue_one(workspace, plan, _make_stale_alert(signal, gap, now))
 
 
-def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> int:
+def _count_missing_windows(stand: LiveVersion, watch: Watch | None, now: datetime) -> int:
     """Return how many windows have passed without a point since the version began to serve."""
     if stand.since is None:
         return 0
@@ -185,7 +185,7 @@ def queue_failed_run(
     queue_one(workspace, plan, alert)
 
 
-def _episode_alert(
+def _make_episode_alert(
     episode: Episode, done: Iterable[ActionRecord | EpisodeAction], now: datetime
 ) -> Alert:
     # If a probe crashed before its alerts, its acts are only in the table; others are in both.
@@ -208,7 +208,7 @@ def _episode_alert(
     )
 
 
-def _stale_alert(signal: DriftSignal, gap: int, now: datetime) -> Alert:
+def _make_stale_alert(signal: DriftSignal, gap: int, now: datetime) -> Alert:
     # The id uses the last window with points, so a long silence raises one alert.
     last = "never"
     if signal.window is not None and "missing_windows" in signal.extras:

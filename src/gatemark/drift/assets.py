@@ -87,11 +87,11 @@ def of_unknown_versions(
     return tuple(one for one, version in named if (one.asset, version) not in known)
 
 
-def standing(workspace: Workspace, asset: str, version: str | None = None) -> LiveVersion:
+def find_live_version(workspace: Workspace, asset: str, version: str | None = None) -> LiveVersion:
     """Return the stage of a version, or of the serving version if none is named."""
     known = read_state(workspace, asset).asset
     place = known.place(PRODUCTION)
-    name = version or serving(place)
+    name = version or find_serving_version(place)
     track = None if name is None else place.tracks.get(name)
     stage = None if track is None else _WATCHED.get(track.stage)
     if track is None or stage is None:
@@ -99,7 +99,7 @@ def standing(workspace: Workspace, asset: str, version: str | None = None) -> Li
     return LiveVersion(stage, name, track.since, is_registered=True)
 
 
-def serving(place: EnvironmentState) -> str | None:
+def find_serving_version(place: EnvironmentState) -> str | None:
     """Return the enabled version, else the canary, else the latest shadow version."""
     shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
     last = max(shadows, key=lambda track: track.seq, default=None)
@@ -128,7 +128,7 @@ class ServingHistory:
             line.fact.apply(known, line)
             if line.fact.result_ids:
                 self._cited[name, line.fact.version] = line.fact.result_ids
-            version = serving(known.place(PRODUCTION))
+            version = find_serving_version(known.place(PRODUCTION))
             served = self._served.setdefault(name, [])
             if (served[-1][1] if served else None) != version:
                 served.append((event.at.timestamp(), version))
@@ -151,10 +151,10 @@ class ServingHistory:
         if key not in self._cited:
             return None
         if key not in self._scores:
-            self._scores[key] = fixed_scores(self._results(self._cited[key]))
+            self._scores[key] = fixed_scores(self._load_results(self._cited[key]))
         return self._scores[key].get(series.watched_metric)
 
-    def _results(self, names: Iterable[str]) -> Iterator[Result]:
+    def _load_results(self, names: Iterable[str]) -> Iterator[Result]:
         for name in names:
             try:
                 yield self._workspace.results.get(name)
@@ -217,7 +217,7 @@ class Served:
 
 def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | None]:
     """Return version and stage that drift acts on, else those of the version that moved last."""
-    found = standing(workspace, asset)
+    found = find_live_version(workspace, asset)
     tracks = read_state(workspace, asset).asset.place(PRODUCTION).tracks
     if found.version is None and tracks:
         last = max(tracks.values(), key=lambda track: track.seq)
@@ -236,9 +236,9 @@ def baseline_reset(
     place = read_state(workspace, episode.asset).asset.place(PRODUCTION)
     named = split_metric(episode.metric)[1]
     version = episode.version or named or history.version_at(episode.asset, episode.opened)
-    live = named or serving(place)
+    live = named or find_serving_version(place)
     if version is not None and live is not None and live != version:
-        return BaselineReset(*_takeover(place.tracks[live]), is_takeover=True)
+        return BaselineReset(*_describe_takeover(place.tracks[live]), is_takeover=True)
     track = None if version is None else place.tracks.get(version)
     if track is None:
         return None
@@ -247,11 +247,11 @@ def baseline_reset(
         return BaselineReset(track.since, f"{version} is {track.stage.replace('_', ' ')}")
     if named and track.stage == "demoted" and place.enabled is not None:
         # As for points without a version: the enabled version has taken over.
-        return BaselineReset(*_takeover(place.tracks[place.enabled]), is_takeover=True)
+        return BaselineReset(*_describe_takeover(place.tracks[place.enabled]), is_takeover=True)
     moment = _start(track, place)
     if moment is None or not _is_fresh(workspace, episode, track):
         return None
-    return BaselineReset(moment, _words(track))
+    return BaselineReset(moment, _describe_track(track))
 
 
 def breached_before(workspace: Workspace, history: ServingHistory, asset: str, version: str) -> str:
@@ -272,10 +272,10 @@ def breached_before(workspace: Workspace, history: ServingHistory, asset: str, v
     return ""
 
 
-def _takeover(track: Track) -> tuple[datetime, str]:
+def _describe_takeover(track: Track) -> tuple[datetime, str]:
     if track.since is None:
         raise IntegrityError(f"{track.version} serves, but never moved")
-    return track.since, _words(track)
+    return track.since, _describe_track(track)
 
 
 def _start(track: Track, place: EnvironmentState) -> datetime | None:
@@ -297,6 +297,6 @@ def _is_fresh(workspace: Workspace, episode: Episode, track: Track) -> bool:
     return any(moment is not None and moment >= showed for moment in answered)
 
 
-def _words(track: Track) -> str:
+def _describe_track(track: Track) -> str:
     cited = f", citing {track.result_ids[0][:19]}" if track.result_ids else ""
     return f"{track.version} entered {track.stage}{cited}"

@@ -33,7 +33,7 @@ MOST_NAMED: Final = 3
 AT_ONCE: Final = 1_000
 TABLE: Final = "points (or point_revisions)"
 UNCOVERED: Final = 0
-"""Batch number of rows without a batch; no event has this number."""
+"""Batch number of rows that name no event; no event has this number."""
 
 _head: Final = struct.Struct("<IIIqq32s").pack
 _tail: Final = struct.Struct("<qqqqddII").pack
@@ -83,12 +83,6 @@ class PushedBatch(NamedTuple):
     rows: int
     digest: str
     assets: tuple[str, ...]
-    adopted: bool
-
-    @property
-    def number(self) -> int:
-        """The batch number that its rows store; adopted rows store none."""
-        return UNCOVERED if self.adopted else self.seq
 
 
 class RowPacker:
@@ -101,7 +95,7 @@ class RowPacker:
     def packed(self, rows: Iterable[Sequence[Any]]) -> bytes:
         """Return the bytes of some rows; an unreadable row gives bytes that match no digest."""
         # A hot loop: every point that is pushed or checked goes through here.
-        heads, made, tail = self._heads.get, self._made, _tail
+        heads, made, tail = self._heads.get, self._make_head, _tail
         parts: list[bytes] = []
         add = parts.extend
         for number, start_s, source, revision, items, a, b, vector, pushed_at in rows:
@@ -119,7 +113,7 @@ class RowPacker:
                 add((head, numbers, text, held))
         return b"".join(parts)
 
-    def _made(self, number: int, size: int) -> bytes:
+    def _make_head(self, number: int, size: int) -> bytes:
         series = self._series(number)
         head = b"nothing" if series is None else series_bytes(series, size)
         self._heads[number << 24 | size] = head
@@ -131,12 +125,12 @@ def series_bytes(series: Series, vector_bytes: int) -> bytes:
     count = vector_bytes // 8 if series.form == "categories" else len(series.layout)
     texts = (series.asset.encode(), series.metric.encode(), series.form.encode())
     lengths = map(len, texts)
-    head = _head(*lengths, series.length_s, series.phase_s, _parts(series.layout, count))
+    head = _head(*lengths, series.length_s, series.phase_s, _digest_parts(series.layout, count))
     return head + b"".join(texts)
 
 
 @lru_cache(maxsize=4096)
-def _parts(layout: tuple[float | str, ...], count: int) -> bytes:
+def _digest_parts(layout: tuple[float | str, ...], count: int) -> bytes:
     """Return the digest of some bins or classes; cached, since many series share theirs."""
     seen = hashlib.sha256()
     for part in layout[:count]:
@@ -233,63 +227,51 @@ def _name(series: Series | None) -> str:
     return "an unknown series" if series is None else f"{series.asset} {series.metric}"
 
 
-class BatchCheck:
-    """Compares batches with their events; both are ordered by number.
-
-    ``uncovered`` counts the rows without an event, from stores older than these events. Once one
-    event records rows, every row must have an event.
-    """
-
-    def __init__(self) -> None:
-        self.uncovered = 0
-
-    def run(
-        self, found: Iterable[FoundBatch], recorded: Iterable[PushedBatch]
-    ) -> Iterator[Finding]:
-        """Yield a finding for each batch that differs from its event."""
-        batches, events = iter(found), iter(recorded)
-        batch, event = next(batches, None), next(events, None)
-        if event is None and batch is not None and batch.number == UNCOVERED:
-            self.uncovered = batch.rows
+def check_batches(
+    found: Iterable[FoundBatch], recorded: Iterable[PushedBatch]
+) -> Iterator[Finding]:
+    """Yield a finding for each batch that differs from its event; both are ordered by number."""
+    batches, events = iter(found), iter(recorded)
+    batch, event = next(batches, None), next(events, None)
+    while batch is not None or event is not None:
+        if event is None or (batch is not None and batch.number < event.seq):
+            if batch is not None:
+                yield _report_missing_push(batch)
             batch = next(batches, None)
-        while batch is not None or event is not None:
-            if event is None or (batch is not None and batch.number < event.number):
-                if batch is not None:
-                    yield _without_push(batch)
-                batch = next(batches, None)
-            elif batch is None or event.number < batch.number:
-                yield _gone(event)
-                event = next(events, None)
-            else:
-                yield from _compared(batch, event)
-                batch, event = next(batches, None), next(events, None)
+        elif batch is None or event.seq < batch.number:
+            yield _report_missing_points(event)
+            event = next(events, None)
+        else:
+            yield from _compare_batch(batch, event)
+            batch, event = next(batches, None), next(events, None)
 
 
-def _without_push(batch: FoundBatch) -> Finding:
-    what = f"{_points(batch.rows)} ({_names(batch)})"
+def _report_missing_push(batch: FoundBatch) -> Finding:
+    what = f"{_format_points(batch.rows)} ({_format_names(batch)})"
     if batch.number == UNCOVERED:
         return finding(None, TABLE, f"{what} belong to no push")
     return finding(None, TABLE, f"{what} name event {batch.number}, which is not a push")
 
 
-def _gone(event: PushedBatch) -> Finding:
+def _report_missing_points(event: PushedBatch) -> Finding:
     about = ", ".join(event.assets[:MOST_NAMED])
-    return finding(event.seq, TABLE, f"{_points(event.rows)} ({about}) are missing")
+    return finding(event.seq, TABLE, f"{_format_points(event.rows)} ({about}) are missing")
 
 
-def _compared(batch: FoundBatch, event: PushedBatch) -> Iterator[Finding]:
+def _compare_batch(batch: FoundBatch, event: PushedBatch) -> Iterator[Finding]:
     if batch.rows != event.rows:
-        what = f"{_points(event.rows)} were written, {batch.rows} are there ({_names(batch)})"
+        written, about = _format_points(event.rows), _format_names(batch)
+        what = f"{written} were written, {batch.rows} are there ({about})"
         yield finding(event.seq, TABLE, what)
     elif batch.digest != event.digest:
-        what = f"some of {_points(batch.rows)} ({_names(batch)}) were edited"
+        what = f"some of {_format_points(batch.rows)} ({_format_names(batch)}) were edited"
         yield finding(event.seq, TABLE, what)
 
 
-def _names(batch: FoundBatch) -> str:
+def _format_names(batch: FoundBatch) -> str:
     more = batch.series_count - len(batch.names)
     return ", ".join(batch.names) + (f" and {more} more series" if more else "")
 
 
-def _points(count: int) -> str:
+def _format_points(count: int) -> str:
     return "1 point" if count == 1 else f"{count} points"

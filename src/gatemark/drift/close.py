@@ -14,6 +14,7 @@ from gatemark.drift.ledger import last_recording_at, recording_events
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
+from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.port import event_moment
@@ -40,13 +41,13 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
     if not request.reason.strip():
         raise UsageError("give a reason with --reason")
     episode = _find(workspace, request.episode)
-    cited = _checked_citation(workspace, episode, request.cite)
+    cited = _check_citation(workspace, episode, request.cite)
     because = f"{CLOSED_BY}{request.actor}: {request.reason}"
     if cited is not None:
         because += f" (citing {cited})"
     over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)
     seen = memories_of(workspace).last_tick()
-    rows = _forgotten(workspace, episode, now)
+    rows = _reset_memory(workspace, episode, now)
     tell = recording_events(workspace, now)
     at = max(now, last_recording_at(workspace) or now)
     with memories_of(workspace).recording(seen, at, tell) as recorder:
@@ -91,7 +92,7 @@ def _find(workspace: Workspace, reference: str) -> Episode:
     return found[0]
 
 
-def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) -> str | None:
+def _check_citation(workspace: Workspace, episode: Episode, cite: str | None) -> str | None:
     if cite is None:
         if episode.level == "BREACH":
             raise RefusedError(
@@ -100,6 +101,7 @@ def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) 
             )
         return None
     result = workspace.results.get(cite)
+    check_result_rules(result)
     breached = (episode.breached or episode.opened).end
     about = "" if result.candidate is None else result.candidate.id.partition("/")[0]
     if about != episode.asset:
@@ -122,7 +124,7 @@ def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) 
     return result.id
 
 
-def _forgotten(workspace: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
+def _reset_memory(workspace: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
     """Return the memory of the episode's series, without the episode and with a new baseline."""
     rows = []
     for series in points_of(workspace).series(episode.asset):

@@ -72,7 +72,7 @@ def gather(
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
     chosen: dict[tuple[str, str, AssetKind | None], list[tuple[int, bool]]] = {}
     unwatched = []
-    scores = {} if history is None else _scores(history, series)
+    scores = {} if history is None else _find_scores(history, series)
     for one in series:
         kind = kinds.get(one.asset)
         key = (one.watched_metric, one.form, kind)
@@ -96,7 +96,7 @@ def gather(
             members,
             policy=policy,
             now=now,
-            rounds=_rounds(policy.watches[place], members, kept or {}, now),
+            rounds=_count_rounds(policy.watches[place], members, kept or {}, now),
         )
         for (place, _, _), members in groups.items()
     )
@@ -112,7 +112,7 @@ def gather(
     return GatheredCohorts(cohorts, tuple(unwatched))
 
 
-def _scores(history: ServingHistory, series: Sequence[Series]) -> dict[int, tuple[float, int]]:
+def _find_scores(history: ServingHistory, series: Sequence[Series]) -> dict[int, tuple[float, int]]:
     found = ((one.id, history.sealed_score(one)) for one in series if one.form in ("value", "k"))
     return {number: score for number, score in found if score is not None}
 
@@ -138,7 +138,7 @@ def _seed(cohort: Cohort) -> None:
                 cohort.seed(row, other, theirs & before)
 
 
-def _rounds(
+def _count_rounds(
     watch: Watch,
     members: Sequence[Series],
     kept: Mapping[tuple[int, str], SeriesMemory],
@@ -159,19 +159,19 @@ def _rounds(
 def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
     """Load the points of all cohorts, with one query for each form and window length."""
     alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
-    for cohort in _holding(cohorts):
+    for cohort in _share_windows(cohorts):
         lengths = {one.length_s for one in cohort.series}
         ids = np.asarray([one.id for one in cohort.series], dtype=np.int64)
         for length in lengths:
             alike[length, cohort.form].append((cohort, ids))
     for (length, form), members in sorted(alike.items(), key=itemgetter(0)):
-        since = min(_since(cohort) for cohort, _ in members)
+        since = min(_find_start(cohort) for cohort, _ in members)
         for chunk in points.chunks(form, length, since):
             for cohort, ids in members:
                 _add(cohort, ids, chunk)
 
 
-def _holding(cohorts: Sequence[Cohort]) -> list[Cohort]:
+def _share_windows(cohorts: Sequence[Cohort]) -> list[Cohort]:
     """Let watches of the same series share their windows, and return the cohorts that hold them.
 
     Each would load and hold its own otherwise, and most metrics have two watches.
@@ -190,7 +190,7 @@ def _holding(cohorts: Sequence[Cohort]) -> list[Cohort]:
     return holding
 
 
-def _since(cohort: Cohort) -> int:
+def _find_start(cohort: Cohort) -> int:
     starts = cohort.phase_s + (cohort.last - cohort.columns + 1) * cohort.window_s
     return int(starts.min())
 

@@ -17,7 +17,7 @@ from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
 from gatemark.drift.sealed_scores import suite_scores
 from gatemark.evidence.observations import ConfidenceValue, Hit, Observation, point_sources
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.event_kinds import RESULT_SEALED, sealed_moment
 from gatemark.workspace import Workspace
 
@@ -97,12 +97,12 @@ def _from_results(
         if not served.is_about(about, candidate.digest, moment):
             not_served += 1
             continue
-        tally = _result_tally(known[name], about, window_of(moment, window_s))
+        tally = _tally_result(known[name], about, window_of(moment, window_s))
         points.extend(tally.points(window_s, source))
     return points, not_served
 
 
-def _result_tally(result: Result, name: str, window: int) -> WindowTally:
+def _tally_result(result: Result, name: str, window: int) -> WindowTally:
     tally = WindowTally()
     for score in suite_scores(result):
         tally.value(name, score.metric, window, score.value, score.items)

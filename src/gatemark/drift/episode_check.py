@@ -88,7 +88,7 @@ class LedgerEpisode:
             return
         opening = EpisodeOpened(seq, str(payload["level"]), payload)
         self.first = self.first or opening
-        if self.worst is None or _severity(opening.level) > _severity(self.worst.level):
+        if self.worst is None or _rank_level(opening.level) > _rank_level(self.worst.level):
             self.worst = opening
         self.closing = None
 
@@ -128,10 +128,10 @@ class LedgerEpisodes:
             if not isinstance(document, dict):
                 yield finding(seq, "episodes", f"{name} cannot be read")
                 continue
-            for what in _columns(row, document):
+            for what in _compare_columns(row, document):
                 yield finding(seq, "episodes", f"{name}: {what}")
             if recorded is not None:
-                for number, what in _document_differences(recorded, document, is_ahead=is_ahead):
+                for number, what in _compare_documents(recorded, document, is_ahead=is_ahead):
                     yield finding(number, "episodes", f"{name}: {what}")
         for identity, recorded in missing.items():
             if recorded.first is not None:
@@ -155,7 +155,7 @@ class LedgerEpisodes:
             name = f"{row.act} ({row.level}) of {_name(row.episode, recorded)}"
             seq = None if first is None else first.seq
             is_older = since is None or (seq is not None and seq < since)
-            for what in _act(row, recorded, cited, may_cite_none=is_older):
+            for what in _check_act(row, recorded, cited, may_cite_none=is_older):
                 yield finding(seq, "episode_acts", f"{name}: {what}")
 
 
@@ -196,7 +196,7 @@ def cited_numbers(row: ActRow) -> tuple[int, ...] | None:
         return None
 
 
-def _act(
+def _check_act(
     row: ActRow,
     recorded: LedgerEpisode | None,
     cited: Mapping[int, tuple[Event, Mapping[str, object]]],
@@ -229,7 +229,7 @@ def _act(
             yield f"cites event {number}, which is not about it"
 
 
-def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
+def _compare_columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
     """Yield columns that contradict the document in the same row."""
     opened = document.get("opened")
     start = opened.get("start") if isinstance(opened, dict) else None
@@ -245,7 +245,7 @@ def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
             yield f"column {column} says {getattr(row, column)!r}, its document {said!s}"
 
 
-def _document_differences(
+def _compare_documents(
     recorded: LedgerEpisode, document: Mapping[str, object], *, is_ahead: bool
 ) -> Iterator[tuple[int, str]]:
     """Yield the differences between the document and the ledger, each with its event number."""
@@ -255,7 +255,7 @@ def _document_differences(
     pairs = (
         ("asset", recorded.asset, document.get("asset")),
         ("metric", recorded.metric, document.get("metric")),
-        ("opening window", first.payload.get("opened"), _window(document.get("opened"))),
+        ("opening window", first.payload.get("opened"), _format_window(document.get("opened"))),
         ("baseline", first.payload.get("baseline_ids"), document.get("baseline_ids")),
         ("baseline", first.payload.get("baseline_digest"), document.get("baseline_digest")),
         ("policy", first.payload.get("drift_policy_digest"), document.get("policy_digest")),
@@ -264,10 +264,10 @@ def _document_differences(
         if said != kept:
             yield first.seq, f"has a different {word} than in the ledger"
     level = str(document.get("level"))
-    if _severity(level) < _severity(worst.level):
+    if _rank_level(level) < _rank_level(worst.level):
         yield worst.seq, f"is {level} in the table, {worst.level} in the ledger"
     elif level == worst.level:
-        yield from _signal(worst, document)
+        yield from _compare_signal(worst, document)
     is_closed = document.get("closed_at") is not None
     if recorded.closing is not None:
         if not is_closed:
@@ -278,7 +278,9 @@ def _document_differences(
         yield worst.seq, "is closed in the table, open in the ledger"
 
 
-def _signal(worst: EpisodeOpened, document: Mapping[str, object]) -> Iterator[tuple[int, str]]:
+def _compare_signal(
+    worst: EpisodeOpened, document: Mapping[str, object]
+) -> Iterator[tuple[int, str]]:
     """Compare the signal of the worst level with the ledger; newer builds may add fields."""
     said, kept = worst.payload.get("signal"), document.get("signal")
     if not isinstance(said, dict) or not isinstance(kept, dict):
@@ -295,11 +297,11 @@ def _name(identity: str, recorded: LedgerEpisode | None) -> str:
     return f"episode {about}({identity[:SHORT]})"
 
 
-def _severity(level: str) -> int:
+def _rank_level(level: str) -> int:
     return list(LEVELS).index(level) if level in LEVELS else -1
 
 
-def _window(plain: object) -> str | None:
+def _format_window(plain: object) -> str | None:
     """Return the id of a window as events write it."""
     try:
         return convert_stored(plain, Window).id

@@ -51,8 +51,7 @@ class PointsPushed(msgspec.Struct, frozen=True):
     """Payload of ``points_pushed``: rows of drift points that were written with this event.
 
     ``digest`` covers the rows as ``drift.batches`` describes, ``rows`` counts them. ``assets``
-    names the first assets, sorted; ``asset_count`` counts all. An ``adopted`` batch covers rows
-    from before pushes had events.
+    names the first assets, sorted; ``asset_count`` counts all.
     """
 
     rows: int
@@ -60,7 +59,6 @@ class PointsPushed(msgspec.Struct, frozen=True):
     pushed_at: datetime
     asset_count: int
     assets: tuple[str, ...]
-    adopted: bool = False
 
 
 class TableChange(msgspec.Struct, frozen=True):

@@ -82,7 +82,7 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
     Scalar watches are simulated together, as they judge a metric that has no watch of its own.
     """
     numbers = of_a_number(policy)
-    figures = tuple(_figures(policy, watch, seed, series) for watch in policy.watches)
+    figures = tuple(_simulate_watch(policy, watch, seed, series) for watch in policy.watches)
     return Explained(
         policy=policy.name,
         mode=policy.mode,
@@ -91,16 +91,16 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
         series=series,
         days=DAYS,
         watches=figures,
-        classes=tuple(_classes(policy, figures)),
-        kinds=_kinds(policy, numbers, seed, series // 4) if numbers else (),
+        classes=tuple(_sum_classes(policy, figures)),
+        kinds=_simulate_kinds(policy, numbers, seed, series // 4) if numbers else (),
         detection=detection(policy, numbers, changes=(*SHIFTS, None), seed=seed, series=series)
         if numbers
         else (),
     )
 
 
-def _figures(policy: DriftPolicy, watch: Watch, seed: int, series: int) -> WatchFigures:
-    watched = [(_plain(watch), detectors().get(watch.detector))]
+def _simulate_watch(policy: DriftPolicy, watch: Watch, seed: int, series: int) -> WatchFigures:
+    watched = [(_strip_scale(watch), detectors().get(watch.detector))]
     found = false_alarms(policy, watched, seed=seed, assets=series, metrics=1, days=DAYS)
     lone = found
     if policy.mode == "corrected" and policy.q is not None:
@@ -117,7 +117,7 @@ def _figures(policy: DriftPolicy, watch: Watch, seed: int, series: int) -> Watch
     )
 
 
-def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[ClassFigures]:
+def _sum_classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[ClassFigures]:
     known = list(zip(policy.watches, figures, strict=True))
     for kind in get_args(AssetKind):
         mine = [
@@ -136,14 +136,14 @@ def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[C
             )
 
 
-def _plain(watch: Watch) -> Watch:
+def _strip_scale(watch: Watch) -> Watch:
     """Return the watch without scale and min_items, which depend on the user's data."""
     return msgspec.structs.replace(watch, scale="number", min_sd=None, min_effect=0, min_items=1)
 
 
 def of_a_number(policy: DriftPolicy) -> list[Watched]:
     """Return the watches of a scalar metric, preferably those for any metric."""
-    watched = [(_plain(watch), detectors().get(watch.detector)) for watch in policy.watches]
+    watched = [(_strip_scale(watch), detectors().get(watch.detector)) for watch in policy.watches]
     numbers = [
         pair
         for pair in watched
@@ -158,7 +158,7 @@ def of_a_number(policy: DriftPolicy) -> list[Watched]:
     ]
 
 
-def _kinds(
+def _simulate_kinds(
     policy: DriftPolicy, watched: list[Watched], seed: int, series: int
 ) -> tuple[KindFigures, ...]:
     found = false_alarms_by_kind(alone(policy), watched, KINDS, seed=seed, assets=series)

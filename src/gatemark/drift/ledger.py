@@ -18,9 +18,8 @@ from gatemark.core.stored import convert_stored
 from gatemark.drift.batches import PointBatch
 from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.drift.open_stores import points_of
-from gatemark.drift.stores.batches import has_batches, is_without_points, uncovered_batch
 from gatemark.drift.stores.points import Pusher
-from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED, SYSTEM, as_payload
 from gatemark.workspace import Workspace
 
@@ -46,52 +45,29 @@ class PushEvents:
         self._at = workspace.clock()
 
     def next_number(self, connection: sa.Connection) -> int:
-        """Return the number of the first event of the push, after covering existing rows."""
-        self.cover_existing(connection)
+        """Return the number of the first event of the push."""
         return self._events.next_number(connection)
 
     def tell(self, connection: sa.Connection, batches: Sequence[PointBatch]) -> None:
         """Append one event for each batch."""
-        self._add(connection, [self._said(batch, adopted=False) for batch in batches])
+        self._add(connection, [self._make_payload(batch) for batch in batches])
 
-    def cover_existing(self, connection: sa.Connection) -> Event | None:
-        """Append one event for all rows from before pushes had events.
-
-        Return None if there are no such rows, or an earlier event covers them.
-        """
-        if self._events.has_kind(connection, POINTS_PUSHED) or is_without_points(connection):
-            return None
-        batch = uncovered_batch(connection)
-        (event,) = self._add(connection, [self._said(batch, adopted=True)])
-        return event
-
-    def _said(self, batch: PointBatch, *, adopted: bool) -> PointsPushed:
+    def _make_payload(self, batch: PointBatch) -> PointsPushed:
         return PointsPushed(
             rows=batch.rows,
             digest=batch.digest,
             pushed_at=self._now,
             asset_count=len(batch.assets),
             assets=batch.assets[:MOST_ASSETS],
-            adopted=adopted,
         )
 
-    def _add(self, connection: sa.Connection, said: Sequence[PointsPushed]) -> Sequence[Event]:
-        actor = SYSTEM if any(one.adopted for one in said) else self._workspace.actor
+    def _add(self, connection: sa.Connection, said: Sequence[PointsPushed]) -> None:
+        actor = self._workspace.actor
         payloads = [as_payload(one) for one in said]
-        return self._events.add(
-            connection, lambda last: _drafts(POINTS_PUSHED, payloads, actor, _at(self._at, last))
+        self._events.add(
+            connection,
+            lambda last: _make_drafts(POINTS_PUSHED, payloads, actor, _choose_time(self._at, last)),
         )
-
-
-def cover_existing_points(workspace: Workspace) -> Event | None:
-    """Record points that were pushed before pushes had events.
-
-    For a store that was just upgraded to layout 0007. Return the event, or None if there is nothing
-    to cover.
-    """
-    teller = PushEvents(workspace, workspace.clock())
-    with workspace.store.database.writing() as connection:
-        return teller.cover_existing(connection) if has_batches(connection) else None
 
 
 def recording_events(
@@ -102,7 +78,8 @@ def recording_events(
     def tell(connection: sa.Connection, said: DriftRecorded) -> None:
         payload = as_payload(said)
         workspace.store.events.add(
-            connection, lambda last: _drafts(DRIFT_RECORDED, [payload], SYSTEM, _at(now, last))
+            connection,
+            lambda last: _make_drafts(DRIFT_RECORDED, [payload], SYSTEM, _choose_time(now, last)),
         )
 
     return tell
@@ -120,12 +97,12 @@ def last_recording_at(workspace: Workspace) -> datetime | None:
         raise IntegrityError(f"event {event.seq}: is not a {event.kind}: {error}") from error
 
 
-def _drafts(
+def _make_drafts(
     kind: str, payloads: Sequence[dict[str, object]], actor: str, at: datetime
 ) -> list[EventDraft]:
     return [EventDraft(kind, at, actor, None, payload) for payload in payloads]
 
 
-def _at(now: datetime, last: datetime | None) -> datetime:
+def _choose_time(now: datetime, last: datetime | None) -> datetime:
     """Return now, or the last event's time: a slow clock must not keep points out."""
     return now if last is None else max(now, last)

@@ -17,7 +17,7 @@ HEAD: Final = "gatemark_drift"
 DEFAULTS: Final = "defaults"
 
 
-def drift_policy(path: str | None, mode: Mode | None = None) -> DriftPolicy:
+def choose_drift_policy(path: str | None, mode: Mode | None = None) -> DriftPolicy:
     """Return the policy of a file, or the built-in one; ``mode`` overrides its mode."""
     if path is not None:
         return read_drift_policy(path, mode)
@@ -42,11 +42,11 @@ def read_drift_policy(path: str, mode: Mode | None = None) -> DriftPolicy:
         raise BadInputError(f"{path}: {error}") from error
     _check_watches(path, policy)
     if keeps_defaults:
-        policy = _joined(policy, value)
+        policy = _merge_policy(policy, value)
     return policy
 
 
-def policy_text(policy: DriftPolicy) -> str:
+def format_policy(policy: DriftPolicy) -> str:
     """Return a policy as YAML with every default written out; it can be read back."""
     plain: dict[str, object] = {HEAD: 1, DEFAULTS: False, **msgspec.to_builtins(policy)}
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
@@ -66,7 +66,7 @@ def _check_watches(path: str, policy: DriftPolicy) -> None:
             )
 
 
-def _joined(policy: DriftPolicy, value: dict[str, object]) -> DriftPolicy:
+def _merge_policy(policy: DriftPolicy, value: dict[str, object]) -> DriftPolicy:
     watches: tuple[Watch, ...] = policy.watches
     if "watches" in value:
         named = {watch.metric for watch in policy.watches}

@@ -34,7 +34,7 @@ from gatemark.drift.judging.memory import (
 )
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
-from gatemark.drift.judging.tick import TickFindings, tick
+from gatemark.drift.judging.tick import TickFindings, judge_tick
 from gatemark.drift.ledger import last_recording_at, recording_events
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import (
@@ -143,16 +143,16 @@ def evaluate(
     left_out = {one.id for one in unknown}
     series = [history.bound(one) for one in pushed if one.id not in left_out]
     kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
-    found = _recalled_cohorts(workspace, policy, now, series, kept, kinds=kinds, history=history)
+    found = _recall_cohorts(workspace, policy, now, series, kept, kinds=kinds, history=history)
     # Those of a fleet take more room than all else.
     del kept
-    ticked = tick(
+    ticked = judge_tick(
         list(zip(found.gathered.cohorts, found.memories, strict=True)),
         policy,
         now,
         lambda one: baseline_reset(workspace, history, one) if one.asset in kinds else None,
     )
-    silent = _never_pushed(policy, kinds, series, asset)
+    silent = _list_never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
     return Evaluation(
         series=series,
@@ -182,16 +182,16 @@ def probe(
         seen = memories_of(workspace).last_tick()
         found = evaluate(workspace, policy, now)
         before = last_recording_at(workspace)
-        notes = _notes(found, before, now)
+        notes = _write_notes(found, before, now)
         # Windows that were closed earlier are closed now, so a clock that went back can judge them.
         if dry_run or (_is_back(before, now) and not found.ticked.judged_windows):
-            return _probed(found, policy, now, notes)
+            return _make_report(found, policy, now, notes)
         try:
             _record(workspace, found, policy, seen, now)
         except ConflictError:
             logger.info("another probe was faster; trying again")
             continue
-        tell_levels(workspace, found.signals, _levels_before(found), found.kinds, now=now)
+        tell_levels(workspace, found.signals, _read_levels_before(found), found.kinds, now=now)
         acts = act_on(workspace, policy, found.ticked, found.history, now=now)
         queue_alerts(
             workspace,
@@ -207,13 +207,13 @@ def probe(
         windows, actions = found.ticked.judged_windows, len(acts.done)
         counts = {"windows": windows, "open": opened, "closed": closed, "actions": actions}
         logger.info("drift tick", extra={"policy": policy.name, "alerts": len(sent), **counts})
-        return _probed(found, policy, now, notes, acts.done, alerts=sent)
+        return _make_report(found, policy, now, notes, acts.done, alerts=sent)
     raise ConflictError(
         f"other probes wrote first {ATTEMPTS} times in a row; nothing was recorded. Try again later"
     )
 
 
-def _recalled_cohorts(
+def _recall_cohorts(
     workspace: Workspace,
     policy: DriftPolicy,
     now: datetime,
@@ -224,16 +224,18 @@ def _recalled_cohorts(
     history: ServingHistory,
 ) -> RecalledCohorts:
     """Return the cohorts with what is stored about them."""
-    recalled = _recalled(kept, policy.digest)
+    recalled = _recall_memories(kept, policy.digest)
     gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
-    changed = _written_since(gathered.cohorts, recalled)
+    changed = _find_rewritten(gathered.cohorts, recalled)
     if changed:
         recalled |= changed
         gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
-    over = _over(workspace, recalled)
+    over = _find_closed_episodes(workspace, recalled)
     return RecalledCohorts(
         gathered,
-        tuple(Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts),
+        tuple(
+            Memory(cohort, _select_cohort(cohort, recalled), over) for cohort in gathered.cohorts
+        ),
         {
             key: StateBefore(known.level, known.memory.window_s, known.memory.since)
             for key, known in kept.items()
@@ -242,7 +244,7 @@ def _recalled_cohorts(
     )
 
 
-def _recalled(
+def _recall_memories(
     kept: Mapping[tuple[int, str], KeptMemory], policy_digest: str
 ) -> dict[tuple[int, str], SeriesMemory]:
     """Return the stored memories that still apply under the policy."""
@@ -254,7 +256,7 @@ def _recalled(
     }
 
 
-def _written_since(
+def _find_rewritten(
     cohorts: Sequence[Cohort], recalled: Mapping[tuple[int, str], SeriesMemory]
 ) -> dict[tuple[int, str], SeriesMemory]:
     """Return the memories of series with judged windows that have changed since."""
@@ -283,21 +285,23 @@ def _written_since(
     return found
 
 
-def _of_cohort(
+def _select_cohort(
     cohort: Cohort, recalled: Mapping[tuple[int, str], SeriesMemory]
 ) -> dict[int, SeriesMemory]:
     keys = ((one.id, cohort.detector.name) for one in cohort.series)
     return {key[0]: recalled[key] for key in keys if key in recalled}
 
 
-def _over(workspace: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
+def _find_closed_episodes(
+    workspace: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]
+) -> frozenset[str]:
     """Return the closed episodes that windows which are judged again may have opened."""
     if all(memory.seen for memory in recalled.values()):
         return frozenset()
     return frozenset(e.id for e in memories_of(workspace).episodes() if not e.is_open)
 
 
-def _never_pushed(
+def _list_never_pushed(
     policy: DriftPolicy,
     kinds: Mapping[str, AssetKind | None],
     series: Sequence[Series],
@@ -320,7 +324,7 @@ def _never_pushed(
     ]
 
 
-def _levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
+def _read_levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
     """Return the levels of registered assets before the tick."""
     names = {one.id: (one.asset, one.metric) for one in found.series if one.asset in found.kinds}
     return {
@@ -334,11 +338,11 @@ def _record(
     workspace: Workspace, found: Evaluation, policy: DriftPolicy, seen: LastTick, now: datetime
 ) -> None:
     with memories_of(workspace).recording(seen, now, recording_events(workspace, now)) as recorder:
-        recorder.keep_memories(_changed(found, policy.digest))
+        recorder.keep_memories(_find_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
 
 
-def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
+def _find_changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
     """Yield the memories of all series whose state or level this tick changed."""
     looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
     for cohort, memory, signals in looked:
@@ -364,17 +368,17 @@ def _is_back(before: datetime | None, now: datetime) -> bool:
     return before is not None and now < before
 
 
-def _text(moment: datetime | None) -> str:
+def _format_moment(moment: datetime | None) -> str:
     return "-" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _notes(found: Evaluation, before: datetime | None, now: datetime) -> tuple[str, ...]:
+def _write_notes(found: Evaluation, before: datetime | None, now: datetime) -> tuple[str, ...]:
     notes = []
     if _is_back(before, now):
         rest = "windows that were not judged yet are judged"
         if not found.ticked.judged_windows:
             rest = "nothing is recorded or acted on"
-        notes.append(f"the clock went back: the last probe was at {_text(before)}; {rest}")
+        notes.append(f"the clock went back: the last probe was at {_format_moment(before)}; {rest}")
     if found.changed_series:
         names = ", ".join(f"{one.asset} {one.metric}" for one in found.changed_series[:MOST_NAMED])
         more = len(found.changed_series) - MOST_NAMED
@@ -391,7 +395,7 @@ def _notes(found: Evaluation, before: datetime | None, now: datetime) -> tuple[s
     return tuple(notes)
 
 
-def _probed(
+def _make_report(
     found: Evaluation,
     policy: DriftPolicy,
     now: datetime,

@@ -19,18 +19,14 @@ from gatemark.drift.judging.parts import SCALARS, FormName, Series
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
 from gatemark.drift.signal import versioned_metric
-from gatemark.drift.stores.points import Content, Pusher, packed
+from gatemark.drift.stores.points import Content, Pusher, pack_numbers
+from gatemark.evidence.blocks import Block, read_blocks
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import (
-    Block,
-    ReadingChoices,
-    Source,
-    find_sources,
-    read_blocks,
-    refuse,
-    whole_file,
-)
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import Source, find_sources
 from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60
@@ -61,7 +57,7 @@ def _push_file(
     reader = RecordReader(schemas().get(NAME).form("point"), choices)
     problems: list[str] = []
     wrong = 0
-    for batch in reader.records(_blocks(source, choices, on_progress)):
+    for batch in reader.records(_read_blocks(source, choices, on_progress)):
         for line, point in zip(reader.batch_lines, batch, strict=True):
             try:
                 ingest.add(point)
@@ -69,12 +65,12 @@ def _push_file(
                 wrong += 1
                 if len(problems) < choices.max_errors:
                     problems.append(f"{source.name}:{line}: {error}")
-    refuse(reader.problems(source.name) + problems, choices, total=reader.rejected + wrong)
+    refuse_input(reader.problems(source.name) + problems, choices, total=reader.rejected + wrong)
     if reader.received == 0:
         raise BadInputError(f"{source.name}: contains no points")
 
 
-def _blocks(
+def _read_blocks(
     source: Source, choices: ReadingChoices, on_progress: Progress | None
 ) -> Iterator[Block]:
     shard = whole_file(source)
@@ -99,29 +95,29 @@ class PointIngest:
         if end_s > self._latest_end_s:
             end = datetime.fromtimestamp(end_s, UTC)
             raise InvalidValueError(f"the window is not over: it ends {end:%Y-%m-%dT%H:%M:%SZ}")
-        known = self._pusher.series.get((point.asset, _series_metric(point)))
+        known = self._pusher.series.get((point.asset, _name_series(point)))
         if known is None:
-            known = self._pusher.new_series(_new_series(point, start_s, end_s - start_s))
+            known = self._pusher.new_series(_make_series(point, start_s, end_s - start_s))
         else:
             _check_grid(known, start_s, end_s)
         source = "" if point.source is UNSET else point.source
-        self._pusher.add((known.id, start_s, source), self._content(known, point))
+        self._pusher.add((known.id, start_s, source), self._make_content(known, point))
 
-    def _content(self, series: Series, point: Any) -> Content:
+    def _make_content(self, series: Series, point: Any) -> Content:
         form = series.form
         held = getattr(point, form)
         if held is UNSET:
             raise InvalidValueError(
-                f"{series.asset} {series.metric} is pushed as {form}, got {_form_of(point)}"
+                f"{series.asset} {series.metric} is pushed as {form}, got {_find_form(point)}"
             )
         if form in SCALARS:
             return (point.n, float(held), point.sum_squares if form == "sum" else 0.0, b"")
-        items, numbers = self._vector(series, point)
-        return (items, 0.0, 0.0, packed(numbers))
+        items, numbers = self._make_vector(series, point)
+        return (items, 0.0, 0.0, pack_numbers(numbers))
 
-    def _vector(self, series: Series, point: Point) -> tuple[int, list[float]]:
+    def _make_vector(self, series: Series, point: Point) -> tuple[int, list[float]]:
         if point.histogram is not UNSET:
-            if _edges(point) != series.layout:
+            if _choose_edges(point) != series.layout:
                 raise InvalidValueError(
                     f"{series.asset} {series.metric} has different bins; they are fixed by its "
                     "first point"
@@ -147,36 +143,36 @@ class PointIngest:
         return sum(counts.values()), [float(counts.get(str(name), 0)) for name in series.layout]
 
 
-def _series_metric(point: Point) -> str:
+def _name_series(point: Point) -> str:
     """Return the name of the point's series; points that name a version have their own."""
     if point.version is UNSET:
         return point.metric
     return versioned_metric(point.metric, point.version)
 
 
-def _form_of(point: Point) -> FormName:
+def _find_form(point: Point) -> FormName:
     for form in FORMS:
         if getattr(point, form) is not UNSET:
             return form
     raise InvalidValueError("the point has no form")
 
 
-def _edges(point: Point) -> tuple[float, ...]:
+def _choose_edges(point: Point) -> tuple[float, ...]:
     if point.edges is not UNSET:
         return tuple(point.edges)
-    return _even_edges(0 if point.histogram is UNSET else len(point.histogram))
+    return _make_even_edges(0 if point.histogram is UNSET else len(point.histogram))
 
 
 @cache
-def _even_edges(bins: int) -> tuple[float, ...]:
+def _make_even_edges(bins: int) -> tuple[float, ...]:
     return tuple(edge / bins for edge in range(bins + 1))
 
 
-def _new_series(point: Point, start_s: int, length_s: int) -> Series:
-    form = _form_of(point)
+def _make_series(point: Point, start_s: int, length_s: int) -> Series:
+    form = _find_form(point)
     layout: tuple[float | str, ...] = ()
     if form == "histogram":
-        layout = _edges(point)
+        layout = _choose_edges(point)
     elif point.calibration is not UNSET:
         layout = tuple(float(bin_) for bin_ in range(len(point.calibration.items)))
     elif point.categories is not UNSET:
@@ -184,7 +180,7 @@ def _new_series(point: Point, start_s: int, length_s: int) -> Series:
     return Series(
         id=0,
         asset=point.asset,
-        metric=_series_metric(point),
+        metric=_name_series(point),
         form=form,
         length_s=length_s,
         phase_s=start_s % length_s,

@@ -27,16 +27,16 @@ COUNTED: Final = ("value", "sum", "k")
 
 def point_is_whole(point: Point) -> list[Problem]:
     """Return the problems that involve several fields; valid points return early."""
-    form = _only_form(point)
+    form = _find_only_form(point)
     if form is None:
-        return _form_problems(point)
+        return _check_form(point)
     length = point.end - point.start
     if (
         not SHORTEST_WINDOW <= length <= LONGEST_WINDOW
         or point.start.microsecond
         or point.end.microsecond
     ):
-        return _window_problems(point)
+        return _check_window(point)
     if (
         not point.metric.isprintable()
         or point.metric.endswith('"}')
@@ -51,11 +51,11 @@ def point_is_whole(point: Point) -> list[Problem]:
         or (form == "sum") != (point.sum_squares is not UNSET)
         or (form != "histogram" and point.edges is not UNSET)
     ):
-        return _part_problems(point, form)
+        return _check_parts(point, form)
     return _CHECKS[form](point) if form != "value" else []
 
 
-def _only_form(point: Point) -> str | None:
+def _find_only_form(point: Point) -> str | None:
     """Return the form of a point, or None if it has several or none."""
     found = None
     for name, held in (
@@ -73,13 +73,13 @@ def _only_form(point: Point) -> str | None:
     return found
 
 
-def _form_problems(point: Point) -> list[Problem]:
+def _check_form(point: Point) -> list[Problem]:
     forms = [name for name in FORMS if getattr(point, name) is not UNSET]
     listed = ", ".join(forms) or "none"
     return [Problem("$", f"a point must have exactly one of {', '.join(FORMS)}; got {listed}")]
 
 
-def _window_problems(point: Point) -> list[Problem]:
+def _check_window(point: Point) -> list[Problem]:
     if point.start.microsecond or point.end.microsecond:
         return [Problem("$.start", "a window must start and end on whole seconds")]
     found = f"{point.start.isoformat()} to {point.end.isoformat()}"
@@ -101,7 +101,7 @@ def _name_problems(point: Point) -> list[Problem]:
     ]
 
 
-def _part_problems(point: Point, form: str) -> list[Problem]:
+def _check_parts(point: Point, form: str) -> list[Problem]:
     if (form in COUNTED) != (point.n is not UNSET):
         verb = "needs" if form in COUNTED else "has its own counts and must not have"
         return [Problem("$.n", f"{form} {verb} n")]

@@ -23,10 +23,10 @@ class SuiteScore(NamedTuple):
 
 def suite_scores(result: Result) -> Iterator[SuiteScore]:
     """Yield the measurements of a result that are values of watched metrics."""
-    for suite, kind in _suites(result).items():
+    for suite, kind in _list_suites(result).items():
         if kind in LANES:
             wanted, metric = LANES[kind]
-            for value, items in _measured(result, wanted, suite):
+            for value, items in _list_measured(result, wanted, suite):
                 yield SuiteScore(metric, value, items)
 
 
@@ -41,9 +41,9 @@ def fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
         for score in suite_scores(result):
             if score.metric == GOLDEN:
                 scores[GOLDEN].append((score.value, score.items))
-        for suite in _suites(result):
+        for suite in _list_suites(result):
             if suite != GOLDEN:
-                scores[suite].extend(_measured(result, "score", suite, only_higher=True))
+                scores[suite].extend(_list_measured(result, "score", suite, only_higher=True))
         for metric, parts in scores.items():
             items = sum(count for _, count in parts)
             if items and all(0 <= value <= 1 for value, _ in parts):
@@ -51,11 +51,11 @@ def fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
     return found
 
 
-def _suites(result: Result) -> dict[str, str]:
+def _list_suites(result: Result) -> dict[str, str]:
     return {e.checks["suite"]: e.checks["kind"] for e in result.evidence if "suite" in e.checks}
 
 
-def _measured(
+def _list_measured(
     result: Result, name: str, suite: str, *, only_higher: bool = False
 ) -> Iterator[tuple[float, int]]:
     for one in result.measurements:

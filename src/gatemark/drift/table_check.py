@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.drift.batches import BatchCheck, PushedBatch
+from gatemark.drift.batches import PushedBatch, check_batches
 from gatemark.drift.episode_check import (
     LedgerEpisodes,
     cited_numbers,
@@ -29,6 +29,7 @@ CITED_AT_ONCE: Final = 500
 class DriftTables:
     """Collects the events about drift, then compares the tables with them."""
 
+    caveats: Final = ()
     unjudged: Final = ()
 
     def __init__(self, workspace: Workspace) -> None:
@@ -37,7 +38,6 @@ class DriftTables:
         self._recorded: tuple[int, DriftRecorded] | None = None
         self._first_recorded: int | None = None
         self._found: list[Finding] = []
-        self.uncovered = 0
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Add one event."""
@@ -55,33 +55,22 @@ class DriftTables:
             self._found.extend(succession_findings(self._recorded, event.seq, said))
         self._recorded = (event.seq, said)
 
-    @property
-    def caveats(self) -> Iterator[str]:
-        """Yield what could not be checked; call it after ``points``."""
-        if self.uncovered:
-            yield f"{self.uncovered} points from before layout 0007 are not covered by the ledger"
-
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
         """Return the checks of points, then of memories, episodes and acts."""
         return (("points", self.points), ("drift", self.watching))
 
     def points(self) -> Iterator[Finding]:
         """Yield a finding for each batch of points that differs from its event."""
-        compare = BatchCheck()
         with points_of(self._workspace).batches() as batches:
-            if batches is not None:
-                yield from compare.run(batches, self._pushes())
-        self.uncovered = (
-            compare.uncovered if batches is not None else points_of(self._workspace).row_count()
-        )
+            yield from check_batches(batches, self._read_pushes())
 
-    def _pushes(self) -> Iterator[PushedBatch]:
+    def _read_pushes(self) -> Iterator[PushedBatch]:
         for event, payload in self._workspace.events.events(kind=POINTS_PUSHED):
             said = PointsPushed(0, "", event.at, 0, ())
             with suppress(msgspec.ValidationError):
                 # An unreadable event counts as empty, so that all of its rows are reported.
                 said = msgspec.convert(payload, PointsPushed)
-            yield PushedBatch(event.seq, said.rows, said.digest, said.assets, said.adopted)
+            yield PushedBatch(event.seq, said.rows, said.digest, said.assets)
 
     def watching(self) -> Iterator[Finding]:
         """Yield the memories, episodes and acts that differ from their events."""
@@ -93,10 +82,10 @@ class DriftTables:
         yield from self._episodes.compared(memories.episode_rows(), is_ahead=is_ahead)
         acts = list(memories.act_rows())
         numbers = {number for row in acts for number in cited_numbers(row) or ()}
-        cited = self._cited(sorted(numbers))
+        cited = self._find_cited(sorted(numbers))
         yield from self._episodes.compared_acts(acts, cited, self._first_recorded)
 
-    def _cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, object]]]:
+    def _find_cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, object]]]:
         """Return the events with these numbers that exist."""
         cited: dict[int, tuple[Event, Mapping[str, object]]] = {}
         for start in range(0, len(numbers), CITED_AT_ONCE):

@@ -18,7 +18,7 @@ MEMORIES: Final = b"gatemark.memories/1\n"
 """Columns asset, metric, detector, policy_digest, level, content; sorted by the first three."""
 EPISODES: Final = b"gatemark.episodes/1\n"
 """Columns id, asset, level, is_open, opened_at, document; sorted by id."""
-_length: Final = struct.Struct("<I").pack
+_encode_length: Final = struct.Struct("<I").pack
 
 
 class TableState(NamedTuple):
@@ -40,21 +40,21 @@ def table_state(tag: bytes, rows: Iterable[Sequence[object]]) -> TableState:
     count, seen = 0, hashlib.sha256(tag)
     for row in rows:
         count += 1
-        seen.update(b"".join(map(_field, row)))
+        seen.update(b"".join(map(_encode_field, row)))
     return TableState(count, DIGEST_PREFIX + seen.hexdigest())
 
 
-def _field(value: object) -> bytes:
+def _encode_field(value: object) -> bytes:
     if isinstance(value, str):
-        return _text(value)
+        return _encode_text(value)
     # SQLite returns booleans as numbers; a value of any other type matches no digest.
     if not isinstance(value, bytes):
         value = bytes([value]) if value in (0, 1) else repr(value).encode()
-    return _length(len(value)) + value
+    return _encode_length(len(value)) + value
 
 
 @lru_cache(maxsize=1024)
-def _text(value: str) -> bytes:
+def _encode_text(value: str) -> bytes:
     """Cached: neighbouring rows repeat their texts, and a probe of a fleet has a million."""
     data = value.encode(errors="surrogatepass")
-    return _length(len(data)) + data
+    return _encode_length(len(data)) + data

@@ -16,7 +16,7 @@ from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import SCALARS, values_of
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.judging.signals import CohortSignals, signals_of
-from gatemark.drift.judging.tick import tick
+from gatemark.drift.judging.tick import judge_tick
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import Evaluation, evaluate
 from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
@@ -33,7 +33,7 @@ def drift_view(workspace: Workspace, policy: DriftPolicy, asset: str, now: datet
         raise UsageError(
             f"no points of {asset} were pushed yet; push some with 'gatemark drift push'"
         )
-    shown = _replayed(workspace, policy, now, found)
+    shown = _replay_windows(workspace, policy, now, found)
     episodes = memories_of(workspace).episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}
     acts = memories_of(workspace).acts(list(metrics)) if metrics else []
@@ -63,7 +63,7 @@ def drift_view(workspace: Workspace, policy: DriftPolicy, asset: str, now: datet
     )
 
 
-def _replayed(
+def _replay_windows(
     workspace: Workspace, policy: DriftPolicy, now: datetime, found: Evaluation
 ) -> tuple[SeriesView, ...]:
     """Return the windows of each series, judged from the first to the last."""
@@ -94,7 +94,7 @@ def _replayed(
                 level=signal.level,
             )
 
-    tick(pairs, wide, now, on_judged=note)
+    judge_tick(pairs, wide, now, on_judged=note)
     signals = {(s.metric, s.detector): s for s in found.signals}
     # Where the probe cannot judge, the finding of the shift watch is shown.
     lasting = {one.name for one in detectors() if one.is_self_starting}
@@ -117,7 +117,7 @@ def _replayed(
                 warn=cohort.watch.warn,
                 breach=cohort.watch.breach,
                 signal=instead.get(series.metric, signals[key]),
-                windows=_windows(cohort, row, number, judged, WINDOWS),
+                windows=_list_windows(cohort, row, number, judged, WINDOWS),
             )
     watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
     # Metrics that must be watched and were never pushed.
@@ -135,17 +135,20 @@ def _replayed(
     return tuple(views[key] for key in sorted(views))
 
 
-def _windows(
+def _list_windows(
     cohort: Cohort, row: int, number: int, judged: dict[_Key, WindowView], wanted: int
 ) -> tuple[WindowView, ...]:
     """Return the latest windows of a series, from the first that has points."""
     columns = range(max(cohort.columns - wanted, 0), cohort.columns)
-    views = [judged.get((number, row, column)) or _plain(cohort, row, column) for column in columns]
+    views = [
+        judged.get((number, row, column)) or _make_unjudged_window(cohort, row, column)
+        for column in columns
+    ]
     first = next((at for at, view in enumerate(views) if view.n), len(views) - 1)
     return tuple(views[first:])
 
 
-def _plain(cohort: Cohort, row: int, column: int) -> WindowView:
+def _make_unjudged_window(cohort: Cohort, row: int, column: int) -> WindowView:
     """Return a window that was not judged, with its value if it has one."""
     window = cohort.window(row, int(cohort.index_of(column)[row]))
     value = None

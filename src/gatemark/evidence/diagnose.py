@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.record import Form, Problem
 from gatemark.core.text import is_one_line
 from gatemark.evidence.json_schema import form_document
-from gatemark.evidence.source import parse_strictly, quoted
+from gatemark.evidence.strict_json import parse_strictly, quoted
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _validators: dict[tuple[type[msgspec.Struct], str], Any] = {}
@@ -26,10 +26,10 @@ def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
         return problems
     found = list(problems)
     found.extend(
-        document_problems(_validator(form), value, show=form.shows_values, looks=form.looks)
+        document_problems(_get_validator(form), value, show=form.shows_values, looks=form.looks)
     )
     if not found:
-        found.extend(_typed_problems(line, form))
+        found.extend(_find_type_problems(line, form))
     return tuple(found)
 
 
@@ -39,7 +39,7 @@ def document_problems(
     """Yield every problem that a JSON Schema validator finds in a value."""
     try:
         for error in validator.iter_errors(value):
-            yield from _described(error, show=show, looks=looks or {})
+            yield from _describe_error(error, show=show, looks=looks or {})
     except ValueError:
         # The validator has a limit of its own, far above ours.
         yield Problem("$", "nested too deeply to be checked")
@@ -58,7 +58,7 @@ def record_problems(record: object, form: Form) -> list[Problem]:
     return found
 
 
-def _typed_problems(line: bytes, form: Form) -> list[Problem]:
+def _find_type_problems(line: bytes, form: Form) -> list[Problem]:
     """Return what the types refuse although JSON Schema allows it, such as 12.0 as an integer."""
     try:
         record = msgspec.json.decode(line, type=form.type)
@@ -70,14 +70,14 @@ def _typed_problems(line: bytes, form: Form) -> list[Problem]:
     return record_problems(record, form)
 
 
-def _validator(form: Form) -> object:
+def _get_validator(form: Form) -> object:
     key = (form.type, form.identity)
     if key not in _validators:
         _validators[key] = jsonschema_rs.validator_for(form_document(form))
     return _validators[key]
 
 
-def _described(
+def _describe_error(
     error: Any, base: tuple[str | int, ...] = (), *, show: bool, looks: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Describe one schema error; for a choice of shapes, describe the likeliest one."""
@@ -88,17 +88,17 @@ def _described(
         for inner in max(
             branches, key=lambda one: max((len(e.instance_path) for e in one), default=0)
         ):
-            yield from _described(
+            yield from _describe_error(
                 inner, base if inner.instance_path[: len(path)] else path, show=show, looks=looks
             )
         return
-    said = _words(error, show=show)
+    said = _word_error(error, show=show)
     if error.kind.name == "pattern" and error.kind.pattern in looks:
         said = f"must be {looks[error.kind.pattern]}"
-    yield Problem(_json_path(path), said)
+    yield Problem(_format_json_path(path), said)
 
 
-def _words(error: Any, *, show: bool) -> str:
+def _word_error(error: Any, *, show: bool) -> str:
     """Describe an error; without ``show``, nothing from the line is repeated."""
     kind = error.kind
     seen = quoted(error.instance) if show else ""
@@ -134,7 +134,7 @@ def _words(error: Any, *, show: bool) -> str:
             return f"breaks the schema's {name}"
 
 
-def _json_path(parts: tuple[str | int, ...]) -> str:
+def _format_json_path(parts: tuple[str | int, ...]) -> str:
     text = "$"
     for part in parts:
         if isinstance(part, int):

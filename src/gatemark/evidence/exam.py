@@ -24,16 +24,18 @@ from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.fold import AnyMeasure, Measure
 from gatemark.core.measurement import Direction, Evidence, Measurement, measured
 from gatemark.core.policy import Policy, Verdict, Waiver, decide
+from gatemark.core.reason import Reason
 from gatemark.core.record import Problem, RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.core.result import AssetRef, Blob, Cost, Figure, PackRef, Result, seal
+from gatemark.core.rules import RulesVersions
 from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format
 
 if TYPE_CHECKING:
     from gatemark.core.progress import Progress
     from gatemark.evidence.engines.port import Engine
     from gatemark.evidence.fold_cache import CachePolicy
-    from gatemark.evidence.source import ReadingChoices
+    from gatemark.evidence.reading_choices import ReadingChoices
 
 S = TypeVar("S", bound=msgspec.Struct)
 K = TypeVar("K")
@@ -319,18 +321,26 @@ class ExamSuite(Suite, frozen=True):
 
     ``gatemark score``, the suite kind in packs, sealing and ``ledger verify --rescore`` follow from
     it. ``examine`` runs the exam over its files; without it, the records of one role are folded.
-    ``role_options`` gives the options that follow from which roles have a file. ``options_of`` gets
-    the options back from the policy of a result that was sealed before inputs were kept.
-    ``newest_rules`` are the options that choose the newest rules; packs set them on every run.
+    ``role_options`` gives the options that follow from which roles have a file. ``rules`` are the
+    versions of its rules (default: version 1 only); results name the current one.
     """
 
     build: Callable[[Any, Registry[AnyMeasure]], AnyExam]
     roles: tuple[EvidenceRole, ...] = (RECORDS,)
     examine: Callable[[ExamRun], ExamOutcome] | None = None
     role_options: Callable[[Collection[str]], dict[str, object]] | None = None
-    options_of: Callable[[Policy], dict[str, object]] | None = None
-    newest_rules: dict[str, object] = {}
     documents: tuple[DocumentType, ...] = ()
+    rules: RulesVersions | None = None
+
+    @property
+    def rules_versions(self) -> RulesVersions:
+        """The versions of the exam's rules."""
+        return self.rules or RulesVersions(self.kind)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the exam is part of this build, and not of another distribution."""
+        return self.build.__module__.partition(".")[0] == gatemark.__name__
 
 
 def file_option(description: str, *, metavar: str = "FILE") -> Meta:
@@ -418,6 +428,10 @@ def exam_suite(kind: str) -> ExamSuite:
     return suite
 
 
+SCORE_PACK: Final = "score-"
+"""Prefix of the pack name of a result that comes from one exam."""
+
+
 class Scored(msgspec.Struct, frozen=True):
     """A judged exam: the result, its JSON summary and the files that belong to it.
 
@@ -460,10 +474,11 @@ def judge_exam(
     result = seal(
         title=title or f"{kind} exam",
         pack=PackRef(
-            name=f"score-{kind}", version=1, digest=digest({"kind": kind, "policy": policy})
+            name=f"{SCORE_PACK}{kind}", version=1, digest=digest({"kind": kind, "policy": policy})
         ),
         policy=policy,
         policy_digest=policy.digest,
+        rules={kind: exam_suite(kind).rules_versions.current},
         candidate=about[0],
         baseline=about[1],
         snapshots=tuple(file.digest for file in examined.evidence.files),
@@ -499,17 +514,22 @@ def judge_exam(
 
 def _in_plain_words(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
     """Replace the words of findings, and of the blockers that they gave."""
-    said = {
-        found.reason: reasons[found.rule] for found in verdict.findings if found.rule in reasons
-    }
-    return msgspec.structs.replace(
-        verdict,
-        findings=tuple(
-            msgspec.structs.replace(found, reason=reasons.get(found.rule, found.reason))
-            for found in verdict.findings
-        ),
-        blockers=tuple(said.get(text, text) for text in verdict.blockers),
+    findings = tuple(
+        msgspec.structs.replace(found, reason=_reworded(found.reason, reasons[found.rule]))
+        if found.rule in reasons
+        else found
+        for found in verdict.findings
     )
+    said = {
+        str(before.reason): str(after.reason)
+        for before, after in zip(verdict.findings, findings, strict=True)
+    }
+    blockers = tuple(said.get(text, text) for text in verdict.blockers)
+    return msgspec.structs.replace(verdict, findings=findings, blockers=blockers)
+
+
+def _reworded(reason: Reason, text: str) -> Reason:
+    return msgspec.structs.replace(reason, text=text)
 
 
 PACKAGES = ("msgspec", "numpy", "scipy", "rfc8785")

@@ -22,7 +22,8 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import EvidenceFile
-from gatemark.evidence.source import ReadingChoices, Source, digest_source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import Source, digest_source
 
 MIN_BYTES: Final = 16 * 1024 * 1024
 """Reading smaller files again is faster than looking up their facts."""
@@ -76,7 +77,7 @@ class CachePolicy(msgspec.Struct, frozen=True):
         """Return the facts of a file as it is now, or None."""
         if source.byte_count < MIN_BYTES or not self.folder.is_dir():
             return None
-        names = sorted(self.folder.glob(f"{source.byte_count}-*-{_short(key)}.facts"))
+        names = sorted(self.folder.glob(f"{source.byte_count}-*-{_shorten_key(key)}.facts"))
         candidates = [kept for name in names if (kept := _read(name, source, key)) is not None]
         if not candidates:
             return None
@@ -115,7 +116,9 @@ class CachePolicy(msgspec.Struct, frozen=True):
             state=state,
         )
         data = msgspec.msgpack.encode(kept)
-        name = f"{kept.byte_count}-{kept.digest.removeprefix(DIGEST_PREFIX)}-{_short(key)}.facts"
+        name = (
+            f"{kept.byte_count}-{kept.digest.removeprefix(DIGEST_PREFIX)}-{_shorten_key(key)}.facts"
+        )
         with suppress(BadInputError):
             write_whole(self.folder / name, [hashlib.sha256(data).digest(), data], is_private=True)
 
@@ -190,5 +193,5 @@ def _read(path: Path, source: Source, key: str) -> Kept | None:
     return kept if fits else None
 
 
-def _short(key: str) -> str:
+def _shorten_key(key: str) -> str:
     return key.removeprefix(DIGEST_PREFIX)[:16]

@@ -117,7 +117,7 @@ def _is_iban(text: str) -> bool:
     return int(digits) % 97 == 1
 
 
-def _without_counts(text: str) -> str:
+def _strip_counts(text: str) -> str:
     """Return a text without numbers that are ids, counts or times and no phone numbers."""
     named = _COUNTED.sub(
         lambda found: found[0] if _CALLED.search(found[1]) else found[1] + " ", text
@@ -156,22 +156,22 @@ def may_hold_secret(text: str) -> bool:
         return True
     if _NAMED.search(text) and _GIVEN.search(text):
         return True
-    return any(_odd_words(text))
+    return any(_find_odd_words(text))
 
 
 def secret_kinds(text: str) -> tuple[str, ...]:
     """Return the kinds of secrets that a text seems to contain."""
-    regexes, keyword, (base64, hexadecimal) = _detectors()
+    regexes, keyword, (base64, hexadecimal) = _load_detectors()
     found = [
         detector.secret_type
         for detector in regexes
         if any(pattern.search(text) for pattern in detector.denylist)
     ]
-    if any(keyword.analyze_string(text, _keyword_patterns())):
+    if any(keyword.analyze_string(text, _load_keyword_patterns())):
         found.append(keyword.secret_type)
     if _KEY_BLOCK.search(text):
         found.append("Private Key")
-    for word in _odd_words(text):
+    for word in _find_odd_words(text):
         mixed = word not in (word.lower(), word.upper())
         if (len(word) >= _LONG or (mixed and len(word) >= _MIXED)) and _is_random(word, base64):
             found.append(base64.secret_type)
@@ -180,7 +180,7 @@ def secret_kinds(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _odd_words(text: str) -> Iterator[str]:
+def _find_odd_words(text: str) -> Iterator[str]:
     """Yield long or capitalised words that are neither ids nor made of names."""
     for word in _WORD.findall(_EXPLAINED.sub(" ", text)):
         if (len(word) >= _LONG or word != word.lower()) and not _ORDINARY.fullmatch(word):
@@ -192,7 +192,7 @@ def _is_random(word: str, detector: Any) -> bool:
 
 
 @cache
-def _detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
+def _load_detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
     """Return the detectors. They import an HTTP client, so they are loaded when first needed."""
     plugins = importlib.import_module("detect_secrets.plugins")
     base = importlib.import_module("detect_secrets.plugins.base").RegexBasedDetector
@@ -218,7 +218,7 @@ def _detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
 
 
 @cache
-def _keyword_patterns() -> object:
+def _load_keyword_patterns() -> object:
     """Return the patterns for settings files, which find passwords without quotes."""
     keyword = importlib.import_module("detect_secrets.plugins.keyword")
     return keyword.CONFIG_DENYLIST_REGEX_TO_GROUP
@@ -302,7 +302,7 @@ class _Filters(NamedTuple):
 
 
 @cache
-def _filters(rules: PrivateTextRules, *, note: bool, first: bool) -> _Filters:
+def _make_filters(rules: PrivateTextRules, *, note: bool) -> _Filters:
     """Return the patterns that clear texts.
 
     ``PrivateTextScan.kinds`` finds nothing in a text that ``plain`` matches and the others do not.
@@ -317,13 +317,12 @@ def _filters(rules: PrivateTextRules, *, note: bool, first: bool) -> _Filters:
         if root.isascii()
     )
     words = () if note else (_MANY_WORDS % min(rules.code_words_max, 500),)
-    ibans = () if first else (_MAYBE_IBAN,)
-    suspect = "|".join((*_SUSPECT, *ibans, *words, *([f"(?i:{roots})"] if roots else [])))
+    suspect = "|".join((*_SUSPECT, _MAYBE_IBAN, *words, *([f"(?i:{roots})"] if roots else [])))
     patterns = (f"(?m){suspect}", _PLAIN_TEXT)
     return _Filters(*(re2.compile(pattern.encode(), options) for pattern in patterns))
 
 
-def _matching_lines(pattern: Any, data: bytes) -> Iterator[bytes]:
+def _find_matching_lines(pattern: Any, data: bytes) -> Iterator[bytes]:
     """Yield the lines in which a pattern is found; no match may reach over two lines."""
     end = 0
     while (found := pattern.search(data, end)) is not None:
@@ -334,14 +333,14 @@ def _matching_lines(pattern: Any, data: bytes) -> Iterator[bytes]:
 
 
 @cache
-def _lines_of(pattern: str) -> Any:
+def _compile_lines(pattern: str) -> Any:
     re2 = importlib.import_module("re2")
     return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
 
 
 def lines_match(pattern: str, lines: str) -> bool:
     """Whether each line matches a pattern; RE2 takes a third of the time of ``re`` for many."""
-    return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
+    return _compile_lines(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
 
 
 def _comes_again(texts: list[str]) -> bool:
@@ -351,15 +350,10 @@ def _comes_again(texts: list[str]) -> bool:
 
 
 class PrivateTextScan:
-    """Finds private content in texts, and remembers clean texts that took a closer look.
+    """Finds private content in texts, and remembers clean texts that took a closer look."""
 
-    ``first`` scans as the build 0.1.0 did: account numbers and credentials in addresses are not
-    found, and long ids, counts and times count as phone numbers.
-    """
-
-    def __init__(self, rules: PrivateTextRules, *, first: bool = False) -> None:
+    def __init__(self, rules: PrivateTextRules) -> None:
         self._rules = rules
-        self._first = first
         self._clean: set[str] = set()
 
     def private(self, texts: Iterable[str], *, note: bool = False) -> set[str]:
@@ -369,18 +363,18 @@ class PrivateTextScan:
         unknown = set(listed) - self._clean if _comes_again(listed) else listed
         if not unknown:
             return set()
-        return {text for text in self._suspects(unknown, note) if self.kinds(text, note=note)}
+        return {text for text in self._find_suspects(unknown, note) if self.kinds(text, note=note)}
 
-    def _suspects(self, texts: Collection[str], note: bool) -> set[str]:
+    def _find_suspects(self, texts: Collection[str], note: bool) -> set[str]:
         """Return the texts that may have private content; never misses any."""
         rules = self._rules
         longest = rules.note_chars_max if note else rules.code_chars_max
         joined = "\n".join(texts)
         if joined.count("\n") >= len(texts):
             return set(texts)
-        filters = _filters(rules, note=note, first=self._first)
+        filters = _make_filters(rules, note=note)
         data = joined.encode("utf-8", "replace")
-        found = set(map(bytes.decode, _matching_lines(filters.suspect, data)))
+        found = set(map(bytes.decode, _find_matching_lines(filters.suspect, data)))
         if max(map(len, texts)) > longest:
             found.update(text for text in texts if len(text) > longest)
         if filters.plain.fullmatch(data) is None:
@@ -391,44 +385,38 @@ class PrivateTextScan:
         """Return the kinds of private content in a text; none if it is clean."""
         if text in self._clean:
             return ()
-        found = self._examined(text)
-        too_much = self._too_much_for_a_code(text)
+        found = self._examine_text(text)
+        too_much = self._check_code(text)
         if not found and too_much is None and len(self._clean) < REMEMBERED:
             self._clean.add(text)
         if note:
             too_much = "over_long" if len(text) > self._rules.note_chars_max else None
         return found if too_much is None else (*found, too_much)
 
-    def _too_much_for_a_code(self, text: str) -> str | None:
+    def _check_code(self, text: str) -> str | None:
         if len(text) > self._rules.code_chars_max:
             return "over_long"
         return "excerpt" if len(text.split()) > self._rules.code_words_max else None
 
-    def _examined(self, text: str) -> tuple[str, ...]:
+    def _examine_text(self, text: str) -> tuple[str, ...]:
         read = unmasked(text)
-        found = self._seen_in(text)
-        if not self._first and not text.isascii() and any(map(_is_hidden, text)):
+        found = self._find_kinds(text)
+        if not text.isascii() and any(map(_is_hidden, text)):
             found = (*found, "invisible")
-        return found if read == text else tuple(dict.fromkeys((*found, *self._seen_in(read))))
+        return found if read == text else tuple(dict.fromkeys((*found, *self._find_kinds(read))))
 
-    def _seen_in(self, text: str) -> tuple[str, ...]:
+    def _find_kinds(self, text: str) -> tuple[str, ...]:
         found = []
         if any(self._is_under(root, text) for root in self._rules.private_roots):
             found.append("private_root")
         if _JSON.search(text):
             found.append("embedded_json")
         if _PERSONAL.search(text):
-            read = text if self._first else _without_counts(text)
-            kinds = [kind for kind in personal_data(read) if kind != "key"]
-            # 0.1.0 took a social security number for a phone number.
-            reported = (
-                ["phone" if kind == "ssn" else kind for kind in kinds] if self._first else kinds
-            )
-            found.extend(dict.fromkeys(reported))
-        detected = may_hold_secret(text) and secret_kinds(text)
-        if detected or (not self._first and _CREDENTIAL.search(text)):
+            kinds = personal_data(_strip_counts(text))
+            found.extend(kind for kind in kinds if kind != "key")
+        if (may_hold_secret(text) and secret_kinds(text)) or _CREDENTIAL.search(text):
             found.append("secret")
-        if not self._first and any(map(_is_iban, _IBAN.findall(_EXPLAINED.sub(" ", text)))):
+        if any(map(_is_iban, _IBAN.findall(_EXPLAINED.sub(" ", text)))):
             found.append("iban")
         return tuple(found)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from gatemark.core.registry import Registry
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 
 
 class Hit(NamedTuple):

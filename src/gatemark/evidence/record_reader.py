@@ -13,8 +13,11 @@ import msgspec
 import numpy as np
 
 from gatemark.core.record import Form, Problem, RecordSchema
+from gatemark.evidence.blocks import Block
+from gatemark.evidence.input_problems import format_problem
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.shape import Kinds, Shape, key_count, may_nest, shape_of, whole_type
-from gatemark.evidence.source import Block, ReadingChoices, depth, place
+from gatemark.evidence.strict_json import depth
 
 _COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
 _WHOLE_TRIES = 8
@@ -59,9 +62,9 @@ class RecordReader:
         if isinstance(expected, RecordSchema) and expected.head is not None:
             self._headed = expected
             expected = expected.form(expected.head)
-        self._expect(expected)
+        self._prepare(expected)
 
-    def _expect(self, expected: Form | RecordSchema | Shape) -> None:
+    def _prepare(self, expected: Form | RecordSchema | Shape) -> None:
         """Prepare to read lines of this kind."""
         self.form = expected if isinstance(expected, Form) else None
         shape = shape_of(expected) if isinstance(expected, Form | RecordSchema) else expected
@@ -86,7 +89,7 @@ class RecordReader:
     def good_records(self, data: bytes) -> list[Any] | None:
         """Return a record for each line, or None if a line is blank or bad; nothing is counted."""
         lines = data.removesuffix(b"\n").split(b"\n")
-        batch = self._fast(data, lines, len(lines))
+        batch = self._read_fast(data, lines, len(lines))
         return batch if batch is not None and len(batch) == len(lines) else None
 
     def count_read(self, line_count: int) -> None:
@@ -97,7 +100,7 @@ class RecordReader:
     def problems(self, name: str) -> list[str]:
         """Return what is wrong with the refused lines, one message per problem."""
         return [
-            place(name, refusal.line, problem)
+            format_problem(name, refusal.line, problem)
             for refusal in self.refusals
             for problem in refusal.problems
         ]
@@ -107,38 +110,38 @@ class RecordReader:
 
         Until the next batch, ``batch_lines`` has the line of each record.
         """
-        for block in blocks if self._headed is None else self._after_head(self._headed, blocks):
+        for block in blocks if self._headed is None else self._skip_head(self._headed, blocks):
             if block.overlong:
                 self.line_count += 1
                 limit = self._limits.line_bytes
                 self._refuse((Problem("$", f"line is longer than {limit} bytes"),))
                 continue
-            for batch in self._block(block.data):
+            for batch in self._read_block(block.data):
                 self.accepted += len(batch)
                 if batch:
                     yield batch
                 del batch
 
-    def _after_head(self, schema: RecordSchema, blocks: Iterator[Block]) -> Iterator[Block]:
+    def _skip_head(self, schema: RecordSchema, blocks: Iterator[Block]) -> Iterator[Block]:
         """Read the first line that is not blank; yield what follows it."""
         left = b""
         for block in blocks:
             if block.overlong:
                 yield block
                 return
-            left = self._past_blank(block.data)
+            left = self._skip_blank(block.data)
             if left:
                 line, _, left = left.partition(b"\n")
                 self._take_head(line)
                 break
         if self.head is None or schema.body is None:
             return
-        self._expect(schema.form(schema.body(self.head)))
+        self._prepare(schema.form(schema.body(self.head)))
         if left:
             yield Block(left)
         yield from blocks
 
-    def _past_blank(self, lines: bytes) -> bytes:
+    def _skip_blank(self, lines: bytes) -> bytes:
         """Return what follows the blank lines at the start, of which there may be millions."""
         blank = len(lines) - len(lines.lstrip())
         end = len(lines) if blank == len(lines) else lines.rfind(b"\n", 0, blank) + 1
@@ -154,26 +157,26 @@ class RecordReader:
         else:
             self.accepted += 1
 
-    def _block(self, data: bytes) -> Iterable[list[object]]:
+    def _read_block(self, data: bytes) -> Iterable[list[object]]:
         """Return the valid records of some lines: all at once, else line by line."""
-        if data[:1].isspace() and not (data := self._past_blank(data)):
+        if data[:1].isspace() and not (data := self._skip_blank(data)):
             return ()
         line_count = object_lines(data) if self._decoder is not None else None
         if line_count is not None:
-            batch = self._fast(data, None, line_count)
+            batch = self._read_fast(data, None, line_count)
             if batch is not None:
                 first = self.line_count + 1
                 self.line_count += line_count
                 self.batch_lines = range(first, self.line_count + 1)
                 return (batch,)
         lines = data.removesuffix(b"\n").split(b"\n")
-        batch = self._fast(data, lines, len(lines))
+        batch = self._read_fast(data, lines, len(lines))
         if batch is None:
-            return self._slow(lines)
+            return self._read_slow(lines)
         self._number_lines(lines, len(batch))
         return (batch,)
 
-    def _fast(
+    def _read_fast(
         self, data: bytes, lines: Sequence[bytes] | None, line_count: int
     ) -> list[object] | None:
         """Return all records of some lines, or None if any line needs the slow path.
@@ -183,10 +186,10 @@ class RecordReader:
         try:
             if not data.isascii():
                 data.decode("utf-8")
-            batch = self._fast_whole(data, lines, line_count)
+            batch = self._read_fast_whole(data, lines, line_count)
             keys_are_unique = batch is not None or not self._check_keys
             if batch is None:
-                batch = self._decoded(data, lines)
+                batch = self._decode_lines(data, lines)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         if lines is None and len(batch) != line_count:
@@ -194,17 +197,17 @@ class RecordReader:
         if self._may_nest and not self._is_shallow(data, batch):
             return None
         kinds = self._shape.kinds(batch)
-        if not keys_are_unique and not self._keys_are_unique(data, batch, kinds):
+        if not keys_are_unique and not self._has_unique_keys(data, batch, kinds):
             return None
         return batch if self._shape.keeps_rules(kinds) else None
 
-    def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[object]:
+    def _decode_lines(self, data: bytes, lines: Sequence[bytes] | None) -> list[object]:
         if self._decoder is not None:
-            return _decoded(self._decoder, data, lines)
+            return _decode_each(self._decoder, data, lines)
         decode = self._decode
         return [decode(line) for line in lines or () if line]
 
-    def _fast_whole(
+    def _read_fast_whole(
         self, data: bytes, lines: Sequence[bytes] | None, line_count: int
     ) -> list[object] | None:
         """Return all records of some lines if every line has every key exactly once, or None.
@@ -217,7 +220,7 @@ class RecordReader:
             return None
         if found == self._whole_keys * line_count:
             try:
-                return _decoded(decoder, data, lines)
+                return _decode_each(decoder, data, lines)
             except msgspec.ValidationError:
                 pass
         self._whole_tries -= 1
@@ -234,7 +237,7 @@ class RecordReader:
         else:
             self.batch_lines = [first + index for index, line in enumerate(lines) if line]
 
-    def _keys_are_unique(self, data: bytes, batch: list[object], kinds: Kinds) -> bool:
+    def _has_unique_keys(self, data: bytes, batch: list[object], kinds: Kinds) -> bool:
         """Return True if it is proven that no object in the block repeats a key.
 
         Every key occurrence brings one colon. Encoding the decoded records again brings the
@@ -249,8 +252,8 @@ class RecordReader:
             return True
         if b"\\" in data and b"\\u" in data:
             return False
-        found = _colon_count(data)
-        if found == _colon_count(self._encoder.encode_lines(batch)):
+        found = _count_colons(data)
+        if found == _count_colons(self._encoder.encode_lines(batch)):
             return True
         lines = [line for line in data.split(b"\n") if line]
         if any(line.count(b"{") + line.count(b"[") > self._limits.depth for line in lines):
@@ -260,7 +263,7 @@ class RecordReader:
         except msgspec.MsgspecError:
             # What types skip unread, such as 1e400, may be no value at all.
             return False
-        return found == _colon_count(self._encoder.encode_lines(untyped))
+        return found == _count_colons(self._encoder.encode_lines(untyped))
 
     def _is_shallow(self, data: bytes, batch: list[object]) -> bool:
         """Return whether no record is nested too deeply; only lines with many brackets can be."""
@@ -275,7 +278,7 @@ class RecordReader:
         except RecursionError:
             return False
 
-    def _slow(self, lines: Sequence[bytes]) -> Iterator[list[object]]:
+    def _read_slow(self, lines: Sequence[bytes]) -> Iterator[list[object]]:
         """Yield the runs of valid records between refused lines."""
         batch: list[object] = []
         numbers: list[int] = []
@@ -297,7 +300,7 @@ class RecordReader:
 
     def _admit_line(self, line: bytes) -> tuple[object, tuple[Problem, ...]]:
         """Return the record of a line, or its problems."""
-        batch = self._fast(line, (line,), 1)
+        batch = self._read_fast(line, (line,), 1)
         if batch:
             return batch[0], ()
         problems = self._shape.problems(line, self._limits.depth)
@@ -324,7 +327,7 @@ def object_lines(data: bytes) -> int | None:
     return int(newlines.size) if bool(is_between.all()) else None
 
 
-def _decoded(
+def _decode_each(
     decoder: msgspec.json.Decoder[object], data: bytes, lines: Sequence[bytes] | None
 ) -> list[object]:
     if lines is None:
@@ -333,5 +336,5 @@ def _decoded(
     return [decode(line) for line in lines if line]
 
 
-def _colon_count(data: bytes) -> int:
+def _count_colons(data: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _COLON))

@@ -12,22 +12,17 @@ from typing import Annotated, Any
 
 import msgspec
 
-from gatemark.core.canonical import digest, digest_document, original_fields, plain
+from gatemark.core.canonical import digest, digest_document, plain
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
 from gatemark.core.text import is_one_line
+from gatemark.evidence.blocks import read_blocks
+from gatemark.evidence.reading_choices import Limits
 from gatemark.evidence.settings_file import about
-from gatemark.evidence.source import (
-    Limits,
-    Source,
-    inspect_source,
-    parse_strictly,
-    quoted,
-    read_blocks,
-    whole_file,
-)
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import Source, inspect_source
+from gatemark.evidence.strict_json import parse_strictly, quoted
 
 
-@original_fields("id input target cluster confidence tags extra")
 class Row(msgspec.Struct, frozen=True):
     """One item: input, expected output, tags and cluster."""
 
@@ -40,7 +35,6 @@ class Row(msgspec.Struct, frozen=True):
     extra: dict[str, Any] = {}
 
 
-@original_fields("n seed stratify")
 class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A seeded draw from a data set, even over the values of a tag when one is named."""
 
@@ -100,32 +94,34 @@ _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")
 
 def read_dataset(path: str, name: str) -> Snapshot:
     """Return the rows of a file as a snapshot; list every problem with its place."""
-    return _frozen(name, _values(path, inspect_source(path)))
+    return _freeze_rows(name, _read_values(path, inspect_source(path)))
 
 
 def placed_rows(path: str, name: str) -> Iterator[tuple[str, Row]]:
     """Yield every valid row of a file in order, with its place."""
-    for place, value in _values(path, inspect_source(path, name=name)):
-        row = _row(value)
+    for place, value in _read_values(path, inspect_source(path, name=name)):
+        row = _parse_row(value)
         if not isinstance(row, str):
             yield place, row
 
 
-def _values(path: str, source: Source) -> Iterator[tuple[str, object]]:
+def _read_values(path: str, source: Source) -> Iterator[tuple[str, object]]:
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
-        return _csv_rows(source)
+        return _read_csv(source)
     if suffix == ".parquet":
-        return _parquet_rows(source)
+        return _read_parquet(source)
     return json_rows(source, Limits())
 
 
 def frozen_rows(name: str, records: Iterable[Mapping[str, object]]) -> Snapshot:
     """Return a snapshot of rows that are already in memory."""
-    return _frozen(name, ((f"{name}:{n}", dict(record)) for n, record in enumerate(records, 1)))
+    return _freeze_rows(
+        name, ((f"{name}:{n}", dict(record)) for n, record in enumerate(records, 1))
+    )
 
 
-def draw(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
+def draw_rows(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
     """Draw rows by a seed. A row's chance does not depend on the other rows or strata."""
 
     def luck(row: Row) -> bytes:
@@ -137,12 +133,12 @@ def draw(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
     for row in snapshot.rows:
         key = "" if sampling.stratify is None else row.tags.get(sampling.stratify, "")
         strata.setdefault(key, []).append(row)
-    quotas = _quotas({key: len(rows) for key, rows in strata.items()}, sampling.n)
+    quotas = _split_quotas({key: len(rows) for key, rows in strata.items()}, sampling.n)
     chosen = [row for key, rows in strata.items() for row in sorted(rows, key=luck)[: quotas[key]]]
     return freeze(snapshot.name, tuple(chosen))
 
 
-def _quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
+def _split_quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     """Split ``n`` in proportion to size, by largest remainders."""
     total = sum(sizes.values())
     exact = {key: n * size / total for key, size in sizes.items()}
@@ -153,12 +149,12 @@ def _quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     return quotas
 
 
-def _frozen(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
+def _freeze_rows(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
     rows: list[Row] = []
     seen: dict[str, str] = {}
     problems: list[str] = []
     for place, value in places:
-        row = _row(value)
+        row = _parse_row(value)
         if isinstance(row, str):
             problems.append(f"{place}: {row}")
         elif row.id in seen:
@@ -178,7 +174,7 @@ def _frozen(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
         raise BadInputError(f"{name}: {error}") from error
 
 
-def _row(value: object) -> Row | str:
+def _parse_row(value: object) -> Row | str:
     """Return a typed row, or its problem."""
     if isinstance(value, BadLine):
         return value.reason
@@ -246,7 +242,7 @@ def json_rows(source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
                 yield f"{source.name}:{number}", found
 
 
-def _csv_rows(source: Source) -> Iterator[tuple[str, object]]:
+def _read_csv(source: Source) -> Iterator[tuple[str, object]]:
     """Columns id, input, target, cluster, confidence; ``tag.NAME`` columns are tags."""
     try:
         text = Path(source.path).read_text(encoding="utf-8-sig")
@@ -271,7 +267,7 @@ def _csv_rows(source: Source) -> Iterator[tuple[str, object]]:
         raise BadInputError(f"{source.name}: not readable CSV: {error}") from error
 
 
-def _parquet_rows(source: Source) -> Iterator[tuple[str, object]]:
+def _read_parquet(source: Source) -> Iterator[tuple[str, object]]:
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra that few need
         from pyarrow import parquet  # noqa: PLC0415

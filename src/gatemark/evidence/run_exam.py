@@ -22,6 +22,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
+from gatemark.evidence.blocks import Block, read_blocks, small_blocks
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import (
     AnyExam,
@@ -41,22 +42,11 @@ from gatemark.evidence.fold_cache import (
     facts_key,
     stamp_of,
 )
+from gatemark.evidence.input_problems import format_problem, refuse_input, repeated_lines
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader, RefusedLine
-from gatemark.evidence.source import (
-    Block,
-    ReadingChoices,
-    Shard,
-    Source,
-    digest_source,
-    digested,
-    opened_sources,
-    place,
-    read_blocks,
-    refuse,
-    repeated_lines,
-    small_blocks,
-    split_sources,
-)
+from gatemark.evidence.shards import Shard, split_sources
+from gatemark.evidence.source import Source, digest_source, digested, opened_sources
 
 Watch = Callable[[bytes], object]
 
@@ -106,11 +96,11 @@ def reader_of(job: ExamJob, exam: AnyExam, form_name: str | None = None) -> Reco
     """Return the reader for a job, of the exam's own form unless another is named."""
     form = schema_of(exam).form(form_name or exam.form)
     if job.strict_pass:
-        form = _closer_form(form, exam)
+        form = _add_exam_rules(form, exam)
     return RecordReader(form, job.choices)
 
 
-def _closer_form(form: Form, exam: AnyExam) -> Form:
+def _add_exam_rules(form: Form, exam: AnyExam) -> Form:
     proof = form.proof
 
     def both_hold(batch: Sequence[object]) -> bool:
@@ -136,7 +126,7 @@ def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _exam_of(job: bytes) -> AnyExam:
+def _decode_exam(job: bytes) -> AnyExam:
     """Return the exam of an encoded job; shards of one job share it and what it has cached."""
     return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
 
@@ -155,7 +145,7 @@ def no_collection() -> Iterator[None]:
 
 def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> bytes:
     """Fold one shard; return its outcome as bytes. ``watch`` is called with what is read."""
-    exam = _exam_of(msgspec.msgpack.encode(job))
+    exam = _decode_exam(msgspec.msgpack.encode(job))
     reader = reader_of(job, exam)
     name_of = schema_of(exam).form(exam.form).namer()
     state = exam.zero(shard.index)
@@ -164,7 +154,7 @@ def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> byt
     # back to the system and asking again for every block costs a tenth of the time.
     bytes(KEPT_BYTES)
     with no_collection():
-        for block in _blocks_left(shard, job, exam, reader, (state, ids), watch=watch):
+        for block in _count_blocks(shard, job, exam, reader, (state, ids), watch=watch):
             for batch in reader.records(iter((block,))):
                 ids += hash_ids(list(map(name_of, batch)))
                 state = exam.step(state, batch)
@@ -187,7 +177,7 @@ COLUMN_BYTES = 1024 * 1024
 """Lines are counted by column in blocks of this size, in files that are larger."""
 
 
-def _blocks_left(
+def _count_blocks(
     shard: Shard,
     job: ExamJob,
     exam: AnyExam,
@@ -260,7 +250,7 @@ def fold_files(
     wanted = tuple(shard for shard in shards if shard.source.path not in known)
     parts = {source.path: _Part(source, exam) for source in unknown}
     left, waiting = deque(wanted), dict[int, ShardOutcome]()
-    for found in _done(job, (*unknown, *wanted), engine, on_progress):
+    for found in _run_tasks(job, (*unknown, *wanted), engine, on_progress):
         if isinstance(found, FileDigest):
             digests[found.file.name] = found.file
             continue
@@ -350,13 +340,13 @@ class _Part:
         self.state = self.exam.rebase_shard(self.state, first)
 
 
-def _done(
+def _run_tasks(
     job: ExamJob, tasks: Sequence[Source | Shard], engine: Engine, on_progress: Progress | None
 ) -> Iterator[FileDigest | ShardOutcome]:
     sizes = {task.index: task.size for task in tasks if isinstance(task, Shard)}
     total, done = sum(sizes.values()), 0
     if total <= ALONE_BYTES or engine.in_process:
-        results = _in_turn(job, tasks)
+        results = _run_in_turn(job, tasks)
     else:
         results = engine.run(partial(examine_task, job), tasks)
     for data in results:
@@ -367,7 +357,7 @@ def _done(
         yield found
 
 
-def _in_turn(job: ExamJob, tasks: Sequence[Source | Shard]) -> Iterator[bytes]:
+def _run_in_turn(job: ExamJob, tasks: Sequence[Source | Shard]) -> Iterator[bytes]:
     """Do all tasks, files first, in this process; files that are not packed are read only once."""
     hashes: dict[str, Any] = {}
     for task in tasks:
@@ -468,7 +458,7 @@ def examine_files(
             _refuse_strangers(places, expected_ids, choices)
             twice = {name: found for name, found in places.items() if len(found) > 1}
             if choices.on_duplicate == "error":
-                refuse(repeated_lines(twice.items(), form), choices)
+                refuse_input(repeated_lines(twice.items(), form), choices)
             if twice:
                 first = choices.on_duplicate == "first"
                 keep = {name: 1 if first else len(found) for name, found in twice.items()}
@@ -501,12 +491,12 @@ def _refuse_bad_lines(read: FoldedFiles, choices: ReadingChoices) -> None:
         if shard.source.path != current:
             current, lines_before = shard.source.path, 0
         problems.extend(
-            place(shard.source.name, lines_before + refusal.line, problem)
+            format_problem(shard.source.name, lines_before + refusal.line, problem)
             for refusal in outcome.refusals
             for problem in refusal.problems
         )
         lines_before += outcome.line_count
-    refuse(problems, choices, total=read.rejected)
+    refuse_input(problems, choices, total=read.rejected)
 
 
 class _Names:
@@ -524,7 +514,7 @@ class _Names:
             self.missing_count = int(np.setdiff1d(pinned, found).size)
 
 
-def _named_batches(
+def _read_named_batches(
     job: ExamJob, exam: AnyExam, sources: Sequence[Source]
 ) -> Iterator[tuple[Source, Sequence[int], list[str], list[object]]]:
     """Yield every batch of every file in order, with the lines and names of its records."""
@@ -540,7 +530,7 @@ def _locate(
 ) -> dict[str, list[tuple[str, int]]]:
     """Return the places of records with these hashes, by their real names."""
     places: dict[str, list[tuple[str, int]]] = {}
-    for source, lines, names, _ in _named_batches(job, exam, sources):
+    for source, lines, names, _ in _read_named_batches(job, exam, sources):
         hashes = np.frombuffer(hash_ids(names), dtype="<u8").tolist()
         for line, name, hashed in zip(lines, names, hashes, strict=True):
             if hashed in wanted:
@@ -560,7 +550,7 @@ def _refuse_strangers(
         for name, found in places.items()
         if name not in expected
     ]
-    refuse(strangers, choices)
+    refuse_input(strangers, choices)
 
 
 def _fold_keeping(
@@ -569,7 +559,7 @@ def _fold_keeping(
     """Fold again in one process, with only the chosen occurrence of each repeated name."""
     seen = dict.fromkeys(keep, 0)
     state = exam.zero(0)
-    for _, _, names, batch in _named_batches(job, exam, sources):
+    for _, _, names, batch in _read_named_batches(job, exam, sources):
         chosen = []
         for name, record in zip(names, batch, strict=True):
             if name in keep:

@@ -13,7 +13,7 @@ from msgspec import inspect as types
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.policy import Waiver
 from gatemark.core.text import did_you_mean
-from gatemark.evidence.source import read_text_file
+from gatemark.evidence.small_file import read_text_file
 
 T = TypeVar("T")
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
@@ -50,7 +50,7 @@ class _StrictLoader(yaml.SafeLoader):
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # What the library raises for 2026-02-30, !!int x and their like.
-            raise _unreadable(node) from error
+            raise _make_constructor_error(node) from error
         if isinstance(value, str) and (odd := _NO_TEXT.search(value)):
             # No file name, no argument of a program and no database takes either.
             is_null = odd.group() == "\0"
@@ -59,14 +59,16 @@ class _StrictLoader(yaml.SafeLoader):
         return value
 
 
-def _unreadable(node: yaml.Node) -> yaml.constructor.ConstructorError:
+def _make_constructor_error(node: yaml.Node) -> yaml.constructor.ConstructorError:
     kind = node.tag.rpartition(":")[2]
     seen = f" {node.value[:60]!r}" if isinstance(node, yaml.ScalarNode) else ""
     problem = f"the value{seen} cannot be read as {_KINDS.get(kind, kind)}"
     return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
-def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, object]:
+def _construct_unique_mapping(
+    loader: _StrictLoader, node: yaml.MappingNode
+) -> dict[object, object]:
     seen = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
@@ -94,10 +96,12 @@ _JsonLoader.add_implicit_resolver(
     re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][+-]?[0-9]+\Z"),
     list("-0123456789"),
 )
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+_StrictLoader.add_constructor(
+    yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_unique_mapping
+)
 
 
-def _written_out(node: yaml.Node, known: dict[int, int]) -> int:
+def _count_expanded(node: yaml.Node, known: dict[int, int]) -> int:
     """Count the values of a node with its aliases expanded."""
     if id(node) not in known:
         # A node inside itself would never end.
@@ -107,7 +111,7 @@ def _written_out(node: yaml.Node, known: dict[int, int]) -> int:
             inner = node.value
         elif isinstance(node, yaml.MappingNode):
             inner = [part for pair in node.value for part in pair]
-        known[id(node)] = 1 + sum(_written_out(part, known) for part in inner)
+        known[id(node)] = 1 + sum(_count_expanded(part, known) for part in inner)
     return known[id(node)]
 
 
@@ -164,7 +168,7 @@ def parse_settings(text: str, place: str) -> object:
             root = loader.get_single_node()
             if root is None:
                 return None
-            if _written_out(root, {}) > MAX_NODES:
+            if _count_expanded(root, {}) > MAX_NODES:
                 raise BadInputError(f"{place}: its aliases expand to more than {MAX_NODES} values")
             return loader.construct_document(root)
         finally:
@@ -226,7 +230,7 @@ def problem_in(message: str, model: type) -> SettingsProblem:
     unknown = _UNKNOWN.match(message)
     if unknown:
         parent = unknown["path"] or "$"
-        text = unknown_key(unknown["field"], _keys_at(model, parent))
+        text = unknown_key(unknown["field"], _list_keys(model, parent))
         return SettingsProblem(f"{parent}.{unknown['field']}", text, is_complete=True)
     where = _PLACE.search(message)
     if where is None:
@@ -234,11 +238,11 @@ def problem_in(message: str, model: type) -> SettingsProblem:
     path, text = where["path"], message[: where.start()]
     expected = _EXPECTED.fullmatch(text)
     if expected is not None:
-        text = _in_words(expected[1], _keys_at(model, path))
+        text = _describe_kinds(expected[1], _list_keys(model, path))
     return SettingsProblem(path, text)
 
 
-def _in_words(kinds: str, keys: tuple[str, ...]) -> str:
+def _describe_kinds(kinds: str, keys: tuple[str, ...]) -> str:
     """Say what a value must be, in the words of YAML."""
     words = {kind: _KIND_WORDS.get(kind, kind) for kind in kinds.split(" | ")}
     if keys and "object" in words:
@@ -253,16 +257,18 @@ def unknown_key(key: str, allowed: tuple[str, ...]) -> str:
     return f"unknown key {key!r}{did_you_mean(key, allowed)}{known}"
 
 
-def _keys_at(model: type, path: str) -> tuple[str, ...]:
+def _list_keys(model: type, path: str) -> tuple[str, ...]:
     """Return the keys that the mapping at a path may have."""
     found = [types.type_info(model)]
     for name, index in _STEP.findall(path):
-        found = [inner for kind in found for inner in _inside(kind, name, is_index=bool(index))]
+        found = [
+            inner for kind in found for inner in _list_inner_types(kind, name, is_index=bool(index))
+        ]
     structs = [kind for kind in found if isinstance(kind, types.StructType)]
     return tuple(dict.fromkeys(field.encode_name for one in structs for field in one.fields))
 
 
-def _inside(kind: types.Type, name: str, *, is_index: bool) -> list[types.Type]:
+def _list_inner_types(kind: types.Type, name: str, *, is_index: bool) -> list[types.Type]:
     match kind:
         case types.StructType(fields=fields):
             inner = [field.type for field in fields if field.encode_name == name]
@@ -272,12 +278,12 @@ def _inside(kind: types.Type, name: str, *, is_index: bool) -> list[types.Type]:
             inner = [value]
         case _:
             inner = []
-    return [plain for one in inner for plain in _alternatives(one)]
+    return [plain for one in inner for plain in _list_alternatives(one)]
 
 
-def _alternatives(kind: types.Type) -> tuple[types.Type, ...]:
+def _list_alternatives(kind: types.Type) -> tuple[types.Type, ...]:
     if isinstance(kind, types.Metadata):
-        return _alternatives(kind.type)
+        return _list_alternatives(kind.type)
     return kind.types if isinstance(kind, types.UnionType) else (kind,)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from gatemark.core.record import Form, Problem, RecordSchema, by_kind
 from gatemark.core.text import is_one_line
 from gatemark.evidence.diagnose import diagnose
-from gatemark.evidence.source import parse_strictly, quoted
+from gatemark.evidence.strict_json import parse_strictly, quoted
 
 _PLAIN = (str, int, float, bool, type(None), msgspec.UnsetType)
 _TRANSPARENT = (Union, UnionType, tuple, list)
@@ -102,8 +102,8 @@ class KeyTotals:
     def __init__(self, record_types: Iterable[type[msgspec.Struct]]) -> None:
         kinds = tuple(record_types)
         # Among several types a line must say its tag; a lone type does not ask for it.
-        self._told = frozenset(filter(_tells_keys, kinds)) if len(kinds) > 1 else frozenset()
-        self._fixed = {kind: count for kind in self._told if (count := _fixed_count(kind))}
+        self._told = frozenset(filter(_has_fixed_keys, kinds)) if len(kinds) > 1 else frozenset()
+        self._fixed = {kind: count for kind in self._told if (count := _count_fixed_keys(kind))}
 
     def of(self, kinds: Mapping[type, Sequence[object]]) -> int | None:
         """Count the keys of some records, or return None if unclear."""
@@ -114,7 +114,7 @@ class KeyTotals:
             if fixed is not None:
                 total += fixed * len(records)
             elif kind in self._told and len(records) * _RARE <= record_count:
-                total += sum(map(_keys_in, records))
+                total += sum(map(_count_keys, records))
             else:
                 return None
         return total
@@ -124,7 +124,7 @@ _RARE: Final = 8
 """One in this many records, at most, is counted key by key."""
 
 
-def _tells_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> bool:
+def _has_fixed_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> bool:
     """Return whether lines have exactly the keys of the fields that are set."""
     config = record_type.__struct_config__
     if not config.forbid_unknown_fields or (inside and config.tag is not None):
@@ -134,18 +134,18 @@ def _tells_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> b
             return False
         if field.encode_name.endswith(_STARTS_VALUE):
             return False
-        if not all(_tells_keys(part, inside=True) for part in _structs_in(field.type)):
+        if not all(_has_fixed_keys(part, inside=True) for part in _find_structs(field.type)):
             return False
     return True
 
 
-def _structs_in(wanted: object) -> list[type[msgspec.Struct]]:
+def _find_structs(wanted: object) -> list[type[msgspec.Struct]]:
     if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
         return [wanted]
-    return [found for part in get_args(wanted) for found in _structs_in(part)]
+    return [found for part in get_args(wanted) for found in _find_structs(part)]
 
 
-def _fixed_count(record_type: type[msgspec.Struct]) -> int | None:
+def _count_fixed_keys(record_type: type[msgspec.Struct]) -> int | None:
     """Return the number of keys, with the tag, of a type without optional keys or objects."""
     fields = msgspec.structs.fields(record_type)
     if any(not field.required or _has_keys_of_its_own(field.type) for field in fields):
@@ -153,19 +153,19 @@ def _fixed_count(record_type: type[msgspec.Struct]) -> int | None:
     return len(fields) + 1
 
 
-def _keys_in(value: object) -> int:
+def _count_keys(value: object) -> int:
     """Count the keys of a decoded value and of everything inside it."""
     if isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
         present = [one for one in inner if one is not msgspec.UNSET]
-        return len(present) + (value.__struct_config__.tag is not None) + _keys_inside(present)
+        return len(present) + (value.__struct_config__.tag is not None) + _count_inner_keys(present)
     if isinstance(value, dict):
-        return len(value) + _keys_inside(value.values())
-    return _keys_inside(value) if isinstance(value, list | tuple) else 0
+        return len(value) + _count_inner_keys(value.values())
+    return _count_inner_keys(value) if isinstance(value, list | tuple) else 0
 
 
-def _keys_inside(values: Iterable[object]) -> int:
-    return sum([_keys_in(one) for one in values if type(one) not in _PLAIN])
+def _count_inner_keys(values: Iterable[object]) -> int:
+    return sum([_count_keys(one) for one in values if type(one) not in _PLAIN])
 
 
 def _has_keys_of_its_own(wanted: object) -> bool:
@@ -260,9 +260,9 @@ class TaggedForms(Shape):
         if not isinstance(value, dict):
             return (*problems, Problem("$", f"got {quoted(value)}, expected object"))
         form = self._schema.form_of(value)
-        return diagnose(line, form, max_depth=max_depth) if form else self._untagged(value)
+        return diagnose(line, form, max_depth=max_depth) if form else self._report_untagged(value)
 
-    def _untagged(self, value: dict[str, object]) -> tuple[Problem, ...]:
+    def _report_untagged(self, value: dict[str, object]) -> tuple[Problem, ...]:
         tag = self._schema.tag
         if tag not in value:
             return (Problem("$", f"key {quoted(tag)} is missing"),)
@@ -280,13 +280,13 @@ class _Look:
 
     def all_good(self, records: Sequence[object]) -> bool:
         """Return whether every record keeps the rules."""
-        if not self._names_hold(records):
+        if not self._are_names_good(records):
             return False
         if not self._rules or (self._proof is not None and self._proof(records)):
             return True
         return all(map(self._is_good, records))
 
-    def _names_hold(self, records: Sequence[object]) -> bool:
+    def _are_names_good(self, records: Sequence[object]) -> bool:
         """Return whether every name is one line; most files repeat names."""
         if self._name_of is None or not records:
             return True
@@ -329,10 +329,10 @@ def may_nest(expected: Form | RecordSchema | Shape) -> bool:
 
 @cache
 def _is_open(record_type: type[msgspec.Struct]) -> bool:
-    return _opens(msgspec.inspect.type_info(record_type), ())
+    return _can_hold_anything(msgspec.inspect.type_info(record_type), ())
 
 
-def _opens(one: object, around: tuple[object, ...]) -> bool:
+def _can_hold_anything(one: object, around: tuple[object, ...]) -> bool:
     """Return whether a type may contain anything, or itself."""
     if isinstance(one, msgspec.inspect.AnyType | msgspec.inspect.RawType):
         return True
@@ -343,4 +343,6 @@ def _opens(one: object, around: tuple[object, ...]) -> bool:
             return True
         around = (*around, one.cls)
         inner.extend(field.type for field in one.fields)
-    return any(_opens(each, around) for each in inner if isinstance(each, msgspec.inspect.Type))
+    return any(
+        _can_hold_anything(each, around) for each in inner if isinstance(each, msgspec.inspect.Type)
+    )

@@ -12,19 +12,16 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import Problem, RecordSchema
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.diagnose import document_problems
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import Kinds, Shape
-from gatemark.evidence.source import (
-    ReadingChoices,
-    Source,
-    find_sources,
-    parse_strictly,
-    read_blocks,
-    read_small_file,
-    whole_file,
-)
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.small_file import read_small_file
+from gatemark.evidence.source import Source, find_sources
+from gatemark.evidence.strict_json import parse_strictly
 from gatemark.evidence.whole_file import (
     OpenedFile,
     TaggedReading,
@@ -84,14 +81,14 @@ def read_schema_file(path: str) -> SchemaFile:
     except (jsonschema_rs.ValidationError, ValueError, TypeError) as error:
         first = str(error).splitlines()[0]
         raise BadInputError(f"{path}: not a usable JSON Schema: {first}") from error
-    return SchemaFile(name=path, shape=DocumentShape(validator), known=_known(path, document))
+    return SchemaFile(name=path, shape=DocumentShape(validator), known=_find_known(path, document))
 
 
 def _refuse(address: str) -> NoReturn:
     raise ValueError(f"{address} is outside the file")
 
 
-def _known(path: str, document: object) -> RecordSchema | None:
+def _find_known(path: str, document: object) -> RecordSchema | None:
     """Return our schema with the same id, title or file name, or None."""
     members = document if isinstance(document, dict) else {}
     names = [
@@ -151,7 +148,7 @@ def _check_by_name(
     opened: OpenedFile, schema_name: str | None, choices: ReadingChoices
 ) -> FileCheck:
     source, first, _ = opened
-    schema = _chosen_schema(opened, schema_name).version_of(first)
+    schema = _choose_schema(opened, schema_name).version_of(first)
     if schema.head is not None:
         return _check_headed(source, schema, choices)
     across = None if schema.across is None else schema.across()
@@ -230,7 +227,7 @@ def _file_check(source: Source, schema: str, form: str, reading: TaggedReading) 
     )
 
 
-def _chosen_schema(opened: OpenedFile, schema_name: str | None) -> RecordSchema:
+def _choose_schema(opened: OpenedFile, schema_name: str | None) -> RecordSchema:
     """Return the schema named by the user, by the first record, or by its keys."""
     if schema_name is not None:
         return schemas().get(schema_name)

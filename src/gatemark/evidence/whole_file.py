@@ -13,22 +13,15 @@ import msgspec
 from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Progress
 from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
+from gatemark.evidence.blocks import Block, read_blocks
 from gatemark.evidence.exam import NumberedRecord
+from gatemark.evidence.input_problems import format_problem, refuse_input
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import Shape
-from gatemark.evidence.source import (
-    Block,
-    ReadingChoices,
-    Shard,
-    Source,
-    inspect_source,
-    parse_strictly,
-    place,
-    quoted,
-    read_blocks,
-    refuse,
-    whole_file,
-)
+from gatemark.evidence.shards import Shard, whole_file
+from gatemark.evidence.source import Source, inspect_source
+from gatemark.evidence.strict_json import parse_strictly, quoted
 
 
 class OpenedFile(NamedTuple):
@@ -63,7 +56,7 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path | None) -
             value, problems = parse_strictly(line, max_depth=depth)
             is_record = isinstance(value, dict) or not problems
             if is_record or not line.startswith((b"{", b"[")):
-                return _first(source, value, problems, number)
+                return _open_first(source, value, problems, number)
             refused = problems[0].message
         data += block.data
         if block.overlong or len(data) > choices.limits.line_bytes:
@@ -82,7 +75,9 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path | None) -
     return OpenedFile(inspect_source(str(target), name=source.name), value)
 
 
-def _first(source: Source, value: object, problems: tuple[Problem, ...], number: int) -> OpenedFile:
+def _open_first(
+    source: Source, value: object, problems: tuple[Problem, ...], number: int
+) -> OpenedFile:
     if isinstance(value, dict):
         return OpenedFile(source, value)
     why = problems[0].message if problems else f"got {quoted(value)}, expected object"
@@ -122,17 +117,17 @@ def admitted_batches(
     reader = RecordReader(form, choices)
     names = UniqueNames(form)
     repeated: list[str] = []
-    for batch in reader.records(_watched(shard, choices, on_progress)):
+    for batch in reader.records(_read_watched(shard, choices, on_progress)):
         remarks = names.see(reader.batch_lines, batch)
         repeated += [remark_words(source.name, remark) for remark in remarks]
         yield list(map(NumberedRecord, reader.batch_lines, batch))
-    refuse(reader.problems(source.name), choices, total=reader.rejected)
-    refuse(repeated, choices)
+    refuse_input(reader.problems(source.name), choices, total=reader.rejected)
+    refuse_input(repeated, choices)
     if reader.received == 0:
         raise BadInputError(f"{source.name}: contains no records")
 
 
-def _watched(
+def _read_watched(
     shard: Shard, choices: ReadingChoices, on_progress: Progress | None
 ) -> Iterator[Block]:
     done = 0
@@ -199,7 +194,7 @@ def read_tagged(
             rules.lost()
         remarks.add(rules.end())
     problems = [
-        (refusal.line, place(source.name, refusal.line, problem))
+        (refusal.line, format_problem(source.name, refusal.line, problem))
         for refusal in reader.refusals
         for problem in refusal.problems
     ]
@@ -209,7 +204,7 @@ def read_tagged(
         problems.append((1, f"{source.name}: contains no records"))
     unlisted = max(0, reader.rejected - len(reader.refusals)) + remarks.unlisted
     return TaggedReading(
-        kinds={_kind_name(kind): count for kind, count in kinds.items()},
+        kinds={_name_kind(kind): count for kind, count in kinds.items()},
         received=reader.received,
         accepted=reader.accepted,
         rejected=reader.rejected,
@@ -228,7 +223,7 @@ def remark_words(name: str, remark: Remark) -> str:
     return f"{name}:{remark.line}: {grade}{remark.message}{where}{rule}"
 
 
-def _kind_name(kind: type) -> str:
+def _name_kind(kind: type) -> str:
     tag = kind.__struct_config__.tag if issubclass(kind, msgspec.Struct) else None
     return str(tag or kind.__name__)
 

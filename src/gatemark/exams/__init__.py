@@ -1,1 +1,1 @@
-"""Exams: each package holds one, with its records, numbers, rules and journey."""
+"""Exams: each package holds one, with its records, numbers, rules and command."""

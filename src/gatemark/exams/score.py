@@ -1,7 +1,7 @@
 """Score an exam: the code behind ``gatemark score KIND`` and ``gatemark.score("KIND", …)``.
 
 An exam can be scored from its declaration alone. One that takes more than its options, or writes
-files of its own, declares a ``ScoreVerb`` named ``SCORE`` in its ``journey.py``.
+files of its own, declares a ``ScoreVerb`` named ``SCORE`` in its ``score.py``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from gatemark.evidence.exam import (
     ExamSuite,
     Scored,
     checked_options,
-    exam_suite,
     judge_exam,
     suites,
     write_exam_inputs,
 )
 from gatemark.evidence.fold_cache import CachePolicy
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
+from gatemark.evidence.small_file import read_expected_ids
+from gatemark.evidence.source import STDIN
 from gatemark.workspace import Workspace
 
 Feature = Literal[
@@ -148,7 +149,7 @@ def score_verbs() -> Registry[ScoreVerb]:
     """Return the commands that exams declare themselves."""
     return Registry(
         kind="score",
-        places=("gatemark.exams.*.journey",),
+        places=("gatemark.exams.*.score",),
         attribute="SCORE",
         plugin_type=ScoreVerb,
         name_of=lambda verb: verb.name,
@@ -163,7 +164,7 @@ def find_verb(name: str) -> ScoreVerb | None:
     return score_verb(suite) if isinstance(suite, ExamSuite) else None
 
 
-def verb_names() -> tuple[str, ...]:
+def list_verbs() -> tuple[str, ...]:
     """Return the names of all exams that can be scored."""
     declared = {verb.name: verb.kind for verb in score_verbs()}
     exams = {suite.kind for suite in suites() if isinstance(suite, ExamSuite)}
@@ -188,7 +189,7 @@ def score(
     """
     verb = find_verb(kind)
     if verb is None:
-        raise UsageError(f"no exam is called {kind!r} (known: {', '.join(verb_names())})")
+        raise UsageError(f"no exam is called {kind!r} (known: {', '.join(list_verbs())})")
     asked = {
         "seal": seal,
         "title": title is not None,
@@ -200,7 +201,7 @@ def score(
         # Raise instead of ignoring a request that the exam cannot meet.
         if is_asked and ("seal" if name == "title" else name) not in verb.features:
             raise UsageError(f"{kind} does not take {name}")
-    files = [(_only_role(verb).name, fspath(path)) for path in paths]
+    files = [(_find_only_role(verb).name, fspath(path)) for path in paths]
     for role in verb.roles:
         value = given.pop(role.name, None)
         if value is None:
@@ -227,7 +228,7 @@ def score(
     return verb.score(workspace, request)
 
 
-def _only_role(verb: ScoreVerb) -> EvidenceRole:
+def _find_only_role(verb: ScoreVerb) -> EvidenceRole:
     for role in verb.roles:
         if role.positional:
             return role
@@ -235,7 +236,7 @@ def _only_role(verb: ScoreVerb) -> EvidenceRole:
     raise UsageError(f"{verb.name} reads files by name: {names}")
 
 
-def one_path(request: ScoreRequest) -> str:
+def require_one_path(request: ScoreRequest) -> str:
     """Return the path of a command that reads one file."""
     if len(request.files) != 1:
         raise UsageError(f"expected one file, got {len(request.files)}")
@@ -250,8 +251,7 @@ def score_exam(
     *,
     started_at: datetime,
 ) -> Scored:
-    """Run an exam by its newest rules, judge it, and seal it when asked."""
-    options = {**options, **exam_suite(kind).newest_rules}
+    """Run an exam, judge it, and seal it when asked."""
     # 1. Sealed evidence must be a file, so that it can be read again.
     if request.seal and STDIN in (path for _, path in request.files):
         raise UsageError("sealed evidence must be a file; save standard input first")
@@ -274,7 +274,7 @@ def score_exam(
     )
     outcome = run_exam(run)
     # 3. Judge it, and record what is needed to derive it again.
-    roles = _file_roles(run, outcome.evidence)
+    roles = _find_file_roles(run, outcome.evidence)
     kept = {EXAM_INPUTS: write_exam_inputs(kind, options, request.reading, roles)}
     if pinned is not None:
         kept[EXPECTED_IDS] = "\n".join(sorted(pinned)).encode()
@@ -304,7 +304,7 @@ def exam_report(
     return ScoreReport(
         document=scored.summary,
         verdict=scored.result.verdict,
-        text=partial(_verdict_table, scored.result),
+        text=partial(_render_verdict, scored.result),
         render_files=lambda: scored.attachments if files_of is None else files_of(scored),
         result=scored.result,
     )
@@ -326,14 +326,14 @@ def _score(
     return exam_report(scored)
 
 
-def _verdict_table(result: Result, color: bool) -> str:
+def _render_verdict(result: Result, color: bool) -> str:
     # Imported late: JSON output does not need it.
     from gatemark.report.terminal import verdict_table  # noqa: PLC0415
 
     return verdict_table(result, color=color)
 
 
-def _file_roles(run: ExamRun, evidence: Evidence) -> list[str]:
+def _find_file_roles(run: ExamRun, evidence: Evidence) -> list[str]:
     """Return the role of each evidence file; a missing file has none."""
     if len(set(run.roles)) == 1:
         # A folder is one path and many files.

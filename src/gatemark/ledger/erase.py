@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -26,12 +26,9 @@ from gatemark.ledger.event_kinds import (
     as_payload,
     is_kept,
 )
-from gatemark.ledger.port import GONE, Store, erasure_of, erasures
+from gatemark.ledger.port import ERASED, GONE, Store, erasure_of, erasures
 from gatemark.ledger.prove import event_at
 from gatemark.ledger.stores.tables import RESULTS
-
-FIRST_LAYOUT: Final = "0008"
-"""The first layout in which documents can be emptied."""
 
 
 class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,11 +90,6 @@ def erase_document(
 ) -> ErasureReport:
     """Empty a stored document, in one transaction with the event that records it."""
     store, said = context.existing_store(), found.said
-    if store.layout < FIRST_LAYOUT:
-        raise RefusedError(
-            f"{store.database.place}: layout {store.layout} cannot erase a {said.what}: run "
-            '"gatemark store upgrade" first (it makes a backup, which has the texts too)'
-        )
     known = erasures(store.events, said.what).get((said.name, said.number))
     if known is not None:
         return msgspec.structs.replace(found.report, event=known.event.seq)
@@ -145,7 +137,7 @@ def remains_of(result: Result) -> dict[str, object]:
         figures=(),
         caveats=(),
         blockers=tuple(GONE for _ in result.blockers),
-        findings=tuple(msgspec.structs.replace(one, reason=GONE) for one in result.findings),
+        findings=tuple(msgspec.structs.replace(one, reason=ERASED) for one in result.findings),
         measurements=tuple(_number(one) for one in result.measurements),
         bench=_bench(result.bench),
         regression=_bench(result.regression),
@@ -157,14 +149,14 @@ def remains_of(result: Result) -> dict[str, object]:
 
 
 def _number(number: Measurement) -> Measurement:
-    reason = None if number.reason is None else GONE
+    reason = None if number.reason is None else ERASED
     return msgspec.structs.replace(number, reason=reason, caveats=())
 
 
 def _bench(bench: Bench | None) -> Bench | None:
     if bench is None or bench.reason is None:
         return bench
-    return msgspec.structs.replace(bench, reason=GONE)
+    return msgspec.structs.replace(bench, reason=ERASED)
 
 
 def _erase_payload(
@@ -226,3 +218,12 @@ def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event
         for event, payload in store.events.events(kind=kind)
         if payload is not None and payload[field] == value
     ]
+
+
+def list_erased_blobs(store: Store, after: int = 0) -> frozenset[str]:
+    """Return the digests of blobs that were erased after an event."""
+    return frozenset(
+        str(payload["digest"])
+        for _, payload in store.events.events(after=after, kind=BLOB_ERASED)
+        if payload is not None
+    )

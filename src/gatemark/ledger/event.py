@@ -253,7 +253,7 @@ def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
         raise RefusedError(
             f"the clock went back: {draft.kind} is dated {draft.at.isoformat()}, "
             f"the event before it {last_at.isoformat()}; "
-            "if a wrong clock was ahead, run 'gatemark ledger clock-back'"
+            "if a wrong clock was ahead, run 'gatemark ledger resync-clock'"
         )
     return msgspec.structs.replace(draft, at=last_at)
 

@@ -20,7 +20,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ import gatemark
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
 from gatemark.core.result import AssetRef, PackRef
+from gatemark.core.rules import RulesVersions
 from gatemark.core.stored import convert_stored, parse_format
 
 
@@ -118,11 +119,12 @@ def payload_format(name: str) -> str | None:
 
 
 def check_payload_format(name: str, said: object) -> bool:
-    """Whether this build can read a payload with this format name; None means version 1.
+    """Whether this build can read a payload with this format name.
 
-    Raises InvalidValueError for a name that is not a format or belongs to another kind.
+    Raises InvalidValueError for a name that is not a format or belongs to another kind; only an
+    unknown kind may have none.
     """
-    if said is None or said == payload_format(name):
+    if said == payload_format(name):
         return True
     family, version = parse_format(said) or ("", 0)
     if family != f"gatemark.event.{name}":
@@ -183,16 +185,13 @@ ASSET_REGISTERED: Final = "asset_registered"
 APPROVAL: Final = "approval"
 TRANSITION: Final = "transition"
 BREAK_GLASS: Final = "break_glass"
-EXAM_SET: Final = "exam_set"
+REQUIRED_PACK_SET: Final = "required_pack_set"
 CANARY_JUDGED: Final = "canary_judged"
 DRIFT_SIGNAL: Final = "drift_signal"
 POINTS_PUSHED: Final = "points_pushed"
 DRIFT_RECORDED: Final = "drift_recorded"
-FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
-"""Result format of events that do not name one: version 0.1.0 had only this format."""
-
-RULES_VERSION: Final = 6
-"""Version of the lifecycle rules that this build decides by; every decision names it."""
+LIFECYCLE_RULES: Final = RulesVersions("lifecycle")
+"""Versions of the lifecycle rules; every decision names the one that it was made by."""
 
 DECIDED_BY: Final = "decided_by"
 """Payload field that names the policy and the rules version behind a decision."""
@@ -216,7 +215,7 @@ class ResultSealed(msgspec.Struct, frozen=True):
     pack: PackRef
     policy_digest: str
     occasion: dict[str, Any]
-    result_format: str = FIRST_RESULT_FORMAT
+    result_format: str
 
     @property
     def finished_at(self) -> datetime:
@@ -304,28 +303,26 @@ class Channel(msgspec.Struct, frozen=True):
         return f"{self.way.replace('_', ' ')}, {self.authentication}"
 
 
-class DecidedBy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a lifecycle decision was made by: the release policy in force, and the rules version.
-
-    Decisions of 0.1.0 lack this field; they were made by version 1. Decisions before version 4 do
-    not name their channel.
-    """
+class DecidedBy(msgspec.Struct, frozen=True):
+    """What a lifecycle decision was made by: the policy in force, the rules, and the channel."""
 
     policy_digest: str
-    rules: Annotated[int, msgspec.Meta(ge=1)]
-    channel: Channel | None = None
+    rules: int
+    channel: Channel
 
 
-def is_by_newer_rules(payload: Mapping[str, object]) -> bool:
-    """Whether a decision was made by rules that only a newer build has."""
+def check_decided_by(payload: Mapping[str, object]) -> None:
+    """Raise OtherRulesError for a decision that this build cannot decide again.
+
+    Raises IntegrityError if it names no rules, or rules that were never released.
+    """
     said = payload.get(DECIDED_BY)
-    rules = said.get("rules") if isinstance(said, dict) else None
-    return isinstance(rules, int) and rules > RULES_VERSION
+    LIFECYCLE_RULES.check(said.get("rules") if isinstance(said, dict) else None)
 
 
 def sealed_format(payload: Mapping[str, object]) -> str:
     """Return the format of the result that a ``result_sealed`` event records."""
-    return str(payload.get("result_format", FIRST_RESULT_FORMAT))
+    return str(payload.get("result_format"))
 
 
 def sealed_moment(payload: Mapping[str, object]) -> datetime:

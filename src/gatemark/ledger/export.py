@@ -18,8 +18,11 @@ from gatemark.core.atomic import replacing_folder
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.result import Result, read_result
+from gatemark.ledger.context import LedgerContext
+from gatemark.ledger.erase import list_erased_blobs
 from gatemark.ledger.event import SCHEMA, Event, EventRow, checked
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, is_statement
+from gatemark.ledger.keys import keyring_of, sign_checkpoint, signing_key
 from gatemark.ledger.port import Store
 from gatemark.ledger.signing.dsse import envelope_bytes, sign_envelope
 from gatemark.ledger.signing.note import Signer
@@ -231,3 +234,15 @@ def write_export(
     with replacing_folder(target) as folder:
         done = ExportWriter(store, folder, key).write(size, keys, erased_blobs)
     return msgspec.structs.replace(done, folder=str(target))
+
+
+def export_ledger(context: LedgerContext, folder: str, with_key: str | Signer | None) -> Exported:
+    """Export the ledger to a folder; with a key, sign a new checkpoint first."""
+    store = context.existing_store()
+    key = None
+    if with_key is not None:
+        key = signing_key(context, with_key)
+        sign_checkpoint(context, key)
+    erased = list_erased_blobs(store)
+    keys = tuple(str(tenure.key) for tenure in keyring_of(store.events).tenures)
+    return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)

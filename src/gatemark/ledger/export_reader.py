@@ -186,7 +186,7 @@ class ExportStore:
     def close(self) -> None:
         """Do nothing: no file stays open."""
 
-    def statement_troubles(
+    def statement_issues(
         self, keys: Callable[[], Sequence[VerifierKey]]
     ) -> Iterator[tuple[int | None, str]]:
         """Yield the problems of the statements: event number and message.
@@ -194,7 +194,7 @@ class ExportStore:
         Statements are derived from results and events, so one that differs is false. Problems of
         the events and results themselves are reported by other checks.
         """
-        yield from self._decision_troubles(keys())
+        yield from self._check_decisions(keys())
         for result_id, document in self.results.documents():
             name = f"{result_id.removeprefix(DIGEST_PREFIX)}.intoto.json"
             path = self.folder / RESULTS / name
@@ -205,7 +205,7 @@ class ExportStore:
             if not path.is_file() or read_document(path) != expected:
                 yield None, f"{RESULTS}/{name}: does not match its result"
 
-    def _decision_troubles(self, keys: Sequence[VerifierKey]) -> Iterator[tuple[int | None, str]]:
+    def _check_decisions(self, keys: Sequence[VerifierKey]) -> Iterator[tuple[int | None, str]]:
         digests = RegisteredDigests()
         seen = set()
         for event, payload in self._sound_events():

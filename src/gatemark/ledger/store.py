@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,6 @@ from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.core.progress import Advance
 from gatemark.ledger.context import LedgerContext
-from gatemark.ledger.event import Event
 from gatemark.ledger.stores.backup import BackupManifest, BackupReader, restore_backup, write_backup
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.database import (
@@ -72,11 +70,10 @@ class StoreUpgrade(msgspec.Struct, frozen=True, kw_only=True):
     to_layout: str
     steps: tuple[str, ...] = ()
     backup: str | None = None
-    covered_by: int | None = None
     is_done: bool = False
     is_done_elsewhere: bool = False
     events_checked: int | None = None
-    trouble: str | None = None
+    issue: str | None = None
 
 
 class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,16 +135,12 @@ def _database_bytes(place: StorePlace, connection: sa.Connection) -> int:
     return int(connection.execute(sa.text(size + own)).scalar_one())
 
 
-def upgrade_by(
+def upgrade_store(
     context: LedgerContext,
     request: UpgradeRequest,
-    cover_rows: Callable[[], Event | None],
     on_progress: Advance | None = None,
 ) -> StoreUpgrade:
-    """Upgrade a store to the newest layout, and back it up first.
-
-    ``cover_rows`` adds the event that covers rows of the old layout; None if there are none.
-    """
+    """Upgrade a store to the newest layout, and back it up first."""
     if request.backup is not None and request.no_backup:
         raise UsageError("give --backup PATH or --no-backup, not both")
     # Step 1: read the layout. A layout that this build does not know is refused.
@@ -179,17 +172,12 @@ def upgrade_by(
     if upgrade_database(place.database, back_up) is None:
         return msgspec.structs.replace(plan, backup=None, is_done_elsewhere=True)
     try:
-        # Step 4: cover rows of the old layout that no event records. If the upgrade is killed
-        # before this step, nothing is lost: the next push of points covers them.
-        context.existing_store()
-        covered = cover_rows()
-        plan = msgspec.structs.replace(plan, covered_by=None if covered is None else covered.seq)
-        # Step 5: verify the chain as it is now. Any problem existed before: an upgrade that loses
+        # Step 4: verify the chain as it is now. Any problem existed before: an upgrade that loses
         # or changes events is never committed.
         with place.database.snapshot() as connection:
             checked = check_chain(connection, name, on_progress)
     except IntegrityError as error:
-        return msgspec.structs.replace(plan, is_done=True, trouble=str(error))
+        return msgspec.structs.replace(plan, is_done=True, issue=str(error))
     return msgspec.structs.replace(plan, is_done=True, events_checked=checked)
 
 

@@ -1,4 +1,4 @@
-"""Register versions with their content, schema or calibrator, and set the full pack of an asset."""
+"""Register versions with their content, schema or calibrator, and set the required pack."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
-from gatemark.evidence.source import parse_strictly, read_small_file
-from gatemark.lifecycle.commands import AddVersion, SetExam
+from gatemark.evidence.small_file import read_small_file
+from gatemark.evidence.strict_json import parse_strictly
+from gatemark.lifecycle.act import CommandResult, act
+from gatemark.lifecycle.commands import AddVersion, SetRequiredPack
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
-from gatemark.lifecycle.exam_identity import exam_of_pack
-from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
 from gatemark.lifecycle.model.state import LifecycleState
+from gatemark.lifecycle.pack_identity import identify_pack_file
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.workspace import Workspace
 
@@ -180,7 +181,7 @@ def _read_schema(name: str) -> Mapping[str, object]:
     return value
 
 
-def set_exam(
+def set_required_pack(
     workspace: Workspace,
     asset: str,
     path: str,
@@ -189,9 +190,12 @@ def set_exam(
     note: str = "",
     file: str | None = None,
 ) -> CommandResult:
-    """Set the full pack of an asset; ``file`` is the path that schedules will run."""
-    exam = exam_of_pack(path)
-    return act(workspace, SetExam(actor=actor, asset=asset, exam=exam, file=file, note=note))
+    """Set the required pack of an asset; ``file`` is the path that schedules will run."""
+    pack = identify_pack_file(path)
+    return act(
+        workspace,
+        SetRequiredPack(actor=actor, asset=asset, required_pack=pack, file=file, note=note),
+    )
 
 
 def version_ref(workspace: Workspace, ref: VersionRef) -> AssetRef:

@@ -10,11 +10,12 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, inspect_source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
+from gatemark.lifecycle.act import CommandResult, act, preview
 from gatemark.lifecycle.commands import PushWindow
 from gatemark.lifecycle.decisions.canary import next_start
-from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     Arm,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import datetime
 from functools import cache, partial
 
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
-from gatemark.core.errors import IntegrityError, RefusedError, UsageError
+from gatemark.core.errors import IntegrityError, OtherRulesError, RefusedError, UsageError
 from gatemark.core.result import Result, answer_time_of
+from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore, erasure_of
 from gatemark.lifecycle.decisions.citation import short
-from gatemark.lifecycle.exam_identity import exam_of, pack_kind
 from gatemark.lifecycle.model.nouns import Cited, CitedSuite
 from gatemark.lifecycle.model.stages import LANE
+from gatemark.lifecycle.pack_identity import identify_result_pack, pack_kind
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
@@ -80,6 +80,8 @@ class Citations(FoundResults):
 def _read_cited(workspace: Workspace, asset: str, must_go_on: bool, result_id: str) -> Cited | None:
     try:
         result = _get(workspace, result_id)
+        if result is not None:
+            _check_rules(result, must_go_on=must_go_on)
         if result is not None and not must_go_on:
             _check_evidence(workspace, result)
     except IntegrityError:
@@ -89,11 +91,10 @@ def _read_cited(workspace: Workspace, asset: str, must_go_on: bool, result_id: s
     if result is None:
         return None
     states = asset_state_cache(workspace)
-    told_at = states.sealed_at(asset, result.id)
-    # A rollback accepts results that passed, of any exam.
+    # A rollback accepts results that passed, of any pack.
     if must_go_on:
-        return summed_up(result, told_at, None)
-    cited = summed_up(result, told_at, workspace.blobs)
+        return summed_up(result, None)
+    cited = summed_up(result, workspace.blobs)
     if states.read(asset).asset.kind != LANE:
         return cited
     return msgspec.structs.replace(cited, candidate_lanes=candidate_lanes(workspace.blobs, result))
@@ -104,6 +105,15 @@ def _get(workspace: Workspace, result_id: str) -> Result | None:
         return workspace.results.get(result_id)
     except UsageError:
         return None
+
+
+def _check_rules(result: Result, *, must_go_on: bool) -> None:
+    """Refuse to cite a result of rules that this build does not have; a rollback may."""
+    try:
+        check_result_rules(result)
+    except OtherRulesError:
+        if not must_go_on:
+            raise
 
 
 def _check_evidence(workspace: Workspace, result: Result) -> None:
@@ -146,10 +156,10 @@ def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = 
 def candidate_lanes(blobs: BlobStore, result: Result) -> tuple[str, ...]:
     """Return the advisory lanes that are candidates for discussion, derived from the evidence."""
     # Importing exams loads statistics, which only advisory lanes need here.
-    from gatemark.packs.rescore import derived_exams  # noqa: PLC0415
+    from gatemark.packs.rescore import derive_exams  # noqa: PLC0415
 
     found: dict[str, bool] = {}
-    for derived in derived_exams(blobs, result, ADVISORY):
+    for derived in derive_exams(blobs, result, ADVISORY):
         section = derived.summary()["promotion"]
         for lane in section["lanes"]:
             # Records that speak against a lane do so in whichever suite they lie.
@@ -157,8 +167,8 @@ def candidate_lanes(blobs: BlobStore, result: Result) -> tuple[str, ...]:
     return tuple(lane for lane, is_candidate in found.items() if is_candidate)
 
 
-def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
-    """Return a result as the lifecycle reads it; ``told_at`` is when it was last recorded."""
+def summed_up(result: Result, blobs: BlobStore | None) -> Cited:
+    """Return a result as the lifecycle reads it."""
     kinds = {
         evidence.checks["suite"]: evidence.checks["kind"]
         for evidence in result.evidence
@@ -175,8 +185,7 @@ def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None)
         verdict=result.verdict,
         candidate_digest=result.candidate.digest if result.candidate else None,
         baseline_digest=result.baseline.digest if result.baseline else None,
-        exam=exam_of(result, blobs),
-        sealed_at=told_at or result.finished_at,
+        pack=identify_result_pack(result, blobs),
         suites=tuple(
             CitedSuite(suite, kind, tuple(excused.get(suite, ())))
             for suite, kind in sorted(kinds.items())

@@ -15,10 +15,10 @@ from gatemark.lifecycle.model.nouns import (
     ArmMetric,
     Cited,
     Decision,
-    ExamRef,
     Gate,
     InvariantCount,
     Noun,
+    PackIdentity,
     PauseReason,
     Pins,
     Risk,
@@ -81,10 +81,10 @@ class AddVersion(AssetCommand, frozen=True, kw_only=True):
     is_scope_change: bool = False
 
 
-class SetExam(AssetCommand, frozen=True, kw_only=True):
-    """Set the full pack of an asset; ``file`` is the path of the pack file."""
+class SetRequiredPack(AssetCommand, frozen=True, kw_only=True):
+    """Set the required pack of an asset; ``file`` is the path of the pack file."""
 
-    exam: ExamRef
+    required_pack: PackIdentity
     file: str | None = None
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 
 import msgspec
 
-from gatemark.core.errors import GatemarkError, IntegrityError, NewerFormatError, UsageError
-from gatemark.core.result import Result
+from gatemark.core.errors import (
+    GatemarkError,
+    IntegrityError,
+    NewerFormatError,
+    OtherRulesError,
+    UsageError,
+)
+from gatemark.core.result import PACK_BLOB, Result
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED, ResultSealed
@@ -17,7 +22,6 @@ from gatemark.ledger.port import Store
 from gatemark.lifecycle.citations import FoundResults, candidate_lanes, summed_up
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.events.fact import fact_kinds
-from gatemark.lifecycle.exam_identity import PACK_BLOB
 from gatemark.lifecycle.model.nouns import Cited
 from gatemark.lifecycle.model.stages import LANE, lane_of
 from gatemark.lifecycle.model.state import Asset
@@ -59,7 +63,7 @@ class RuleCheck:
     def _step(self, event: Event, payload: Mapping[str, object]) -> Sequence[EventFinding]:
         if event.kind == RESULT_SEALED:
             found = self._inspector.settle()
-            self._known.seal(event, payload)
+            self._known.seal(payload)
             return found
         try:
             line = recorded(event, payload)
@@ -74,26 +78,21 @@ class KnownResults:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._results: dict[str, Result | None] = {}
-        self._sealed: dict[str, dict[str, datetime]] = {}
-        self._told: set[str] = set()
-        self._summaries: dict[tuple[str, datetime | None], Cited] = {}
+        self._sealed: set[str] = set()
+        self._summaries: dict[str, Cited] = {}
         self._lanes_of: dict[str, tuple[str, ...]] = {}
         self.without_pack: set[str] = set()
         self.without_evidence: set[str] = set()
         self.newer: list[str] = []
         self._erased: set[str] | None = None
 
-    def seal(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Add a result, or update when it was last sealed."""
+    def seal(self, payload: Mapping[str, object]) -> None:
+        """Add a result that was sealed."""
         try:
-            said = convert_stored(payload, ResultSealed)
-            at = said.finished_at
+            self._sealed.add(convert_stored(payload, ResultSealed).result_id)
         except msgspec.ValidationError:
             # The check of sealed results reports this.
             return
-        self._told.add(said.result_id)
-        times = self._sealed.setdefault(event.subject or "", {})
-        times[said.result_id] = max(at, times.get(said.result_id, at))
 
     def about(self, asset: Asset) -> Mapping[str, Cited]:
         """Return the results as a decision about an asset sees them now."""
@@ -101,31 +100,29 @@ class KnownResults:
 
     def cited(self, asset: Asset, result_id: str) -> Cited | None:
         """Return one result, or None if it is not sealed yet or does not verify."""
-        result = self._result(result_id) if result_id in self._told else None
+        result = self._result(result_id) if result_id in self._sealed else None
         if result is None:
             return None
-        told_at = self._sealed.get(asset.name, {}).get(result_id)
         try:
-            found = self._summed_up(result, told_at)
+            found = self._summed_up(result)
         except NewerFormatError as error:
             self.newer.append(f"result {result_id}: {error}")
-            found = self._without_definition(result, told_at, asset)
+            found = self._without_definition(result, asset)
         except IntegrityError:
             if not self._has_erased_pack(result):
                 # A pack that does not match its digest proves nothing.
                 return None
             self.without_pack.add(result_id)
-            found = self._without_definition(result, told_at, asset)
+            found = self._without_definition(result, asset)
         if asset.kind == LANE:
             return msgspec.structs.replace(found, candidate_lanes=self._lanes(result, asset))
         return found
 
-    def _summed_up(self, result: Result, told_at: datetime | None) -> Cited:
+    def _summed_up(self, result: Result) -> Cited:
         """Read the pack of a result once; decisions ask for the same results over and over."""
-        key = (result.id, told_at)
-        if key not in self._summaries:
-            self._summaries[key] = summed_up(result, told_at, self._store.blobs)
-        return self._summaries[key]
+        if result.id not in self._summaries:
+            self._summaries[result.id] = summed_up(result, self._store.blobs)
+        return self._summaries[result.id]
 
     def _lanes(self, result: Result, asset: Asset) -> tuple[str, ...]:
         """Return the candidates for discussion; if the evidence was erased, as in the ledger."""
@@ -135,6 +132,9 @@ class KnownResults:
         if result.id not in self._lanes_of:
             try:
                 self._lanes_of[result.id] = candidate_lanes(self._store.blobs, result)
+            except OtherRulesError:
+                # The check of results reports it; the decision is taken as recorded.
+                self._lanes_of[result.id] = (lane_of(asset.name),)
             except GatemarkError:
                 # If they cannot be derived, no lane is a candidate.
                 self._lanes_of[result.id] = ()
@@ -150,12 +150,12 @@ class KnownResults:
         packs = {blob.digest for blob in result.blobs if blob.name == PACK_BLOB}
         return bool(packs & self._erased_blobs())
 
-    def _without_definition(self, result: Result, told_at: datetime | None, asset: Asset) -> Cited:
+    def _without_definition(self, result: Result, asset: Asset) -> Cited:
         """Return a result whose pack cannot be read, as the ledger describes it."""
-        found = summed_up(result, told_at, None)
-        definition = None if asset.exam is None else asset.exam.definition
-        exam = msgspec.structs.replace(found.exam, definition=definition)
-        return msgspec.structs.replace(found, exam=exam)
+        found = summed_up(result, None)
+        definition = None if asset.required_pack is None else asset.required_pack.definition
+        pack = msgspec.structs.replace(found.pack, definition=definition)
+        return msgspec.structs.replace(found, pack=pack)
 
     def _result(self, result_id: str) -> Result | None:
         if result_id not in self._results:

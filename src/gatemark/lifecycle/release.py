@@ -15,11 +15,11 @@ import msgspec
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetRef
 from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.lifecycle.act import act, check_rules, preview, run_due
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.commands import Approve, Promote
 from gatemark.lifecycle.decisions.decision import known_version
 from gatemark.lifecycle.events.fact import Fact
-from gatemark.lifecycle.journey import act, preview, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Cited, Gate, Role, Stage, VersionRef
 from gatemark.lifecycle.model.stages import CANARY, LANE, Move, move, moves_of
 from gatemark.lifecycle.model.state import LifecycleState
@@ -40,7 +40,7 @@ _NEXT: Final[dict[Stage, Stage]] = {
 }
 
 RunFullPack = Callable[[dict[str, AssetRef]], None]
-"""Runs the full pack of the asset; the argument maps arms to the versions they are."""
+"""Runs the required pack of the asset; the argument maps arms to the versions they are."""
 
 
 class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +97,7 @@ def release(workspace: Workspace, request: ReleaseRequest) -> ReleaseProgress:
                 for fact in one.facts
             )
         state = read_state(workspace, ref.asset)
+        check_rules(state)
         known_version(state, ref.version)
         # (2) The next stage.
         target = next_stage(state, request.environment, ref.version)

@@ -95,7 +95,7 @@ def route_of(
         if track.stage == "shadow" and track.paused is None
         if (found := target(track.version)) is not None
     )
-    warnings.extend(_glass_warnings(state, place, environment, now))
+    warnings.extend(_warn_of_break_glass(state, place, environment, now))
     return Route(
         asset=state.asset.name,
         environment=environment,
@@ -119,7 +119,7 @@ def _unfit(
     """Return why a version must not serve although its stage allows it."""
     if not is_valid(version):
         return "its evidence does not verify"
-    access = state.asset.track(environment, version).glass
+    access = state.asset.track(environment, version).break_glass
     if access is not None and access.is_over(now):
         ended = f"{access.until:%Y-%m-%d %H:%M:%SZ}"
         return f"its break-glass time was over at {ended} and nobody had reviewed it"
@@ -162,12 +162,12 @@ def _split(
     )
 
 
-def _glass_warnings(
+def _warn_of_break_glass(
     state: LifecycleState, place: EnvironmentState, environment: str, now: datetime
 ) -> list[str]:
     if place.enabled is None:
         return []
-    access = state.asset.track(environment, place.enabled).glass
+    access = state.asset.track(environment, place.enabled).break_glass
     if access is None:
         return []
     words = f"{place.enabled} is live by break-glass of {access.actor} ({access.incident})"

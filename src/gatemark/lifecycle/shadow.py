@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.evidence.source import read_small_file
+from gatemark.evidence.small_file import read_small_file
+from gatemark.lifecycle.act import CommandResult, act, preview
 from gatemark.lifecycle.commands import PushShadow
-from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION, ShadowPairs, VersionRef
 from gatemark.workspace import Workspace
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -14,6 +15,7 @@ from gatemark.core.errors import (
     IntegrityError,
     InvalidValueError,
     NewerFormatError,
+    OtherRulesError,
     UnknownNameError,
 )
 from gatemark.core.stored import FORMAT, convert_stored, newer_format
@@ -22,6 +24,7 @@ from gatemark.ledger.event import Event, Head
 from gatemark.ledger.event_kinds import (
     ASSET_REGISTERED,
     DECIDED_BY,
+    LIFECYCLE_RULES,
     RESULT_SEALED,
     DecidedBy,
     ResultSealed,
@@ -58,9 +61,11 @@ def recorded(event: Event, payload: Mapping[str, object] | None) -> LifecycleEve
         if not check_payload_format(event.kind, name):
             raise NewerFormatError(f"event {event.seq} {newer_format(str(name))}")
         fact = convert_stored(content, cast("type[Fact]", kind.payload))
-        by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
+        by = _read_decided_by(decided_by) if kind.is_decided else None
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    except IntegrityError as error:
+        raise IntegrityError(f"event {event.seq} ({event.kind}) {error}") from error
     if event.subject != fact.subject:
         # The subject names another asset than the payload.
         raise IntegrityError(
@@ -68,6 +73,16 @@ def recorded(event: Event, payload: Mapping[str, object] | None) -> LifecycleEve
             f"but is about {fact.subject}"
         )
     return LifecycleEvent(event.seq, event.actor, event.at, fact, by)
+
+
+def _read_decided_by(said: object) -> DecidedBy:
+    if said is None:
+        raise IntegrityError("does not say which policy and rules decided it")
+    by = convert_stored(said, DecidedBy)
+    # An action under another version is read as recorded; whoever decides on top of it checks that.
+    with suppress(OtherRulesError):
+        LIFECYCLE_RULES.check(by.rules)
+    return by
 
 
 class _Page(msgspec.Struct):

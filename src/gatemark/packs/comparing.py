@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from gatemark.packs.answering import ArmAnswers
 from gatemark.packs.answers import Answer, ItemKey
-from gatemark.packs.arms import ArmAnswers
-from gatemark.packs.grading import Graded, Graders
+from gatemark.packs.graders import Graders
+from gatemark.packs.judge_replies import Graded
 from gatemark.packs.pack_file import BASELINE, OpenPack
-from gatemark.packs.suites.preference import are_equal, pairs_of
+from gatemark.packs.suites.preference import are_equal, make_pairs
 from gatemark.targets.port import CallError
 
 
@@ -32,27 +33,29 @@ async def compare_arms(
             if suite.comparing_judge is None:
                 continue
             own, rows = compared[name], opened.snapshots[suite.id].rows
-            pairs = pairs_of(rows, own.answers[suite.id], baseline.get(suite.id, ()))
+            pairs = make_pairs(rows, own.answers[suite.id], baseline.get(suite.id, ()))
             differing = {key: pair for key, pair in pairs.items() if not are_equal(pair)}
             graded = await graders.grade(suite, name, differing)
             compared[name] = msgspec.structs.replace(
                 own,
                 answers={
                     **own.answers,
-                    suite.id: unjudged_answers(own.answers[suite.id], graded),
+                    suite.id: mark_unjudged_answers(own.answers[suite.id], graded),
                 },
                 graded={**own.graded, suite.id: graded},
             )
     return compared
 
 
-def unjudged_answers(answers: tuple[Answer, ...], graded: Graded) -> tuple[Answer, ...]:
+def mark_unjudged_answers(answers: tuple[Answer, ...], graded: Graded) -> tuple[Answer, ...]:
     """Return answers with those marked that the judge could not be asked to compare."""
     lost = graded.outages()
-    return tuple(_unjudged(answers, lost)) if lost else answers
+    return tuple(_mark_unjudged(answers, lost)) if lost else answers
 
 
-def _unjudged(answers: Sequence[Answer], lost: Mapping[ItemKey, CallError]) -> Iterator[Answer]:
+def _mark_unjudged(
+    answers: Sequence[Answer], lost: Mapping[ItemKey, CallError]
+) -> Iterator[Answer]:
     for answer in answers:
         why = lost.get((answer.id, answer.epoch))
         if why is None:

@@ -27,36 +27,36 @@ def describe_schemas() -> dict[str, str]:
     """Return each schema's name and purpose."""
     described = {schema.name: schema.summary for schema in schemas()}
     described.update({name: summary for name, (_, summary) in DOCUMENTS.items()})
-    described.update({document.name: document.summary for document in _exam_documents()})
+    described.update({document.name: document.summary for document in _list_exam_documents()})
     return dict(sorted(described.items()))
 
 
-def json_schema(name: str) -> dict[str, Any]:
+def make_json_schema(name: str) -> dict[str, Any]:
     """Return one schema as a JSON Schema document."""
     if name in DOCUMENTS:
         noun, summary = DOCUMENTS[name]
         if noun is Pack:
-            return pack_schema(name, summary)
+            return make_pack_schema(name, summary)
         return document_schema(name, summary, noun)
     if name not in schemas():
-        for document in _exam_documents():
+        for document in _list_exam_documents():
             if document.name == name:
                 return document_schema(name, document.summary, document.type)
     return schema_document(schemas().get(name))
 
 
-def _exam_documents() -> Iterator[DocumentType]:
+def _list_exam_documents() -> Iterator[DocumentType]:
     for suite in suites():
         if isinstance(suite, ExamSuite):
             yield from suite.documents
 
 
-def broken_plugins() -> dict[str, str]:
+def list_broken_plugins() -> dict[str, str]:
     """Return schema modules that cannot be loaded, and why."""
     return dict(schemas().broken)
 
 
-def pack_schema(name: str, summary: str) -> dict[str, Any]:
+def make_pack_schema(name: str, summary: str) -> dict[str, Any]:
     """Return the schema of ``Pack`` with the options of plugins instead of free mappings."""
     document: dict[str, Any] = dict(document_schema(name, summary, Pack))
     known = list(scorers())

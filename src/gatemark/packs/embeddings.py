@@ -15,11 +15,12 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
-from gatemark.scorers.embedding import NAME, EmbeddingOptions, checked_vector, text_key
+from gatemark.scorers.embedding import NAME, EmbeddingOptions, checked_vector, compute_text_key
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.network_specs import OpenAISpec
-from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, bad_reply
-from gatemark.targets.runner import CallOutcome
+from gatemark.targets.outcomes import CallOutcome
+from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply
+from gatemark.targets.replies import BadReplyError
 from gatemark.targets.spec import TargetSpec
 
 Header = TypeVar("Header")
@@ -43,22 +44,22 @@ class Embedded(msgspec.Struct, frozen=True):
 
     def outage(self, item: Scorable) -> CallError | None:
         """Return why a vector for an item's texts is missing, or None if none is."""
-        for text in texts_of(item):
-            kept = self.vectors.get(text_key(text))
+        for text in collect_texts(item):
+            kept = self.vectors.get(compute_text_key(text))
             if kept is not None and kept.kind is not None:
                 return CallError(cast("ErrorKind", kept.kind), kept.error or "no reply")
         return None
 
     def recorded(self, item: Scorable) -> Scorable:
         """Return an item with the vectors of its texts, as the scorer reads them."""
-        keys = [text_key(text) for text in texts_of(item)]
+        keys = [compute_text_key(text) for text in collect_texts(item)]
         found = {key: msgspec.to_builtins(self.vectors[key]) for key in keys if key in self.vectors}
         return msgspec.structs.replace(item, sample={**item.sample, NAME: found})
 
     def lines(self) -> bytes:
         """Return the vectors as stored: the model first, then a line per text."""
         rows = [msgspec.to_builtins(self.vectors[key]) for key in sorted(self.vectors)]
-        return written_lines({"model": self.model}, *rows)
+        return write_lines({"model": self.model}, *rows)
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +72,7 @@ def read_embedded(data: bytes, place: str) -> Embedded:
     return Embedded("" if header is None else header.model, {line.text: line for line in lines})
 
 
-def written_lines(*lines: dict[str, object]) -> bytes:
+def write_lines(*lines: dict[str, object]) -> bytes:
     """Return what was asked of a model as stored: a header, then a line for each."""
     return b"".join(canonical_bytes(line) + b"\n" for line in lines)
 
@@ -92,18 +93,18 @@ def read_lines(
     return first, found
 
 
-def vectors_name(suite: str, arm: str) -> str:
+def name_vectors(suite: str, arm: str) -> str:
     """Return the name of an arm's answer vectors in a result."""
     return f"{suite}/{arm}.vectors"
 
 
-def embedding_options(suite: SuiteSpec) -> EmbeddingOptions:
+def parse_embedding_options(suite: SuiteSpec) -> EmbeddingOptions:
     """Return the options of a suite that scores by an embedding model."""
     assert isinstance(suite.scorer, ScorerSpec)  # noqa: S101 - a suite that is embedded has one
     return cast("EmbeddingOptions", scorers().get(NAME).options_from(suite.scorer.options))
 
 
-def texts_of(item: Scorable) -> tuple[str, ...]:
+def collect_texts(item: Scorable) -> tuple[str, ...]:
     """Return the texts whose vectors an item's score needs; none when it cannot be scored."""
     if item.output is None or item.target is None:
         return ()
@@ -130,11 +131,11 @@ class EmbeddingSpec(OpenAISpec, frozen=True, kw_only=True, forbid_unknown_fields
         first = data[0] if isinstance(data, list) and data else None
         packed = checked_vector(first.get("embedding") if isinstance(first, dict) else None)
         if packed is None:
-            raise bad_reply(f"{place}: data.0.embedding must be a list of numbers, not all 0")
+            raise BadReplyError(f"{place}: data.0.embedding must be a list of numbers, not all 0")
         return Reply(packed, latency_ms, model=members.get("model"), usage=members.get("usage"))
 
 
-def embedding_spec(options: EmbeddingOptions) -> TargetSpec:
+def make_embedding_spec(options: EmbeddingOptions) -> TargetSpec:
     """Return the endpoint as a target, with the limits of one."""
     endpoint = EmbeddingSpec(
         base_url=options.base_url,
@@ -150,13 +151,13 @@ def embedding_spec(options: EmbeddingOptions) -> TargetSpec:
     )
 
 
-def embedding_calls(items: Iterable[Scorable]) -> list[Call]:
+def make_embedding_calls(items: Iterable[Scorable]) -> list[Call]:
     """Return one call for each different text, in the order of their digests."""
-    texts = {text_key(text): text for item in items for text in texts_of(item)}
+    texts = {compute_text_key(text): text for item in items for text in collect_texts(item)}
     return [Call(id=key, epoch=1, input=texts[key]) for key in sorted(texts)]
 
 
-def kept_vector(outcome: CallOutcome) -> KeptVector:
+def keep_vector(outcome: CallOutcome) -> KeptVector:
     """Return what is kept of one call."""
     if outcome.reply is not None:
         return KeptVector(outcome.id, vector=str(outcome.reply.output))

@@ -21,8 +21,8 @@ class BaselineSet(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class ResultBlessed(msgspec.Struct, frozen=True):
-    """Payload of ``result_blessed``: why a person accepts a result as a baseline."""
+class BaselineAccepted(msgspec.Struct, frozen=True):
+    """Payload of ``baseline_accepted``: why a person accepts a result as a baseline."""
 
     result: str
     verdict: str
@@ -36,11 +36,11 @@ BASELINE_SET = declare(
         payload=BaselineSet,
     )
 ).name
-RESULT_BLESSED = declare(
+BASELINE_ACCEPTED = declare(
     EventKind(
-        name="result_blessed",
+        name="baseline_accepted",
         when="a person accepts a sealed result as a baseline, with a reason",
-        payload=ResultBlessed,
+        payload=BaselineAccepted,
     )
 ).name
 
@@ -48,7 +48,7 @@ RESULT_BLESSED = declare(
 class BaselineCheck:
     """Verifies baseline events against the results they cite."""
 
-    kinds = frozenset({BASELINE_SET, RESULT_BLESSED, RESULT_SEALED})
+    kinds = frozenset({BASELINE_SET, BASELINE_ACCEPTED, RESULT_SEALED})
     caveats: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
 
@@ -61,10 +61,10 @@ class BaselineCheck:
             self._sealed.add(payload.get("result_id"))
             return []
         try:
-            said: BaselineSet | ResultBlessed = (
+            said: BaselineSet | BaselineAccepted = (
                 convert_stored(payload, BaselineSet)
                 if event.kind == BASELINE_SET
-                else convert_stored(payload, ResultBlessed)
+                else convert_stored(payload, BaselineAccepted)
             )
         except msgspec.ValidationError as error:
             return [(event.seq, f"{event.kind}: {error}")]

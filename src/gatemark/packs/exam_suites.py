@@ -19,10 +19,11 @@ from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Figure, Result
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun, ExamSuite, suites
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
-from gatemark.evidence.source import ReadingChoices, inspect_source
+from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.pack import FIRST_RULES, RULES, SuiteSpec
+from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, SuiteFiles
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
@@ -32,15 +33,13 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
     """The exam of one suite: its findings, and the files behind them.
 
     ``paths`` maps each evidence file to its path and ``attachments`` each written file to its
-    content. ``rules`` is the version of the exam's rules if an earlier build judged by an older
-    one. ``answered_at`` is the time of the candidate's oldest record, if records have a time.
+    content. ``answered_at`` is the time of the candidate's oldest record, if records have a time.
     """
 
     report: ArmsReport
     accounts: tuple[Evidence, ...]
     paths: dict[str, str]
     attachments: dict[str, bytes]
-    rules: int | None = None
     answered_at: datetime | None = None
 
     @property
@@ -54,12 +53,12 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
         return tuple(file for account in self.accounts for file in account.files)
 
 
-def evidence_name(suite: str, arm: str, role: str) -> str:
+def name_evidence(suite: str, arm: str, role: str) -> str:
     """Return the name of a suite's evidence in a result."""
     return f"{suite}/{role}.{arm}.evidence"
 
 
-def files_of_result(
+def write_evidence_files(
     result: Result, suite: SuiteSpec, blobs: BlobStore, folder: Path
 ) -> dict[str, dict[str, str]]:
     """Write the evidence that a result stores for one suite into a folder, and return it by arm.
@@ -72,7 +71,7 @@ def files_of_result(
     for blob in result.blobs:
         owner, _, rest = blob.name.partition("/")
         role, _, arm = rest.removesuffix(".evidence").rpartition(".")
-        if owner == suite.id and blob.name == evidence_name(suite.id, arm, role):
+        if owner == suite.id and blob.name == name_evidence(suite.id, arm, role):
             place = folder / blob.digest.rpartition(":")[2]
             place.mkdir(exist_ok=True)
             path = place / Path(names.get(arm, suite.evidence or {}).get(role, role)).name
@@ -85,14 +84,14 @@ def files_of_result(
 
 def check_exam(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be used; reads no record."""
-    _exam_plugin(suite)
-    build_exam(ExamJob(suite.kind, suite_options(suite, RULES), ReadingChoices()))
+    _find_exam_plugin(suite)
+    build_exam(ExamJob(suite.kind, build_suite_options(suite), ReadingChoices()))
     for files in (suite.evidence, suite.baseline_evidence):
         for path in files.values() if isinstance(files, dict) else ():
             inspect_source(str(folder / path), name=path)
 
 
-def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
+def _find_exam_plugin(suite: SuiteSpec) -> ExamSuite:
     plugin = suites().get(suite.kind)
     if not isinstance(plugin, ExamSuite):
         raise UsageError(f"suite {suite.id}: kind {suite.kind!r} does not read evidence files")
@@ -101,34 +100,19 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
     return plugin
 
 
-def suite_options(suite: SuiteSpec, rules: int, version: int | None = None) -> dict[str, Any]:
-    """Return the suite's options, with those that follow from its files and the pack's rules.
-
-    Results of 0.1.0 have the options that their pack names. Every later one has the newest rules of
-    its exam, whatever the pack says, or the ``version`` that it was judged by.
-    """
-    plugin = _exam_plugin(suite)
+def build_suite_options(suite: SuiteSpec) -> dict[str, Any]:
+    """Return the suite's options, with those that follow from its files."""
+    plugin = _find_exam_plugin(suite)
     by_role = plugin.role_options(suite.evidence or {}) if plugin.role_options else {}
-    newest = {} if rules == FIRST_RULES else plugin.newest_rules
-    if version is not None and "rules" in newest:
-        newest = {**newest, "rules": version}
-    return {**suite.options, **by_role, **newest}
+    return {**suite.options, **by_role}
 
 
-def exam_rules(
-    suite: SuiteSpec, rules: int, version: int | None = None
-) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
-    """Return the rules and settings that an exam brings to a pack judged by these rules."""
-    exam = build_exam(ExamJob(suite.kind, suite_options(suite, rules, version), ReadingChoices()))
+def make_exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
+    """Return the rules and settings that an exam brings to a pack."""
+    exam = build_exam(ExamJob(suite.kind, build_suite_options(suite), ReadingChoices()))
     policy = exam.policy()
-    found = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
+    found = tuple(_move_into_suite(suite.id, rule) for rule in policy.rules)
     return found, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
-
-
-def sealed_version(result: Result, suite: SuiteSpec) -> int:
-    """Return the version of an exam's rules that a result was judged by; the first has no name."""
-    version = result.policy.settings.get(f"{suite.id}.{suite.kind}_rules")
-    return version if isinstance(version, int) else 1
 
 
 def run_suite(
@@ -155,8 +139,6 @@ def examine_suite(
     workspace: Workspace,
     suite: SuiteSpec,
     files: SuiteFiles,
-    rules: int = RULES,
-    version: int | None = None,
     *,
     now: datetime | None = None,
 ) -> SuiteOutcome:
@@ -165,19 +147,19 @@ def examine_suite(
     ``now`` is for exams that refuse records dated in the future; None when a sealed result is
     derived again.
     """
-    options = suite_options(suite, rules, version)
+    options = build_suite_options(suite)
     found = {
         arm: run_suite(suite.kind, options, by_role, workspace.engine, now)
         for arm, by_role in files.arms()
     }
     accounts, paths = [], {}
     for arm, by_role in files.arms():
-        names = {path: evidence_name(suite.id, arm, role) for role, path in by_role.items()}
+        names = {path: name_evidence(suite.id, arm, role) for role, path in by_role.items()}
         paths.update({name: path for path, name in names.items()})
-        accounts.append(_account(found[arm].evidence, suite, arm, names))
+        accounts.append(_rename_account(found[arm].evidence, suite, arm, names))
     baseline = found.get(BASELINE)
     return SuiteOutcome(
-        report=_report(
+        report=_build_report(
             suite, found[CANDIDATE].report, None if baseline is None else baseline.report
         ),
         accounts=tuple(accounts),
@@ -187,12 +169,13 @@ def examine_suite(
             for arm, outcome in found.items()
             for name, data in outcome.report.attachments.items()
         },
-        rules=version,
         answered_at=found[CANDIDATE].report.answered_at,
     )
 
 
-def _account(evidence: Evidence, suite: SuiteSpec, arm: str, names: Mapping[str, str]) -> Evidence:
+def _rename_account(
+    evidence: Evidence, suite: SuiteSpec, arm: str, names: Mapping[str, str]
+) -> Evidence:
     return msgspec.structs.replace(
         evidence,
         files=tuple(
@@ -203,60 +186,62 @@ def _account(evidence: Evidence, suite: SuiteSpec, arm: str, names: Mapping[str,
     )
 
 
-def _in_suite(suite: str, rule: Rule) -> Rule:
+def _move_into_suite(suite: str, rule: Rule) -> Rule:
     return msgspec.structs.replace(
         rule,
         id=f"{suite}.{rule.id}",
-        lane=_lane(suite, rule.lane),
-        fallback_rules=tuple(_in_suite(suite, other) for other in rule.fallback_rules),
+        scope=_name_scope(suite, rule.scope),
+        fallback_rules=tuple(_move_into_suite(suite, other) for other in rule.fallback_rules),
     )
 
 
-def _lane(suite: str, lane: str | None) -> str:
-    return suite if lane is None else f"{suite}/{lane}"
+def _name_scope(suite: str, scope: str | None) -> str:
+    return suite if scope is None else f"{suite}/{scope}"
 
 
-def _report(suite: SuiteSpec, candidate: ExamReport, baseline: ExamReport | None) -> ArmsReport:
-    score = _score("score", suite, candidate)
+def _build_report(
+    suite: SuiteSpec, candidate: ExamReport, baseline: ExamReport | None
+) -> ArmsReport:
+    score = _name_score("score", suite, candidate)
     before = (
         unmeasured(
             "baseline_score",
             "the suite has no baseline evidence",
             direction="higher_is_better",
-            lane=suite.id,
+            scope=suite.id,
         )
         if baseline is None
-        else _score("baseline_score", suite, baseline)
+        else _name_score("baseline_score", suite, baseline)
     )
     numbers = [
-        msgspec.structs.replace(number, lane=_lane(suite.id, number.lane))
+        msgspec.structs.replace(number, scope=_name_scope(suite.id, number.scope))
         for number in candidate.measurements
     ]
     if baseline is not None:
-        numbers.append(_drop(suite.id, score, before))
+        numbers.append(_measure_drop(suite.id, score, before))
     return ArmsReport(
         score=score,
         baseline_score=before,
         measurements=tuple(numbers),
-        figures=tuple(_titled(suite.id, figure) for figure in candidate.figures),
+        figures=tuple(_add_title(suite.id, figure) for figure in candidate.figures),
         delta_error=None,
     )
 
 
-def _score(name: str, suite: SuiteSpec, report: ExamReport) -> Measurement:
+def _name_score(name: str, suite: SuiteSpec, report: ExamReport) -> Measurement:
     if report.score is None:
         reason = f"kind {suite.kind} gives no score"
-        return unmeasured(name, reason, direction="higher_is_better", lane=suite.id)
-    return msgspec.structs.replace(report.score, name=name, lane=suite.id)
+        return unmeasured(name, reason, direction="higher_is_better", scope=suite.id)
+    return msgspec.structs.replace(report.score, name=name, scope=suite.id)
 
 
-def _drop(lane: str, score: Measurement, before: Measurement) -> Measurement:
+def _measure_drop(scope: str, score: Measurement, before: Measurement) -> Measurement:
     if score.value is None or before.value is None:
         reason = score.reason or before.reason or "no score"
-        return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
+        return unmeasured("regression", reason, direction="lower_is_better", scope=scope)
     drop = before.value - score.value
-    return measured("regression", drop, n=score.n, direction="lower_is_better", lane=lane)
+    return measured("regression", drop, n=score.n, direction="lower_is_better", scope=scope)
 
 
-def _titled(suite: str, figure: Figure) -> Figure:
+def _add_title(suite: str, figure: Figure) -> Figure:
     return msgspec.structs.replace(figure, title=f"{suite}: {figure.title}")

@@ -10,7 +10,7 @@ from typing import Final
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
-from gatemark.packs.documents import json_schema
+from gatemark.packs.documents import make_json_schema
 
 SKIPPED = {"__init__.py", "__pycache__"}
 FAULTY_FILE: Final = "sorter.py"
@@ -39,7 +39,9 @@ def write_starter(folder: Path, *, planted_fault: bool = False) -> tuple[Path, .
             data = data.replace(SOUND_LINE.encode(), _FAULT.encode())
         write_whole(target, [data])
     schema = folder / "pack.schema.json"
-    write_whole(schema, [json.dumps(json_schema("gatemark.pack/1"), indent=2).encode() + b"\n"])
+    write_whole(
+        schema, [json.dumps(make_json_schema("gatemark.pack/1"), indent=2).encode() + b"\n"]
+    )
     return (*(target for target, _ in wanted), schema)
 
 

@@ -20,9 +20,11 @@ from gatemark.core.errors import UsageError
 from gatemark.core.policy import Outcome, Waiver
 from gatemark.core.result import Cost, Result
 from gatemark.core.text import did_you_mean
-from gatemark.packs.arms import ArmAnswers, ArmSource, OnProgress, open_arm
+from gatemark.packs.answering import ArmAnswers, OnProgress
+from gatemark.packs.arms import ArmSource, open_arm
 from gatemark.packs.exam_suites import SuiteOutcome
-from gatemark.packs.grading import LICENCE, SuiteQualification
+from gatemark.packs.judge_qualification import SuiteQualification
+from gatemark.packs.judge_replies import LICENCE
 from gatemark.packs.pack import Arms, Cell, Pack
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
 from gatemark.packs.run import (
@@ -30,18 +32,18 @@ from gatemark.packs.run import (
     RunChoices,
     Session,
     answer_session,
-    answer_time_of_run,
-    exam_files,
-    forget_session,
-    let_go_on_error,
+    close_on_error,
+    find_answer_time,
+    find_exam_files,
     open_arms,
     open_graders,
     open_session,
-    prepare,
+    prepare_run,
     refuse_unpinned_arms,
-    sit_exams,
+    remove_journals,
+    run_exams,
 )
-from gatemark.packs.seal import PackRun, arm_conditions, judge_run, seal_run
+from gatemark.packs.seal import PackRun, find_arm_conditions, judge_run, seal_run
 from gatemark.workspace import Workspace
 
 Need = Literal["all", "any"]
@@ -95,17 +97,19 @@ def run_matrix(
     """Run the candidates of a pack's matrix, or those that ``only`` names, and seal each."""
     started_at = workspace.clock()
     opened = open_pack(path)
-    cells = _chosen(opened.pack, only, path)
+    cells = _choose_cells(opened.pack, only, path)
     if choices.candidate is not None or choices.names:
         raise UsageError(
             f"{path}: has a matrix of candidates, so --candidate, --as and --against cannot name "
             "one; remove the matrix, or choose candidates with --cell"
         )
-    choices = prepare(workspace, opened, path, choices, waivers)
+    choices = prepare_run(workspace, opened, path, choices, waivers)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
+        exams = run_exams(
+            workspace, opened, find_exam_files(workspace, opened, choices, Path(folder))
+        )
         graders = open_graders(workspace, opened, choices, on_progress)
-        with let_go_on_error({}, graders):
+        with close_on_error({}, graders):
             arms = _open_cells(workspace, opened, choices, cells)
         session = open_session(
             workspace, opened, arms, graders, choices, on_progress=on_progress, on_notice=on_notice
@@ -113,18 +117,18 @@ def run_matrix(
         answers, qualifications = answer_session(session, workspace.clock)
         answered = _Answered(answers, qualifications, exams)
         runs = [
-            _cell_run(session, answered, cell, opened.pack.tried, actor=workspace.actor)
+            _make_cell_run(session, answered, cell, opened.pack.tried, actor=workspace.actor)
             for cell in cells
         ]
         sealed = tuple(
             CellResult(cell, seal_run(workspace, run, waivers=waivers, started_at=started_at))
-            for cell, run in zip(cells, _holm(workspace, runs, waivers), strict=True)
+            for cell, run in zip(cells, _apply_holm(workspace, runs, waivers), strict=True)
         )
-    forget_session(session, [each.result for each in sealed], on_notice)
-    return MatrixRun(opened.pack, sealed, need, _shared_cost(session, answers))
+    remove_journals(session, [each.result for each in sealed], on_notice)
+    return MatrixRun(opened.pack, sealed, need, _share_cost(session, answers))
 
 
-def _chosen(pack: Pack, only: Sequence[str], path: str) -> tuple[Cell, ...]:
+def _choose_cells(pack: Pack, only: Sequence[str], path: str) -> tuple[Cell, ...]:
     cells = {cell.name: cell for cell in pack.cells()}
     if not cells:
         raise UsageError(f"{path}: has no matrix, so there is no candidate to choose with --cell")
@@ -144,11 +148,11 @@ def _open_cells(
     """Open the baseline once, and every candidate under its name."""
     if choices.cache:
         for cell in cells:
-            refuse_unpinned_arms(opened, _of_cell(choices, cell))
-    first = open_arms(workspace, opened, _of_cell(choices, cells[0]))
+            refuse_unpinned_arms(opened, _choose_candidate(choices, cell))
+    first = open_arms(workspace, opened, _choose_candidate(choices, cells[0]))
     arms = {BASELINE: first[BASELINE]} if BASELINE in first else {}
     arms[cells[0].name] = first[CANDIDATE]
-    with let_go_on_error(arms):
+    with close_on_error(arms):
         for cell in cells[1:]:
             arms[cell.name] = open_arm(
                 opened,
@@ -161,11 +165,11 @@ def _open_cells(
     return arms
 
 
-def _of_cell(choices: RunChoices, cell: Cell) -> RunChoices:
+def _choose_candidate(choices: RunChoices, cell: Cell) -> RunChoices:
     return msgspec.structs.replace(choices, candidate=cell.target)
 
 
-def _cell_run(
+def _make_cell_run(
     session: Session, answered: _Answered, cell: Cell, tried: int, *, actor: str
 ) -> PackRun:
     """Return the run of one candidate, as if the pack had named it alone."""
@@ -175,21 +179,23 @@ def _cell_run(
         arms[BASELINE] = session.arms[BASELINE]
         answers[BASELINE] = msgspec.structs.replace(answered.arms[BASELINE], calls=0, cost=0.0)
     return PackRun(
-        opened=_alone(session.opened, cell, tried),
+        opened=_open_alone(session.opened, cell, tried),
         arms=arms,
         arm_answers=answers,
         exams=answered.exams,
         qualifications=answered.qualifications,
         judge_cost=session.graders.spent(cell.name),
         limit=session.choices.limit,
-        conditions=arm_conditions(arms, answers, session.graders, cell.name, BASELINE, LICENCE),
+        conditions=find_arm_conditions(
+            arms, answers, session.graders, cell.name, BASELINE, LICENCE
+        ),
         baseline_how=session.choices.baseline_how,
-        answer_time=answer_time_of_run(session, answers, answered.exams, actor=actor),
+        answer_time=find_answer_time(session, answers, answered.exams, actor=actor),
         cell=", ".join(f"{axis} {name}" for axis, name in cell.values.items()),
     )
 
 
-def _alone(opened: OpenPack, cell: Cell, tried: int) -> OpenPack:
+def _open_alone(opened: OpenPack, cell: Cell, tried: int) -> OpenPack:
     pack = opened.pack
     assert pack.targets is not None  # noqa: S101 - a matrix changes targets.candidate
     targets = Arms(candidate=cell.target, baseline=pack.targets.baseline)
@@ -197,7 +203,9 @@ def _alone(opened: OpenPack, cell: Cell, tried: int) -> OpenPack:
     return msgspec.structs.replace(opened, pack=own)
 
 
-def _holm(workspace: Workspace, runs: list[PackRun], waivers: Sequence[Waiver]) -> list[PackRun]:
+def _apply_holm(
+    workspace: Workspace, runs: list[PackRun], waivers: Sequence[Waiver]
+) -> list[PackRun]:
     """Return the runs, each with the number of candidates that its tests allow for.
 
     All are tested at ``alpha`` divided by their number. Those that pass are removed, and the others
@@ -217,16 +225,16 @@ def _holm(workspace: Workspace, runs: list[PackRun], waivers: Sequence[Waiver]) 
             break
         for place in still_open:
             tried = final[place].opened.pack.tried - len(passed)
-            final[place] = _with_tried(final[place], tried)
+            final[place] = _add_tried(final[place], tried)
     return [final[place] for place in sorted(final)]
 
 
-def _with_tried(run: PackRun, tried: int) -> PackRun:
+def _add_tried(run: PackRun, tried: int) -> PackRun:
     pack = msgspec.structs.replace(run.opened.pack, candidates=tried)
     return msgspec.structs.replace(run, opened=msgspec.structs.replace(run.opened, pack=pack))
 
 
-def _shared_cost(session: Session, answers: Mapping[str, ArmAnswers]) -> Cost:
+def _share_cost(session: Session, answers: Mapping[str, ArmAnswers]) -> Cost:
     calls, money = session.graders.spent(LICENCE, BASELINE)
     if BASELINE not in answers:
         return Cost(calls=calls, money=money)

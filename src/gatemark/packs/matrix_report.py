@@ -14,8 +14,8 @@ from gatemark.core.measurement import Interval
 from gatemark.core.policy import Outcome
 from gatemark.core.result import AssetRef, Cost, Result
 from gatemark.packs.matrix import CellResult, MatrixRun, Need
-from gatemark.packs.policy import POOLED
-from gatemark.packs.seal import title_of
+from gatemark.packs.pooled_drop import POOLED
+from gatemark.packs.seal import make_title
 from gatemark.report import words
 from gatemark.report.markdown import code, prose, table
 
@@ -55,23 +55,23 @@ class MatrixReport(msgspec.Struct, frozen=True, tag_field="schema", tag="gatemar
     shared_cost: Cost
 
 
-def matrix_report(run: MatrixRun) -> MatrixReport:
+def make_matrix_report(run: MatrixRun) -> MatrixReport:
     """Return the document of a matrix."""
     first = run.cells[0].result
     return MatrixReport(
-        title=title_of(run.pack),
+        title=make_title(run.pack),
         verdict=run.outcome,
         need=run.need,
         alpha=run.pack.alpha,
         candidates=run.pack.tried,
         baseline=first.baseline,
-        baseline_bench=_value(first, "bench_baseline"),
-        cells=tuple(_line(run, each) for each in run.cells),
+        baseline_bench=_find_value(first, "bench_baseline"),
+        cells=tuple(_make_line(run, each) for each in run.cells),
         shared_cost=run.shared_cost,
     )
 
 
-def _line(run: MatrixRun, each: CellResult) -> CellLine:
+def _make_line(run: MatrixRun, each: CellResult) -> CellLine:
     result = each.result
     drops = [n for n in result.measurements if n.name == POOLED] or [
         n for n in result.measurements if n.name == "regression"
@@ -86,20 +86,20 @@ def _line(run: MatrixRun, each: CellResult) -> CellLine:
         drop=None if result.regression is None else result.regression.value,
         drop_interval=interval,
         level=level if isinstance(level, float) else run.pack.level,
-        scores={suite.id: _value(result, "score", suite.id) for suite in run.pack.suites},
-        latency_p50_ms=_value(result, "latency_p50"),
+        scores={suite.id: _find_value(result, "score", suite.id) for suite in run.pack.suites},
+        latency_p50_ms=_find_value(result, "latency_p50"),
         cost=result.cost,
         blockers=result.blockers,
         result=result.id,
     )
 
 
-def _value(result: Result, name: str, lane: str | None = None) -> float | None:
-    found = [number for number in result.measurements if number.key == (name, lane)]
+def _find_value(result: Result, name: str, scope: str | None = None) -> float | None:
+    found = [number for number in result.measurements if number.key == (name, scope)]
     return found[0].value if found else None
 
 
-def summary(report: MatrixReport) -> str:
+def summarize_matrix(report: MatrixReport) -> str:
     """Return the verdict over all candidates in one sentence."""
     tally = [each.verdict for each in report.cells]
     counts = ", ".join(
@@ -111,7 +111,7 @@ def summary(report: MatrixReport) -> str:
     return f"{words.counted(len(tally), 'candidate')}: {counts}; {needed}."
 
 
-def correction(report: MatrixReport) -> str | None:
+def describe_correction(report: MatrixReport) -> str | None:
     """Say how the tests allow for several candidates."""
     if report.candidates == 1:
         return None
@@ -122,7 +122,7 @@ def correction(report: MatrixReport) -> str | None:
     )
 
 
-def columns(report: MatrixReport) -> tuple[str, ...]:
+def list_columns(report: MatrixReport) -> tuple[str, ...]:
     """Return the heads of the table."""
     return (
         *report.cells[0].values,
@@ -136,15 +136,15 @@ def columns(report: MatrixReport) -> tuple[str, ...]:
     )
 
 
-def rows(report: MatrixReport) -> list[tuple[str, ...]]:
+def list_rows(report: MatrixReport) -> list[tuple[str, ...]]:
     """Return a row of texts for every candidate, and one for the baseline's bench score."""
     found = [
         (
             *each.values.values(),
             words.VERDICT_WORDS[each.verdict],
-            _number(each.bench),
-            _drop(each),
-            *map(_number, each.scores.values()),
+            _format_number(each.bench),
+            _format_drop(each),
+            *map(_format_number, each.scores.values()),
             "" if each.latency_p50_ms is None else f"{each.latency_p50_ms:,.0f}",
             "" if each.cost.money is None else f"{each.cost.money:.4g}",
             each.result[7:19],
@@ -152,50 +152,50 @@ def rows(report: MatrixReport) -> list[tuple[str, ...]]:
         for each in report.cells
     ]
     if report.baseline is not None:
-        others = len(columns(report)) - len(report.cells[0].values) - 2
+        others = len(list_columns(report)) - len(report.cells[0].values) - 2
         names = ("baseline", *[""] * (len(report.cells[0].values) - 1))
-        found.append((*names, "", _number(report.baseline_bench), *[""] * others))
+        found.append((*names, "", _format_number(report.baseline_bench), *[""] * others))
     return found
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return words.NOT_MEASURED if value is None else words.number(value)
 
 
-def _drop(each: CellLine) -> str:
+def _format_drop(each: CellLine) -> str:
     if each.drop is None:
         return ""
     text = words.number(each.drop)
     return text if each.drop_interval is None else f"{text} {words.interval(each.drop_interval)}"
 
 
-def open_points(report: MatrixReport) -> list[tuple[str, str]]:
+def list_open_points(report: MatrixReport) -> list[tuple[str, str]]:
     """Return what keeps each candidate from passing, by its name."""
     return [(each.name, blocker) for each in report.cells for blocker in each.blockers]
 
 
 def render_text(report: MatrixReport) -> str:
     """Return the table for a terminal."""
-    cells = [columns(report), *rows(report)]
+    cells = [list_columns(report), *list_rows(report)]
     cells = [tuple(words.one_line(text) for text in row) for row in cells]
     widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
     lines = [f"{words.VERDICT_WORDS[report.verdict]}  {words.one_line(report.title)}"]
-    lines += [summary(report), ""]
+    lines += [summarize_matrix(report), ""]
     lines += [
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     ]
-    if points := open_points(report):
+    if points := list_open_points(report):
         lines += ["", "Blockers"]
         lines += [f" - {name}: {words.one_line(text)}" for name, text in points]
-    if corrected := correction(report):
+    if corrected := describe_correction(report):
         lines += ["", corrected]
     return "\n".join(lines) + "\n"
 
 
 def render_markdown(report: MatrixReport) -> bytes:
     """Return the table for a pull request comment."""
-    heads = columns(report)
+    heads = list_columns(report)
     numeric = [
         head in ("bench", "drop", "p50 ms", "cost", *report.cells[0].scores) for head in heads
     ]
@@ -204,16 +204,16 @@ def render_markdown(report: MatrixReport) -> bytes:
             code(text) if head == "result" and text else prose(text)
             for head, text in zip(heads, row, strict=True)
         )
-        for row in rows(report)
+        for row in list_rows(report)
     ]
     word = words.VERDICT_WORDS[report.verdict]
     parts = [
-        f"**{word}** {prose(report.title)} — {prose(summary(report))}",
+        f"**{word}** {prose(report.title)} — {prose(summarize_matrix(report))}",
         table(tuple(prose(head) for head in heads), body, numeric, 0),
     ]
-    if points := open_points(report):
+    if points := list_open_points(report):
         parts.append("\n".join(f"- {prose(name)}: {prose(text)}" for name, text in points))
-    if corrected := correction(report):
+    if corrected := describe_correction(report):
         parts.append(prose(corrected))
     return ("\n\n".join(parts) + "\n").encode()
 
@@ -227,11 +227,11 @@ def render_html(report: MatrixReport) -> bytes:
     return template.render(
         report=report,
         word=words.VERDICT_WORDS[report.verdict],
-        summary=summary(report),
-        correction=correction(report),
-        columns=columns(report),
-        rows=rows(report),
-        points=open_points(report),
+        summary=summarize_matrix(report),
+        correction=describe_correction(report),
+        columns=list_columns(report),
+        rows=list_rows(report),
+        points=list_open_points(report),
         version=__version__,
     ).encode()
 
@@ -270,7 +270,7 @@ def render_junit(report: MatrixReport) -> bytes:
     return stream.getvalue() + b"\n"
 
 
-def renderers(report: MatrixReport) -> Mapping[str, Callable[[], bytes]]:
+def list_renderers(report: MatrixReport) -> Mapping[str, Callable[[], bytes]]:
     """Return how to write each format, by the extension of the file."""
     return {
         ".junit.xml": lambda: render_junit(report),

@@ -56,7 +56,7 @@ def describe_scorers(name: str | None = None) -> dict[str, PluginOptions]:
     return {
         scorer.name: PluginOptions(
             scorer.summary,
-            tuple(one for one in options_of(scorer.options) if one.name not in scorer.places),
+            tuple(one for one in list_options(scorer.options) if one.name not in scorer.places),
         )
         for scorer in chosen
     }
@@ -64,13 +64,15 @@ def describe_scorers(name: str | None = None) -> dict[str, PluginOptions]:
 
 def describe_targets() -> dict[str, PluginOptions]:
     """Return the keys of a target, and those below each key that holds a mapping."""
-    found = {"target": PluginOptions(_summary(TargetSpec), options_of(TargetSpec))}
-    for field in _fields(TargetSpec):
+    found = {"target": PluginOptions(_read_summary(TargetSpec), list_options(TargetSpec))}
+    for field in _list_fields(TargetSpec):
         kind = field.type.type if isinstance(field.type, types.Metadata) else field.type
         inner = kind.types if isinstance(kind, types.UnionType) else (kind,)
         for part in inner:
             if isinstance(part, types.StructType):
-                found[field.encode_name] = PluginOptions(_summary(part.cls), options_of(part.cls))
+                found[field.encode_name] = PluginOptions(
+                    _read_summary(part.cls), list_options(part.cls)
+                )
     return found
 
 
@@ -89,7 +91,8 @@ def describe_pack() -> dict[str, PluginOptions]:
         "rules": Rule,
     }
     return {
-        name: PluginOptions(_summary(model), options_of(model)) for name, model in parts.items()
+        name: PluginOptions(_read_summary(model), list_options(model))
+        for name, model in parts.items()
     }
 
 
@@ -97,9 +100,9 @@ def describe_judges() -> dict[str, PluginOptions]:
     """Return what a pack says of a judge, and the options of the scorer that asks it."""
     scorer = scorers().get("judge")
     return {
-        "judge": PluginOptions(_summary(JudgeSpec), options_of(JudgeSpec)),
-        "scorer options": PluginOptions(scorer.summary, options_of(scorer.options)),
-        "grade": PluginOptions(_summary(Grade), options_of(Grade)),
+        "judge": PluginOptions(_read_summary(JudgeSpec), list_options(JudgeSpec)),
+        "scorer options": PluginOptions(scorer.summary, list_options(scorer.options)),
+        "grade": PluginOptions(_read_summary(Grade), list_options(Grade)),
     }
 
 
@@ -110,26 +113,27 @@ def describe_probes() -> dict[str, PluginOptions]:
         found[criterion.__struct_config__.tag] = criterion
     found["triples"] = Triple
     return {
-        name: PluginOptions(_summary(model), options_of(model)) for name, model in found.items()
+        name: PluginOptions(_read_summary(model), list_options(model))
+        for name, model in found.items()
     }
 
 
-def foreign_plugins() -> dict[str, str]:
+def list_foreign_plugins() -> dict[str, str]:
     """Return the entry points of other distributions: what they add, and from which module."""
     return {point.name: point.value for point in sorted(entry_points(group=ENTRY_POINT_GROUP))}
 
 
-def options_of(model: type) -> tuple[OptionInfo, ...]:
+def list_options(model: type) -> tuple[OptionInfo, ...]:
     """Return the options that a type takes."""
-    return tuple(_option(field) for field in _fields(model))
+    return tuple(_describe_option(field) for field in _list_fields(model))
 
 
-def _fields(model: type) -> tuple[types.Field, ...]:
+def _list_fields(model: type) -> tuple[types.Field, ...]:
     info = types.type_info(model)
     return info.fields if isinstance(info, types.StructType) else ()
 
 
-def _option(field: types.Field) -> OptionInfo:
+def _describe_option(field: types.Field) -> OptionInfo:
     default = field.default
     if field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
@@ -145,5 +149,5 @@ def _option(field: types.Field) -> OptionInfo:
     )
 
 
-def _summary(model: type) -> str:
+def _read_summary(model: type) -> str:
     return (model.__doc__ or "").strip().partition("\n")[0]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest_document, original_fields
+from gatemark.core.canonical import digest_document
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.policy import Against, Operator, Rule, Severity
 from gatemark.core.result import AssetKind
@@ -19,14 +19,12 @@ from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
-FIRST_RULES = 1
-"""Rules of 0.1.0: every suite is judged on its own, required ones by the point estimate."""
-RULES = 2
-"""Version of the rules for packs: one pooled test, with a limit for each suite."""
-RULES_SETTING = "rules"
-EXAM_SETTING = "exam"
-"""Settings of a pack's policy: the version of its rules, and what names the exam in all builds,
-the digest of the policy that the first rules make of it."""
+PACK_POLICY = "pack_policy"
+"""Setting of a result's policy: the digest of the policy that the pack makes for every candidate.
+
+Conditions of the run, the look that settled it and the number of candidates tried are not in it, so
+that it names the required pack. What was asked is: whether there was a baseline, and a limit.
+"""
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -38,7 +36,6 @@ MAX_CELLS = 100
 """Maximum number of candidates in a matrix."""
 
 
-@original_fields("kind name")
 class PackAsset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the pack examines."""
 
@@ -46,7 +43,6 @@ class PackAsset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[Name, about("Its name, as promotions know it.")]
 
 
-@original_fields("name options judge")
 class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scorer by name, with its options; ``judge`` names the pack's judge that it asks."""
 
@@ -55,7 +51,6 @@ class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     judge: Annotated[Name | None, about("Judge of the pack that the scorer `judge` asks.")] = None
 
 
-@original_fields("target labels licence_min min_items")
 class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model that grades or compares: the target, and the people's labels that qualify it.
 
@@ -101,7 +96,6 @@ class _Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {name: bound for name, bound in found.items() if bound is not None}
 
 
-@original_fields("p50_ms_max p95_ms_max")
 class LatencyBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     """Maximum latency of the candidate's answers, in milliseconds.
 
@@ -115,7 +109,6 @@ class LatencyBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-@original_fields("money_max money_per_item_max tokens_max tokens_per_item_max")
 class CostBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     """Maximum cost of the candidate's answers: in total, and on average per answer.
 
@@ -130,10 +123,6 @@ class CostBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-@original_fields(
-    "id kind weight min dataset from evidence baseline_evidence scorer sample epochs reruns "
-    "fails_at regression regression_max errors_max slices options"
-)
 class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """One suite of a pack.
 
@@ -152,7 +141,7 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     with fewer items than ``slice_min_items`` (default: 20) are judged together.
     """
 
-    id: Annotated[Name, about("Name of the suite, which rules use as the lane.")]
+    id: Annotated[Name, about("Name of the suite, which rules use as the scope.")]
     kind: Annotated[Name, about("Kind of suite, such as `golden`.")]
     weight: Annotated[Share, about("Share in the bench score; the weights of all suites sum to 1.")]
     min: Annotated[Share | None, about("Floor: minimum score of the suite.")] = None
@@ -284,7 +273,6 @@ WORST_SLICE_SCORE = "worst_slice_score"
 WORST_SLICE_DROP = "worst_slice_regression"
 
 
-@original_fields("candidate baseline")
 class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who answers: the candidate, and the baseline it would replace or the word ``none``.
 
@@ -297,7 +285,6 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-@original_fields("looks budget")
 class Adaptive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Ask the items in rounds, and stop as soon as the verdict on the drop is clear.
 
@@ -325,19 +312,15 @@ class Cell(msgspec.Struct, frozen=True):
         return "/".join(self.values.values())
 
 
-def _merged(base: Any, changes: Any) -> Any:
+def _merge(base: Any, changes: Any) -> Any:
     """Return a mapping with changes merged key by key; null removes a key."""
     if not isinstance(base, dict) or not isinstance(changes, dict):
         return changes
     left = {key: value for key, value in base.items() if changes.get(key, value) is not None}
-    added = {key: _merged(base.get(key), value) for key, value in changes.items()}
+    added = {key: _merge(base.get(key), value) for key, value in changes.items()}
     return {**left, **{key: value for key, value in added.items() if value is not None}}
 
 
-@original_fields(
-    "gatemark name version asset score_min regression_max suites targets judges "
-    "required_suites alpha rules"
-)
 class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A complete pack, identified by its digest.
 
@@ -482,7 +465,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             target: Any = self.targets.candidate
             values = dict(zip(self.matrix, names, strict=True))
             for axis, name in values.items():
-                target = _merged(target, self.matrix[axis][name])
+                target = _merge(target, self.matrix[axis][name])
             found.append(Cell(values, target))
         return tuple(found)
 

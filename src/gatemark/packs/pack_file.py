@@ -18,7 +18,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.evidence.exam import suites
-from gatemark.evidence.rows import Snapshot, draw, frozen_rows, read_dataset
+from gatemark.evidence.rows import Snapshot, draw_rows, frozen_rows, read_dataset
 from gatemark.evidence.settings_file import (
     SettingsProblem,
     option_problems,
@@ -26,12 +26,13 @@ from gatemark.evidence.settings_file import (
     problem_in,
     settings_text,
 )
-from gatemark.packs.answers import calls_of
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
+from gatemark.packs.questions import make_calls
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.scorer import ScoreFunction, scorers
-from gatemark.targets.spec import TargetSpec, target_environment
+from gatemark.targets.environment import select_environment
+from gatemark.targets.spec import TargetSpec
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -50,7 +51,7 @@ def read_pack_file(path: str) -> Pack:
         pack = msgspec.convert(value, Pack)
     except msgspec.ValidationError as error:
         raise BadInputError(problem_in(str(error), Pack).in_file(text, path)) from error
-    problems = [problem.in_file(text, path) for problem in _problems(pack)]
+    problems = [problem.in_file(text, path) for problem in _find_problems(pack)]
     if problems:
         raise BadInputError(tuple(problems))
     return pack
@@ -78,23 +79,23 @@ def _refuse_other_tools(value: object, path: str) -> None:
         )
 
 
-def _problems(pack: Pack) -> Iterator[SettingsProblem]:
+def _find_problems(pack: Pack) -> Iterator[SettingsProblem]:
     """Yield mistakes in keys whose form depends on a plugin."""
     for number, suite in enumerate(pack.suites):
-        yield from _suite_problems(suite, f"$.suites[{number}]")
+        yield from _find_suite_problems(suite, f"$.suites[{number}]")
     if pack.targets is not None:
-        yield from _target_problems(pack.targets.candidate, "$.targets.candidate")
+        yield from _find_target_problems(pack.targets.candidate, "$.targets.candidate")
         if pack.targets.baseline != "none":
-            yield from _target_problems(pack.targets.baseline, "$.targets.baseline")
+            yield from _find_target_problems(pack.targets.baseline, "$.targets.baseline")
     for cell in pack.cells():
         axis, value = list(cell.values.items())[-1]
-        for problem in _target_problems(cell.target, f"$.matrix.{axis}.{value}"):
+        for problem in _find_target_problems(cell.target, f"$.matrix.{axis}.{value}"):
             yield problem._replace(message=f"matrix {cell.name}: {problem.message}")
     for name, judge in pack.judges.items():
-        yield from _target_problems(judge.target, f"$.judges.{name}.target")
+        yield from _find_target_problems(judge.target, f"$.judges.{name}.target")
 
 
-def _suite_problems(suite: SuiteSpec, path: str) -> Iterator[SettingsProblem]:
+def _find_suite_problems(suite: SuiteSpec, path: str) -> Iterator[SettingsProblem]:
     try:
         plugin = suites().get(suite.kind)
     except GatemarkError as error:
@@ -106,10 +107,12 @@ def _suite_problems(suite: SuiteSpec, path: str) -> Iterator[SettingsProblem]:
         named = problem._replace(message=f"suite {suite.id}: {problem.message}")
         yield named.below(f"{path}.options")
     if suite.scorer is not None:
-        yield from _scorer_problems(suite.id, suite.scorer, f"{path}.scorer")
+        yield from _find_scorer_problems(suite.id, suite.scorer, f"{path}.scorer")
 
 
-def _scorer_problems(suite: str, given: str | ScorerSpec, path: str) -> Iterator[SettingsProblem]:
+def _find_scorer_problems(
+    suite: str, given: str | ScorerSpec, path: str
+) -> Iterator[SettingsProblem]:
     name = given if isinstance(given, str) else given.name
     place = path if isinstance(given, str) else f"{path}.name"
     try:
@@ -125,7 +128,7 @@ def _scorer_problems(suite: str, given: str | ScorerSpec, path: str) -> Iterator
         yield named.below(path if isinstance(given, str) else f"{path}.options")
 
 
-def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
+def _find_target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
     problem = option_problems(given, TargetSpec)
     if problem is None:
         return
@@ -160,7 +163,7 @@ class OpenPack(msgspec.Struct, frozen=True):
     def scorer(self, suite: SuiteSpec) -> tuple[ScoreFunction, dict[str, str]]:
         """Return the function that scores a suite's answers, and its identity."""
         if suite.id not in self._scorers:
-            self._scorers[suite.id] = scorer_of(suite, self.folder)
+            self._scorers[suite.id] = build_scorer(suite, self.folder)
         return self._scorers[suite.id]
 
     @property
@@ -176,12 +179,12 @@ def open_pack(path: str) -> OpenPack:
     for suite in pack.suites:
         if suite.template is not None:
             # Refuse templates that cannot be filled in before anything is called.
-            calls_of(suite, snapshots[suite.id].rows)
+            make_calls(suite, snapshots[suite.id].rows)
     labels = {
         name: read_dataset(str(folder / judge.labels), judge.labels)
         for name, judge in pack.judges.items()
     }
-    return OpenPack(pack, folder, snapshots, labels, _git_state(folder))
+    return OpenPack(pack, folder, snapshots, labels, _read_git_state(folder))
 
 
 _GIT_RUNS_NOTHING: Final = (
@@ -192,7 +195,7 @@ _GIT_RUNS_NOTHING: Final = (
 )
 
 
-def git_answer(folder: Path, *arguments: str) -> str | None:
+def ask_git(folder: Path, *arguments: str) -> str | None:
     """Return what git prints about a folder; None if it refuses or is not installed.
 
     The folder belongs to whoever is examined. Settings of a repository can name programs (a file
@@ -209,16 +212,16 @@ def git_answer(folder: Path, *arguments: str) -> str | None:
         capture_output=True,
         text=True,
         check=False,
-        env=target_environment(os.environ, own),
+        env=select_environment(os.environ, own),
     )
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _git_state(folder: Path) -> dict[str, str]:
-    head = git_answer(folder, "rev-parse", "HEAD")
+def _read_git_state(folder: Path) -> dict[str, str]:
+    head = ask_git(folder, "rev-parse", "HEAD")
     if head is None:
         return {}
-    dirty = git_answer(folder, "status", "--porcelain", "--untracked-files=no")
+    dirty = ask_git(folder, "status", "--porcelain", "--untracked-files=no")
     return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
 
 
@@ -236,13 +239,13 @@ def load_snapshot(suite: SuiteSpec, folder: Path) -> Snapshot:
     """Return the rows of one suite, after its draw if it has one."""
     dataset = str(suite.dataset)
     if dataset.startswith(BUILTIN):
-        snapshot = _builtin(dataset.removeprefix(BUILTIN))
+        snapshot = _load_builtin(dataset.removeprefix(BUILTIN))
     else:
         snapshot = read_dataset(str(folder / dataset), dataset)
-    return snapshot if suite.sample is None else draw(snapshot, suite.sample)
+    return snapshot if suite.sample is None else draw_rows(snapshot, suite.sample)
 
 
-def _builtin(name: str) -> Snapshot:
+def _load_builtin(name: str) -> Snapshot:
     if name != "probes_v1":
         raise UsageError(f"no built-in data set is called {name!r} (there is: probes_v1)")
     records = [
@@ -251,7 +254,7 @@ def _builtin(name: str) -> Snapshot:
     return frozen_rows(BUILTIN + name, records)
 
 
-def suite_plugin(spec: SuiteSpec) -> PackSuite:
+def find_suite_plugin(spec: SuiteSpec) -> PackSuite:
     """Return the plugin of a suite kind."""
     plugin = suites().get(spec.kind)
     if not isinstance(plugin, PackSuite):
@@ -259,10 +262,18 @@ def suite_plugin(spec: SuiteSpec) -> PackSuite:
     return plugin
 
 
-def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, str]]:
+def parse_suite_options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
+    """Return the options of a suite as their type; refuse wrong ones."""
+    try:
+        return msgspec.convert(suite.options, options_type)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"suite {suite.id}: options: {error}") from error
+
+
+def build_scorer(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, str]]:
     """Return the function that scores a suite's answers, and its identity."""
     if isinstance(spec.scorer, str) or spec.scorer is None:
-        name, given = spec.scorer or suite_plugin(spec).scorer, {}
+        name, given = spec.scorer or find_suite_plugin(spec).scorer, {}
     else:
         name, given = spec.scorer.name, dict(spec.scorer.options)
     if name is None:
@@ -282,30 +293,30 @@ def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, s
     return scorer.ready(options), scorer.identity(options)
 
 
-def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
+def describe_scoring(opened: OpenPack) -> dict[str, dict[str, str]]:
     """Return the identity of the scoring of every suite with answered items."""
     answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
     return {suite.id: opened.scorer(suite)[1] for suite in answering}
 
 
-def scorer_code(opened: OpenPack) -> dict[str, str]:
+def digest_scorer_code(opened: OpenPack) -> dict[str, str]:
     """Return the digests of the pack's own scorer code, by suite."""
     known = {"scorer", "version", "options"}
     pins = {
         suite: {name: value for name, value in identity.items() if name not in known}
-        for suite, identity in scoring_of(opened).items()
+        for suite, identity in describe_scoring(opened).items()
     }
     return {suite: digest(found) for suite, found in pins.items() if found}
 
 
-def probe_file() -> Traversable:
+def find_probe_file() -> Traversable:
     """Return the bundled file of probes."""
     return files("gatemark.packs.probes") / "probes_v1.jsonl"
 
 
 def load_probes() -> list[dict[str, Any]]:
     """Return the bundled probes as plain records, in file order."""
-    return [msgspec.json.decode(line) for line in probe_file().read_bytes().splitlines()]
+    return [msgspec.json.decode(line) for line in find_probe_file().read_bytes().splitlines()]
 
 
 CANDIDATE, BASELINE = "candidate", "baseline"
@@ -324,7 +335,7 @@ class SuiteFiles(msgspec.Struct, frozen=True):
             yield BASELINE, self.baseline
 
 
-def files_of_pack(opened: OpenPack) -> dict[str, SuiteFiles]:
+def list_pack_files(opened: OpenPack) -> dict[str, SuiteFiles]:
     """Return the evidence files that a pack names, relative to its folder."""
     found = {}
     for suite in opened.pack.suites:
@@ -332,11 +343,11 @@ def files_of_pack(opened: OpenPack) -> dict[str, SuiteFiles]:
             continue
         baseline = suite.baseline_evidence
         found[suite.id] = SuiteFiles(
-            candidate=_in_folder(opened.folder, suite.evidence),
-            baseline=_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
+            candidate=_is_in_folder(opened.folder, suite.evidence),
+            baseline=_is_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
         )
     return found
 
 
-def _in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+def _is_in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
     return {role: str(folder / path) for role, path in files.items()}

@@ -1,7 +1,7 @@
 """Measure each part of a combined score on its own, so that a rule can check one.
 
 A weighted mean can hide that one part dropped, such as a reply that is better worded but no longer
-valid JSON. A part is a lane of its suite, such as ``golden/is_json``.
+valid JSON. A part is a scope of its suite, such as ``golden/is_json``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from gatemark.core.measurement import Measurement
-from gatemark.packs.answers import PART_MARK, Answer
+from gatemark.packs.answers import Answer
+from gatemark.packs.sample_lines import PART_MARK
 from gatemark.packs.suites.suite import ArmsEvidence, PackSuite
 
 PART_METRICS: Final = {
@@ -26,7 +27,7 @@ Separate names keep the parts out of the tests over all suites.
 """
 
 
-def part_numbers(
+def measure_parts(
     evidence: ArmsEvidence, plugin: PackSuite, options: msgspec.Struct
 ) -> list[Measurement]:
     """Return the numbers of every part that the candidate's answers have."""
@@ -39,8 +40,8 @@ def part_numbers(
         own = msgspec.structs.replace(
             evidence,
             spec=spec,
-            candidate=_only(evidence.candidate, part),
-            baseline=None if evidence.baseline is None else _only(evidence.baseline, part),
+            candidate=_select_part(evidence.candidate, part),
+            baseline=None if evidence.baseline is None else _select_part(evidence.baseline, part),
         )
         report = plugin.examine(own, options)
         numbers = [report.score, *report.measurements]
@@ -48,15 +49,15 @@ def part_numbers(
             numbers.append(report.baseline_score)
         found.extend(
             msgspec.structs.replace(
-                number, name=PART_METRICS[number.name], lane=f"{spec.id}{PART_MARK}{part}"
+                number, name=PART_METRICS[number.name], scope=f"{spec.id}{PART_MARK}{part}"
             )
             for number in numbers
-            if number.name in PART_METRICS and number.lane == spec.id
+            if number.name in PART_METRICS and number.scope == spec.id
         )
     return found
 
 
-def _only(answers: Sequence[Answer], part: str) -> tuple[Answer, ...]:
+def _select_part(answers: Sequence[Answer], part: str) -> tuple[Answer, ...]:
     """Return the answers with the score of one part; those without it stay without a score."""
     return tuple(
         msgspec.structs.replace(answer, score=answer.parts.get(part)) for answer in answers

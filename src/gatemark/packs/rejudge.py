@@ -11,65 +11,47 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import IncomparableError, IntegrityError, NewerFormatError
+from gatemark.core.errors import IncomparableError, IntegrityError
 from gatemark.core.measurement import EvidenceFile
-from gatemark.core.result import Result
+from gatemark.core.result import PACK_BLOB, Result
 from gatemark.evidence.exam import ExamOutcome
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.answers import (
-    PART_MARK,
-    Answer,
-    ItemKey,
-    RecordedScores,
-    asked_rows,
-    read_sample_lines,
-    sample_of,
-    scores_of,
-    with_recorded,
-)
-from gatemark.packs.arms import with_replies
-from gatemark.packs.comparing import unjudged_answers
-from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
+from gatemark.packs.answering import add_replies
+from gatemark.packs.answers import Answer, ItemKey
+from gatemark.packs.comparing import mark_unjudged_answers
+from gatemark.packs.conditions import read_conditions
+from gatemark.packs.embeddings import Embedded, name_vectors, read_embedded
 from gatemark.packs.exam_suites import (
     SuiteOutcome,
+    build_suite_options,
     examine_suite,
-    files_of_result,
     run_suite,
-    sealed_version,
-    suite_options,
+    write_evidence_files,
 )
-from gatemark.packs.grading import (
-    Graded,
-    RecordedGraders,
-    SuiteQualification,
-    qualify_judges,
-    read_graded,
-    replies_name,
-)
-from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
-from gatemark.packs.pack import (
-    FIRST_RULES,
-    RULES,
-    RULES_SETTING,
-    ScorerSpec,
-    SuiteSpec,
-    read_pack,
-)
+from gatemark.packs.graders import RecordedGraders
+from gatemark.packs.judge import PackDecision, judge_pack
+from gatemark.packs.judge_qualification import SuiteQualification, qualify_judges
+from gatemark.packs.judge_replies import Graded, name_replies, read_graded
+from gatemark.packs.limited_runs import read_limit
+from gatemark.packs.pack import ScorerSpec, SuiteSpec, read_pack
+from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
     OpenPack,
     SuiteFiles,
-    scorer_of,
-    suite_plugin,
+    build_scorer,
+    find_suite_plugin,
 )
-from gatemark.packs.policy import conditions_of, limit_of
-from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
+from gatemark.packs.questions import make_asked_rows, make_sample
+from gatemark.packs.recorded_scores import RecordedScores, add_recorded_scores, read_recorded_scores
+from gatemark.packs.sample_lines import PART_MARK, read_sample_lines
+from gatemark.packs.seal import ROWS_SUFFIX, name_labels
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, scorers
-from gatemark.targets.journal import UNSCORED
+from gatemark.targets.recorded import UNSCORED
 from gatemark.workspace import Workspace
 
 MOST_LISTED: Final = 20
@@ -84,31 +66,21 @@ class JudgedAgain(msgspec.Struct, frozen=True):
     unjudged: tuple[str, ...] = ()
 
 
-def _rules_of(result: Result) -> int:
-    """Return the version of the rules that judged a result; the first had no number."""
-    version = result.policy.settings.get(RULES_SETTING, FIRST_RULES)
-    if not isinstance(version, int) or version < FIRST_RULES:
-        raise IntegrityError(f"its policy names rules {version!r}, which do not exist")
-    if version > RULES:
-        raise NewerFormatError(f"it was judged by rules {version}, this build knows up to {RULES}")
-    return version
-
-
 def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     """Judge the stored answers by the stored pack; targets are not called."""
     data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
-    opened = _opened(result, data)
+    opened = _open_stored_pack(result, data)
     differences: list[str] = []
     unjudged: list[str] = []
     arms: dict[str, dict[str, tuple[Answer, ...]]] = {}
     for arm in (CANDIDATE, BASELINE):
         if any(name.endswith(f".{arm}.jsonl") for name in data):
-            arms[arm] = _arm(opened, arm, data, differences, unjudged)
-    graded = _graded(opened, data)
+            arms[arm] = _read_arm(opened, arm, data, differences, unjudged)
+    graded = _read_replies(opened, data)
     for suite in opened.pack.suites:
         if suite.comparing_judge is not None and CANDIDATE in arms:
             seen = arms[CANDIDATE][suite.id]
-            arms[CANDIDATE][suite.id] = unjudged_answers(seen, graded[suite.id])
+            arms[CANDIDATE][suite.id] = mark_unjudged_answers(seen, graded[suite.id])
     gathered = PackEvidence(
         candidate=arms.get(CANDIDATE, {}),
         baseline=arms.get(BASELINE),
@@ -117,23 +89,17 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
             for blob in result.blobs
             if blob.name.endswith((f".{CANDIDATE}.jsonl", f".{BASELINE}.jsonl"))
         ),
-        exams=_exams(opened, result, blobs),
-        qualifications=_qualifications(opened, result, blobs, data),
+        exams=_run_exams_again(opened, result, blobs),
+        qualifications=_qualify_again(opened, result, blobs, data),
         graded=graded,
-        limit=limit_of(result),
-        conditions=conditions_of(result),
+        limit=read_limit(result),
+        conditions=read_conditions(result),
     )
-    judged = judge_pack(
-        opened,
-        gathered,
-        waivers=result.waivers,
-        now=result.finished_at,
-        rules=_rules_of(result),
-    )
+    judged = judge_pack(opened, gathered, waivers=result.waivers, now=result.finished_at)
     return JudgedAgain(judged, tuple(differences), tuple(unjudged))
 
 
-def _arm(
+def _read_arm(
     opened: OpenPack,
     arm: str,
     data: Mapping[str, bytes],
@@ -146,12 +112,12 @@ def _arm(
             continue
         name = f"{suite.id}.{arm}.jsonl"
         samples = read_sample_lines(data.get(name, b""), name)
-        rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
-        recorded = scores_of(samples, sealed=True) if suite.is_scored_by_log else {}
-        conditions[suite.id] = _answers(samples, name, rows, recorded)
-        graded = _kept(replies_name(suite.id, arm), data, read_graded)
-        vectors = _kept(vectors_name(suite.id, arm), data, read_embedded)
-        found, open_items = _scored_again(
+        rows = {row.id: row for row in make_asked_rows(suite.kind, opened.snapshots[suite.id].rows)}
+        recorded = read_recorded_scores(samples, sealed=True) if suite.is_scored_by_log else {}
+        conditions[suite.id] = _read_answers(samples, name, rows, recorded)
+        graded = _read_if_kept(name_replies(suite.id, arm), data, read_graded)
+        vectors = _read_if_kept(name_vectors(suite.id, arm), data, read_embedded)
+        found, open_items = _score_again(
             suite, conditions[suite.id], rows, graded or vectors, recorded
         )
         differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
@@ -162,36 +128,25 @@ def _arm(
     return conditions
 
 
-def _rows_asked(
-    suite: SuiteSpec, snapshot: Snapshot, samples: Sequence[Mapping[str, Any]]
-) -> dict[str, Row]:
-    """Return the rows as asked; older replay suites had no targets."""
-    asked = {row.id: row for row in asked_rows(suite.kind, snapshot.rows)}
-    if any(sample.get("target") is not None for sample in samples):
-        return asked
-    return {row.id: row for row in snapshot.rows}
-
-
-def _kept(name: str, data: Mapping[str, bytes], read: Callable[[bytes, str], T]) -> T | None:
+def _read_if_kept(
+    name: str, data: Mapping[str, bytes], read: Callable[[bytes, str], T]
+) -> T | None:
     return read(data[name], name) if name in data else None
 
 
-def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
+def _run_exams_again(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
     """Run every exam over evidence files again, over the stored files."""
     outcomes = {}
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for suite in opened.pack.suites:
             if suite.evidence is not None:
-                kept = files_of_result(result, suite, blobs, Path(folder))
+                kept = write_evidence_files(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                version = sealed_version(result, suite)
-                outcomes[suite.id] = examine_suite(
-                    Workspace(jobs=1), suite, files, _rules_of(result), version
-                )
+                outcomes[suite.id] = examine_suite(Workspace(jobs=1), suite, files)
     return outcomes
 
 
-def suites_again(
+def run_suites_again(
     blobs: BlobStore, result: Result, kind: str
 ) -> Iterator[tuple[dict[str, Any], ExamOutcome]]:
     """Yield the evidence suites of one kind, examined again, with their options."""
@@ -201,28 +156,28 @@ def suites_again(
         for suite in pack.suites:
             if suite.evidence is None or suite.kind != kind:
                 continue
-            files = files_of_result(result, suite, blobs, Path(folder))[CANDIDATE]
-            options = suite_options(suite, _rules_of(result), sealed_version(result, suite))
+            files = write_evidence_files(result, suite, blobs, Path(folder))[CANDIDATE]
+            options = build_suite_options(suite)
             yield options, run_suite(kind, options, files, Workspace(jobs=1).engine)
 
 
-def _qualifications(
+def _qualify_again(
     opened: OpenPack, result: Result, blobs: BlobStore, data: Mapping[str, bytes]
 ) -> dict[str, SuiteQualification]:
     def labels(name: str) -> Snapshot:
-        kept = _labels_name(name)
+        kept = name_labels(name)
         if kept not in data:
             raise IncomparableError(f"the labels of judge {name} were not kept with it")
-        return _stored_rows(opened.pack.judges[name].labels, data[kept], kept)
+        return _read_stored_rows(opened.pack.judges[name].labels, data[kept], kept)
 
     graders = RecordedGraders(result, blobs)
     return asyncio.run(qualify_judges(opened.pack, graders, labels))
 
 
-def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
+def _read_replies(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
     kept = {}
     for suite in opened.pack.suites:
-        name = replies_name(suite.id, CANDIDATE)
+        name = name_replies(suite.id, CANDIDATE)
         if name in data:
             kept[suite.id] = read_graded(data[name], name)
         elif suite.comparing_judge is not None:
@@ -230,7 +185,7 @@ def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
     return kept
 
 
-def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
+def _open_stored_pack(result: Result, data: Mapping[str, bytes]) -> OpenPack:
     pack = read_pack(data[PACK_BLOB], result.pack.digest, PACK_BLOB)
     references = {
         account.checks["suite"]: account.checks["snapshot"]
@@ -243,7 +198,7 @@ def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
             name = suite.id + ROWS_SUFFIX
             if name not in data or suite.id not in references:
                 raise IncomparableError(f"the rows of suite {suite.id} were not kept with it")
-            snapshots[suite.id] = _snapshot(references[suite.id], data[name], name)
+            snapshots[suite.id] = _read_snapshot(references[suite.id], data[name], name)
     for suite in pack.suites:
         if suite.source is not None:
             snapshots[suite.id] = snapshots[suite.source]
@@ -251,22 +206,22 @@ def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
     return OpenPack(pack, Path(), snapshots)
 
 
-def _snapshot(reference: str, lines: bytes, place: str) -> Snapshot:
+def _read_snapshot(reference: str, lines: bytes, place: str) -> Snapshot:
     name = reference.rpartition(f"@{DIGEST_PREFIX}")[0]
-    snapshot = _stored_rows(name, lines, place)
+    snapshot = _read_stored_rows(name, lines, place)
     if snapshot.reference != reference:
         raise IntegrityError(f"{place}: are not the rows of {reference}")
     return snapshot
 
 
-def _stored_rows(name: str, lines: bytes, place: str) -> Snapshot:
+def _read_stored_rows(name: str, lines: bytes, place: str) -> Snapshot:
     try:
         return stored_snapshot(name, lines)
     except msgspec.MsgspecError as error:
         raise IntegrityError(f"{place}: cannot be read: {error}") from error
 
 
-def _answers(
+def _read_answers(
     samples: Sequence[Mapping[str, Any]],
     place: str,
     rows: Mapping[str, Row],
@@ -309,7 +264,7 @@ def _answers(
     return tuple(answers)
 
 
-def _scored_again(
+def _score_again(
     suite: SuiteSpec,
     answers: tuple[Answer, ...],
     rows: Mapping[str, Row],
@@ -317,22 +272,22 @@ def _scored_again(
     recorded: Mapping[ItemKey, RecordedScores],
 ) -> tuple[list[str], list[str]]:
     """Return scores that differ when computed again, and what could not be scored again."""
-    spec = suite.scorer or suite_plugin(suite).scorer
+    spec = suite.scorer or find_suite_plugin(suite).scorer
     name = spec.name if isinstance(spec, ScorerSpec) else str(spec)
     if scorers().get(name).places:
         return [], [f"scorer {name} lives in the pack's folder and was not run again"]
-    function, identity = scorer_of(suite, Path())
+    function, identity = build_scorer(suite, Path())
     differences, unknown = [], 0
     for answer in answers:
         if answer.error is not None:
             continue
         row = rows[answer.id]
-        item = Scorable(row.id, row.input, row.target, answer.output, sample_of(row))
+        item = Scorable(row.id, row.input, row.target, answer.output, make_sample(row))
         if isinstance(graded, Embedded):
             item = graded.recorded(item)
         elif graded is not None:
-            item = with_replies(item, graded, (answer.id, answer.epoch))
-        found = function(with_recorded(item, recorded.get((answer.id, answer.epoch))))
+            item = add_replies(item, graded, (answer.id, answer.epoch))
+        found = function(add_recorded_scores(item, recorded.get((answer.id, answer.epoch))))
         if found.value == answer.score:
             continue
         if _has_number(answer.output):

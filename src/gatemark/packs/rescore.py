@@ -15,41 +15,42 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest, is_digest
-from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
+from gatemark.core.errors import (
+    GatemarkError,
+    IncomparableError,
+    IntegrityError,
+    NewerFormatError,
+    OtherRulesError,
+)
 from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Verdict, Waiver, decide
-from gatemark.core.result import Result, read_result
+from gatemark.core.policy import Finding, Verdict, Waiver, decide
+from gatemark.core.reason import Reason
+from gatemark.core.result import PACK_BLOB, Result, read_result
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import (
     EXAM_INPUTS,
     EXPECTED_IDS,
     PACKAGES,
+    SCORE_PACK,
     ExamInputs,
     ExamOutcome,
     ExamRun,
-    ExamSuite,
     exam_suite,
     read_exam_inputs,
     runtime_versions,
-    suites,
 )
+from gatemark.evidence.reading_choices import Limits, ReadingChoices
+from gatemark.evidence.result_rules import check_result_rules
 from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import (
-    Limits,
-    ReadingChoices,
-    inspect_source,
-    read_blocks,
-    read_expected_ids,
-    whole_file,
-)
-from gatemark.ledger.port import GONE, BlobStore, Store
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.small_file import read_expected_ids
+from gatemark.evidence.source import inspect_source
+from gatemark.ledger.port import BlobStore, Store, erasure_of
 from gatemark.packs.judge import PackDecision
-from gatemark.packs.rejudge import JudgedAgain, rejudge_pack, suites_again
-from gatemark.packs.seal import PACK_BLOB
+from gatemark.packs.rejudge import JudgedAgain, rejudge_pack, run_suites_again
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
 
-SCORE_PACK: Final = "score-"
-"""Prefix of the pack name of a result that comes from one exam."""
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
 """Tolerance for numbers that another version of a library computes."""
 
@@ -61,21 +62,22 @@ class Rescored(msgspec.Struct, frozen=True):
     unjudged: tuple[str, ...] = ()
 
 
-def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[str, Rescored]]:
+def rescore_store(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[str, Rescored]]:
     """Derive every result that verifies again."""
     for result_id, document in store.results.documents():
         try:
             # Of an erased result the store gives what is left; its seal covered the rest.
             is_whole = not is_erased(result_id)
             result = read_result(result_id, document) if is_whole else store.results.get(result_id)
-        except (IntegrityError, NewerFormatError):
-            # Seal verification reports it.
+            check_result_rules(result)
+        except (IntegrityError, NewerFormatError, OtherRulesError):
+            # The check of results reports it.
             continue
         done = rescore_result(store.blobs, result, is_erased)
-        yield result_id, done if is_whole else _without_texts(done)
+        yield result_id, done if is_whole else _note_erased_texts(done)
 
 
-def _without_texts(done: Rescored) -> Rescored:
+def _note_erased_texts(done: Rescored) -> Rescored:
     why = "its texts were erased: tables, caveats, blockers and reasons cannot be compared"
     return msgspec.structs.replace(done, unjudged=(why, *done.unjudged))
 
@@ -90,31 +92,31 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
         return Rescored(unjudged=(f"cannot be derived again: {gone[0]} {word}",))
     try:
         kept = {blob.name: blob.digest for blob in result.blobs}
-        inputs = _inputs(blobs, result, kept)
-        if inputs is not None:
-            derived = _judged(result, inputs.kind, _examined(blobs, result, inputs))
+        if EXAM_INPUTS in kept:
+            inputs = read_exam_inputs(blobs.get(kept[EXAM_INPUTS]))
+            derived = _judge_exam_again(result, inputs.kind, _run_exam_again(blobs, result, inputs))
         elif PACK_BLOB in kept:
             derived = rejudge_pack(blobs, result)
         elif COMPARE_BLOB in kept:
             derived = JudgedAgain(compare_again(blobs, result))
         else:
             return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
-    except (IncomparableError, NewerFormatError) as error:
+    except (IncomparableError, NewerFormatError, OtherRulesError) as error:
         return Rescored(unjudged=(f"cannot be derived again: {error}",))
     except IntegrityError as error:
         return Rescored(differences=(str(error),))
     except GatemarkError as error:
         why = f"its evidence cannot be judged: {error}"
-        return _of_another_build(result, why) or Rescored(differences=(why,))
+        return _excuse_other_build(result, why) or Rescored(differences=(why,))
     if derived.judged.policy.digest != result.policy_digest:
         # Rules follow from options; a build with other rules cannot judge by these.
         why = "its policy is not the one that its pack makes"
-        changed = _of_another_build(result, why)
+        changed = _excuse_other_build(result, why)
         if changed is not None:
             return changed
-    differences = [*derived.differences, *_differences(result, derived.judged)]
+    differences = [*derived.differences, *_list_differences(result, derived.judged)]
     return Rescored(
-        tuple(differences), (*derived.unjudged, *_other_measures(result, derived.judged))
+        tuple(differences), (*derived.unjudged, *_list_other_measures(result, derived.judged))
     )
 
 
@@ -122,7 +124,7 @@ def _is_of_another_build(result: Result) -> bool:
     return result.runtime.get("gatemark") != runtime_versions()["gatemark"]
 
 
-def _of_another_build(result: Result, why: str) -> Rescored | None:
+def _excuse_other_build(result: Result, why: str) -> Rescored | None:
     """Return what cannot be derived again because another build sealed it."""
     if not _is_of_another_build(result):
         return None
@@ -130,7 +132,7 @@ def _of_another_build(result: Result, why: str) -> Rescored | None:
     return Rescored(unjudged=(f"cannot be derived again: {why}; Gatemark {made_by} sealed it",))
 
 
-def _other_measures(result: Result, derived: PackDecision) -> Iterator[str]:
+def _list_other_measures(result: Result, derived: PackDecision) -> Iterator[str]:
     """Yield numbers that this build measures by another version of the measure, or no longer."""
     after = {number.key: number for number in derived.measurements}
     for old in result.measurements:
@@ -139,12 +141,6 @@ def _other_measures(result: Result, derived: PackDecision) -> Iterator[str]:
             yield f"{old.name} is measured by version {new.version} now, it was {old.version}"
         elif new is None and _is_of_another_build(result):
             yield f"{old.name} is not measured any more"
-
-
-def _inputs(blobs: BlobStore, result: Result, kept: Mapping[str, str]) -> ExamInputs | None:
-    if EXAM_INPUTS in kept:
-        return read_exam_inputs(blobs.get(kept[EXAM_INPUTS]))
-    return _older_inputs(result)
 
 
 class DerivedExam(msgspec.Struct, frozen=True):
@@ -159,23 +155,24 @@ class DerivedExam(msgspec.Struct, frozen=True):
         return self.outcome.exam.summary(self.outcome.report, self.outcome.evidence, self.verdict)
 
 
-def derived_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[DerivedExam]:
+def derive_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[DerivedExam]:
     """Yield the exams of one kind in a result: its own, or the suites of its pack.
 
     Waivers apply to an exam of its own. A suite of a pack is judged without them.
     """
+    check_result_rules(result)
     kept = {blob.name: blob.digest for blob in result.blobs}
-    inputs = _inputs(blobs, result, kept)
-    if inputs is not None:
+    if EXAM_INPUTS in kept:
+        inputs = read_exam_inputs(blobs.get(kept[EXAM_INPUTS]))
         if inputs.kind == kind:
-            outcome = _examined(blobs, result, inputs)
-            yield _derived(result, inputs.options, outcome, result.waivers)
+            outcome = _run_exam_again(blobs, result, inputs)
+            yield _decide_exam(result, inputs.options, outcome, result.waivers)
     elif PACK_BLOB in kept:
-        for options, outcome in suites_again(blobs, result, kind):
-            yield _derived(result, options, outcome, ())
+        for options, outcome in run_suites_again(blobs, result, kind):
+            yield _decide_exam(result, options, outcome, ())
 
 
-def _derived(
+def _decide_exam(
     result: Result, options: Mapping[str, Any], outcome: ExamOutcome, waivers: Sequence[Waiver]
 ) -> DerivedExam:
     policy, numbers = outcome.exam.policy(), outcome.report.measurements
@@ -183,7 +180,7 @@ def _derived(
     return DerivedExam(options, outcome, verdict)
 
 
-def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutcome:
+def _run_exam_again(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutcome:
     if result.pack.name != f"{SCORE_PACK}{inputs.kind}":
         raise IntegrityError(f"its {EXAM_INPUTS} is of the exam {inputs.kind!r}")
     needed = {role.name for role in exam_suite(inputs.kind).roles if role.required}
@@ -192,7 +189,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
         raise IntegrityError(f"its {EXAM_INPUTS} names other evidence files")
     if not needed <= set(inputs.roles):
         raise IncomparableError("an evidence file was not there when it was made")
-    with _spooled_evidence(blobs, result) as (paths, expected):
+    with _spool_evidence(blobs, result) as (paths, expected):
         # An exam that requires certain files counts the expected ids from them, without a list.
         if account.expected is not None and expected is None and not needed:
             raise IncomparableError("the list of expected ids was not kept with it")
@@ -201,7 +198,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
                 kind=inputs.kind,
                 options=inputs.options,
                 files=list(zip(inputs.roles, paths, strict=True)),
-                reading=_choices(inputs.reading),
+                reading=_read_choices(inputs.reading),
                 engine=LocalEngine(1),
                 expected_ids=expected,
                 left_out=inputs.left_out,
@@ -209,28 +206,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
         )
 
 
-def _older_inputs(result: Result) -> ExamInputs | None:
-    """Return the inputs of a result sealed before inputs were stored, if its exam knows them."""
-    kind = result.pack.name.removeprefix(SCORE_PACK)
-    if kind == result.pack.name or kind not in suites():
-        return None
-    suite = exam_suite(kind)
-    if suite.options_of is None:
-        return None
-    (account,) = result.evidence
-    roles = _older_roles(suite, len(account.files))
-    return ExamInputs(kind, suite.options_of(result.policy), account.checks, roles)
-
-
-def _older_roles(suite: ExamSuite, count: int) -> tuple[str, ...]:
-    """Return the roles of older files: the first for one file, the next ones for several."""
-    if count == 1:
-        return (suite.roles[0].name,)
-    names = [role.name for role in suite.roles[1:] if not (role.named or role.alone)]
-    return (*names, *(f"file {n}" for n in range(len(names) + 1, count + 1)))[:count]
-
-
-def _judged(result: Result, kind: str, examined: ExamOutcome) -> JudgedAgain:
+def _judge_exam_again(result: Result, kind: str, examined: ExamOutcome) -> JudgedAgain:
     (account,) = result.evidence
     # Only file names may differ: users chose them then, and Gatemark does now.
     evidence = msgspec.structs.replace(
@@ -250,7 +226,7 @@ def _judged(result: Result, kind: str, examined: ExamOutcome) -> JudgedAgain:
 
 
 @contextmanager
-def _spooled_evidence(
+def _spool_evidence(
     blobs: BlobStore, result: Result
 ) -> Iterator[tuple[list[str], frozenset[str] | None]]:
     """Write the evidence of an exam to files; yield their paths and the stored ids."""
@@ -259,65 +235,90 @@ def _spooled_evidence(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as name:
         folder = Path(name)
         paths = [
-            _spooled(blobs, file.digest, folder / str(number))
+            _spool(blobs, file.digest, folder / str(number))
             for number, file in enumerate(account.files)
         ]
         expected = None
         if pins:
-            expected = read_expected_ids(_spooled(blobs, pins[0].digest, folder / EXPECTED_IDS))
+            expected = read_expected_ids(_spool(blobs, pins[0].digest, folder / EXPECTED_IDS))
         yield paths, expected
 
 
-def _choices(checks: Mapping[str, str]) -> ReadingChoices:
+def _read_choices(checks: Mapping[str, str]) -> ReadingChoices:
     return ReadingChoices(
-        on_bad_line=_choice(checks, "on_bad_line"),
-        on_duplicate=_choice(checks, "on_duplicate"),
-        on_unpaired=_choice(checks, "on_unpaired"),
+        on_bad_line=_read_choice(checks, "on_bad_line"),
+        on_duplicate=_read_choice(checks, "on_duplicate"),
+        on_unpaired=_read_choice(checks, "on_unpaired"),
         check_duplicate_keys=checks.get("duplicate_keys") == "checked",
     )
 
 
-def _choice(checks: Mapping[str, str], name: str) -> Any:
+def _read_choice(checks: Mapping[str, str], name: str) -> Any:
     if name not in checks:
         raise IncomparableError(f"its evidence does not say {name}")
     return checks[name]
 
 
-def evidence_lines(blobs: BlobStore, digest: str) -> Iterator[bytes]:
+def read_evidence_lines(blobs: BlobStore, digest: str) -> Iterator[bytes]:
     """Yield the lines of an evidence file, which may be compressed."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        source = inspect_source(_spooled(blobs, digest, Path(folder) / "evidence"))
+        source = inspect_source(_spool(blobs, digest, Path(folder) / "evidence"))
         for block in read_blocks(whole_file(source), Limits()):
             yield from block.data.splitlines()
 
 
-def _spooled(blobs: BlobStore, name: str, target: Path) -> str:
+def _spool(blobs: BlobStore, name: str, target: Path) -> str:
     with target.open("wb") as stream:
         for piece in blobs.pieces(name):
             stream.write(piece)
     return str(target)
 
 
-def _differences(result: Result, derived: PackDecision) -> Iterator[str]:
+def _list_differences(result: Result, derived: PackDecision) -> Iterator[str]:
     if derived.policy.digest != result.policy_digest:
         yield "its policy is not the one that its pack makes"
     if derived.evidence != result.evidence:
         yield "its account of the evidence is not what the evidence gives"
-    yield from _number_differences(result, derived.measurements)
+    yield from _list_number_differences(result, derived.measurements)
     if derived.verdict.outcome != result.verdict:
         yield f"its verdict is {result.verdict}, its evidence gives {derived.verdict.outcome}"
-    before = {finding.rule: finding.verdict for finding in result.findings}
-    after = {finding.rule: finding.verdict for finding in derived.verdict.findings}
+    yield from _list_finding_differences(result, derived.verdict.findings)
+
+
+def _list_finding_differences(result: Result, derived: Sequence[Finding]) -> Iterator[str]:
+    tolerance, is_erased = _choose_tolerance(result), erasure_of(result) is not None
+    before = {finding.rule: finding for finding in result.findings}
+    after = {finding.rule: finding for finding in derived}
     for rule in sorted(before.keys() | after.keys()):
-        if before.get(rule) != after.get(rule):
-            yield f"rule {rule} was {before.get(rule)}, its evidence gives {after.get(rule)}"
+        old, new = before.get(rule), after.get(rule)
+        if old is None or new is None or old.verdict != new.verdict:
+            was, is_now = old and old.verdict, new and new.verdict
+            yield f"rule {rule} was {was}, its evidence gives {is_now}"
+        elif not _is_same_finding(old, new, tolerance):
+            yield f"rule {rule} has other numbers than its evidence gives"
+        elif not (is_erased or _has_same_reason(old.reason, new.reason, tolerance)):
+            yield f"rule {rule} gave as its reason {str(old.reason)!r}, its evidence another one"
 
 
-def _number_differences(result: Result, derived: Sequence[Measurement]) -> Iterator[str]:
+def _is_same_finding(old: Finding, new: Finding, tolerance: float) -> bool:
+    """Whether two findings of a rule have the same bound and numbers."""
+    if msgspec.structs.replace(
+        old, reason=new.reason, observed=new.observed, slack=new.slack
+    ) != new or (old.observed is None) != (new.observed is None):
+        return False
+    pairs = ((old.observed, new.observed), (old.slack, new.slack))
+    return all(abs(a - b) <= tolerance for a, b in pairs if a is not None and b is not None)
+
+
+def _choose_tolerance(result: Result) -> float:
     now = runtime_versions()
     packages = ("python", "gatemark", *PACKAGES)
     is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
-    tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
+    return 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
+
+
+def _list_number_differences(result: Result, derived: Sequence[Measurement]) -> Iterator[str]:
+    tolerance, is_erased = _choose_tolerance(result), erasure_of(result) is not None
     before = {number.key: number for number in result.measurements}
     after = {number.key: number for number in derived}
     ruled = {one.metric for rule in result.policy.rules for one in (rule, *rule.fallback_rules)}
@@ -331,13 +332,18 @@ def _number_differences(result: Result, derived: Sequence[Measurement]) -> Itera
             if _is_of_another_build(result) and not is_ruled:
                 continue
             yield f"{name} is {'not measured any more' if new is None else 'missing from it'}"
-        elif old.version == new.version and not _same(old, new, tolerance):
-            yield f"{name} was {_shown(old)}, its evidence gives {_shown(new)}"
+        elif old.version == new.version and not _is_same_number(
+            old, new, tolerance, is_erased=is_erased
+        ):
+            yield f"{name} was {_format_number(old)}, its evidence gives {_format_number(new)}"
 
 
-def _same(old: Measurement, new: Measurement, tolerance: float) -> bool:
-    reason = new.reason if old.reason != GONE else GONE
-    if (old.n, old.reason, old.value is None) != (new.n, reason, new.value is None):
+def _is_same_number(
+    old: Measurement, new: Measurement, tolerance: float, *, is_erased: bool
+) -> bool:
+    if (old.n, old.value is None) != (new.n, new.value is None):
+        return False
+    if not (is_erased or _has_same_reason(old.reason, new.reason, tolerance)):
         return False
     pairs = [(old.value, new.value)]
     if (old.interval is None) != (new.interval is None):
@@ -349,6 +355,13 @@ def _same(old: Measurement, new: Measurement, tolerance: float) -> bool:
     )
 
 
-def _shown(number: Measurement) -> str:
+def _has_same_reason(old: Reason | None, new: Reason | None, tolerance: float) -> bool:
+    """Whether two reasons say the same; the sentence may be worded in another way by now."""
+    if old is None or new is None:
+        return old is new
+    return old.is_same(new, tolerance)
+
+
+def _format_number(number: Measurement) -> str:
     value = number.reason if number.value is None else f"{number.value:.6g}"
     return f"{value} (n={number.n})"

@@ -23,48 +23,45 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
+from gatemark.evidence.result_rules import check_result_rules
+from gatemark.packs.answering import ArmAnswers, OnProgress, answer_all
 from gatemark.packs.answers import Answer
-from gatemark.packs.arms import (
-    ArmAnswers,
-    ArmSource,
-    OnProgress,
-    answer_all,
-    open_arm,
-    open_recording,
-    reopen_arm,
-)
+from gatemark.packs.arms import ArmSource, open_arm, reopen_arm
 from gatemark.packs.baselines import choose_baseline
-from gatemark.packs.embeddings import embedding_options, embedding_spec
-from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
-from gatemark.packs.grading import (
-    Graders,
-    LiveGraders,
-    RecordedGraders,
-    SuiteQualification,
-    qualify_judges,
-)
-from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks
+from gatemark.packs.conditions import ASKED, read_conditions
+from gatemark.packs.embeddings import make_embedding_spec, parse_embedding_options
+from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, write_evidence_files
+from gatemark.packs.graders import Graders, RecordedGraders
+from gatemark.packs.judge import find_looks, is_settled
+from gatemark.packs.judge_qualification import SuiteQualification, qualify_judges
+from gatemark.packs.limited_runs import read_limit
+from gatemark.packs.live_graders import LiveGraders
+from gatemark.packs.looks import PackLook
+from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
     OpenPack,
     SuiteFiles,
-    files_of_pack,
+    describe_scoring,
+    list_pack_files,
     open_pack,
-    scoring_of,
 )
-from gatemark.packs.policy import ASKED, PackLook, conditions_of, limit_of
+from gatemark.packs.policy import check_waivers_and_rules
+from gatemark.packs.recordings import open_recording
 from gatemark.packs.seal import (
     BASELINE_CHOSEN,
     JUDGED_AGAIN,
     PackRun,
-    arm_conditions,
+    find_arm_conditions,
+    read_reused,
     refuse_changed_version,
-    reused_of,
     seal_run,
 )
-from gatemark.targets.journal import Journals, Reuse, journal_key
-from gatemark.targets.spec import parse_spec, refuse_unpinned
+from gatemark.targets.identity import refuse_unpinned
+from gatemark.targets.journal import Reuse
+from gatemark.targets.journals import Journals, read_journal_key
+from gatemark.targets.spec import parse_spec
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
@@ -109,23 +106,25 @@ def run_pack(
             f"{path}: has a matrix of candidates, which only the command line runs: "
             f"gatemark run {path} (all of them), or with --cell {opened.pack.cells()[0].name} (one)"
         )
-    choices = prepare(workspace, opened, path, choices, waivers)
+    choices = prepare_run(workspace, opened, path, choices, waivers)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
+        exams = run_exams(
+            workspace, opened, find_exam_files(workspace, opened, choices, Path(folder))
+        )
         if choices.cache:
             refuse_unpinned_arms(opened, choices)
         graders = open_graders(workspace, opened, choices, on_progress)
-        with let_go_on_error({}, graders):
+        with close_on_error({}, graders):
             arms = open_arms(workspace, opened, choices)
         session = open_session(
             workspace, opened, arms, graders, choices, on_progress=on_progress, on_notice=on_notice
         )
-        result = _finished(workspace, session, exams, waivers=waivers, started_at=started_at)
-    forget_session(session, [result], on_notice)
+        result = _answer_and_seal(workspace, session, exams, waivers=waivers, started_at=started_at)
+    remove_journals(session, [result], on_notice)
     return result
 
 
-def prepare(
+def prepare_run(
     workspace: Workspace,
     opened: OpenPack,
     path: str,
@@ -136,15 +135,15 @@ def prepare(
     if choices.cache and opened.pack.adaptive is not None:
         # A cache stores no errors, so a later round would repeat a call that crashed.
         raise UsageError("--cache and an adaptive pack do not go together; leave one of them out")
-    scoring_of(opened)
+    describe_scoring(opened)
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
         chosen = choose_baseline(workspace, opened.pack, opened.folder, choices.baseline)
         choices = msgspec.structs.replace(choices, baseline=chosen.result, baseline_how=chosen.how)
-    check_rules(
+    check_waivers_and_rules(
         opened.pack,
-        has_baseline=wanted_baseline(opened, choices) != "none",
+        has_baseline=find_wanted_baseline(opened, choices) != "none",
         limit=choices.limit,
         waivers=waivers,
     )
@@ -161,7 +160,7 @@ def open_graders(
         opened.folder,
         jobs=choices.jobs,
         open_recording=open_recording,
-        journals=Journals(cache, is_new=not choices.resume, key=journal_key(os.environ)),
+        journals=Journals(cache, is_new=not choices.resume, key=read_journal_key(os.environ)),
         on_progress=on_progress,
     )
 
@@ -177,19 +176,23 @@ def open_session(
     on_notice: OnNotice | None,
 ) -> Session:
     """Open journals for open arms and judges; close the arms and judges if that fails."""
-    with let_go_on_error(arms, graders):
-        folder = workspace.run_folder(_run_key(opened, arms, graders, scoring_of(opened)))
+    with close_on_error(arms, graders):
+        folder = workspace.run_folder(
+            _make_run_key(opened, arms, graders, describe_scoring(opened))
+        )
         if not choices.resume:
             _set_aside(folder, on_notice)
         graders.journals.folder, graders.journals.on_notice = folder, on_notice
         return Session(opened, arms, graders, choices, graders.journals, on_progress, folder)
 
 
-def forget_session(session: Session, results: Sequence[Result], on_notice: OnNotice | None) -> None:
+def remove_journals(
+    session: Session, results: Sequence[Result], on_notice: OnNotice | None
+) -> None:
     """Remove the journals of a complete run; otherwise say how to continue."""
-    if not any(ASKED in conditions_of(result) for result in results):
+    if not any(ASKED in read_conditions(result) for result in results):
         if session.folder is not None:
-            _forget(session.folder)
+            _remove_folder(session.folder)
     elif on_notice is not None:
         on_notice("some calls could not be asked; --resume asks those again and keeps the others")
 
@@ -200,6 +203,7 @@ def rejudge(
     """Judge the recorded evidence of a result by another pack, without calling any target."""
     started_at = workspace.clock()
     earlier = workspace.existing_results().get(reference)
+    check_result_rules(earlier)
     opened = open_pack(path)
     _refuse_other_data(earlier, opened)
     arms = {}
@@ -208,37 +212,39 @@ def rejudge(
         if opened.pack.has_baseline:
             arms[BASELINE] = reopen_arm(earlier, BASELINE, workspace)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = sit_exams(workspace, opened, _kept_files(workspace, opened, earlier, Path(folder)))
+        exams = run_exams(
+            workspace, opened, _write_kept_files(workspace, opened, earlier, Path(folder))
+        )
         graders = RecordedGraders(earlier, workspace.blobs)
-        return _finished(
+        return _answer_and_seal(
             workspace,
             Session(
                 opened,
                 arms,
                 graders,
-                _recorded_choices(earlier, arms),
+                _make_recorded_choices(earlier, arms),
                 None,
                 None,
                 answer_time=answer_time_of(earlier),
-                reused=reused_of(earlier),
+                reused=read_reused(earlier),
             ),
             exams,
             waivers=waivers,
             started_at=started_at,
-            judged_again=_other_pack_for(earlier, opened),
+            judged_again=_find_earlier_result(earlier, opened),
         )
 
 
-def _other_pack_for(earlier: Result, opened: OpenPack) -> str | None:
+def _find_earlier_result(earlier: Result, opened: OpenPack) -> str | None:
     """Return the result to judge by another pack; by its own pack it gets its own id again."""
     if earlier.pack.digest == digest(opened.pack):
         return earlier.runtime.get(JUDGED_AGAIN)
     return earlier.id
 
 
-def _recorded_choices(earlier: Result, arms: Mapping[str, ArmSource]) -> RunChoices:
+def _make_recorded_choices(earlier: Result, arms: Mapping[str, ArmSource]) -> RunChoices:
     how = earlier.runtime.get(BASELINE_CHOSEN) if BASELINE in arms else None
-    return RunChoices(limit=limit_of(earlier), baseline_how=how)
+    return RunChoices(limit=read_limit(earlier), baseline_how=how)
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -258,7 +264,7 @@ class Session(msgspec.Struct, frozen=True):
     """What an earlier result says about answers that were reused."""
 
 
-def _finished(
+def _answer_and_seal(
     workspace: Workspace,
     session: Session,
     exams: dict[str, SuiteOutcome],
@@ -276,12 +282,12 @@ def _finished(
             qualifications=qualifications,
             judge_cost=session.graders.spent(),
             limit=session.choices.limit,
-            conditions=arm_conditions(session.arms, arm_answers, session.graders),
+            conditions=find_arm_conditions(session.arms, arm_answers, session.graders),
             names=session.choices.names,
             baseline_how=session.choices.baseline_how,
             judged_again=judged_again,
             reused=session.reused,
-            answer_time=answer_time_of_run(session, arm_answers, exams, actor=workspace.actor),
+            answer_time=find_answer_time(session, arm_answers, exams, actor=workspace.actor),
         )
 
     def settled(look: PackLook, arm_answers: Arms, qualifications: Qualifications) -> bool:
@@ -292,7 +298,7 @@ def _finished(
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
-def answer_time_of_run(
+def find_answer_time(
     session: Session,
     arm_answers: Mapping[str, ArmAnswers],
     exams: Mapping[str, SuiteOutcome],
@@ -321,7 +327,7 @@ def answer_time_of_run(
     return AnswerTime(min([stated.astimezone(UTC), *known]), stated_by=actor)
 
 
-def sit_exams(
+def run_exams(
     workspace: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
 ) -> dict[str, SuiteOutcome]:
     """Run the exams over evidence files; records dated in the future are refused."""
@@ -331,21 +337,21 @@ def sit_exams(
     }
 
 
-def exam_files(
+def find_exam_files(
     workspace: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
 ) -> dict[str, SuiteFiles]:
     """Return the evidence that the pack names; a baseline result brings its own."""
-    files = files_of_pack(opened)
+    files = list_pack_files(opened)
     if not isinstance(choices.baseline, str) or choices.baseline == "none":
         return files
     earlier = workspace.existing_results().get(choices.baseline)
     for name, named in files.items():
-        kept = files_of_result(earlier, opened.pack.suite(name), workspace.blobs, folder)
+        kept = write_evidence_files(earlier, opened.pack.suite(name), workspace.blobs, folder)
         files[name] = SuiteFiles(candidate=named.candidate, baseline=kept[CANDIDATE])
     return files
 
 
-def _kept_files(
+def _write_kept_files(
     workspace: Workspace, opened: OpenPack, earlier: Result, folder: Path
 ) -> dict[str, SuiteFiles]:
     """Return the evidence that a result stores for the suites of a pack."""
@@ -353,7 +359,7 @@ def _kept_files(
     for suite in opened.pack.suites:
         if suite.evidence is None:
             continue
-        kept = files_of_result(earlier, suite, workspace.blobs, folder)
+        kept = write_evidence_files(earlier, suite, workspace.blobs, folder)
         wants_baseline = isinstance(suite.baseline_evidence, dict)
         if wants_baseline and BASELINE not in kept:
             raise UsageError(f"result {earlier.id} holds no baseline evidence of {suite.id!r}")
@@ -369,10 +375,10 @@ def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
     }
     if pack.targets is not None:
         asked["targets.candidate"] = choices.candidate or pack.targets.candidate
-        asked["targets.baseline"] = wanted_baseline(opened, choices)
+        asked["targets.baseline"] = find_wanted_baseline(opened, choices)
     for suite in pack.suites:
         if suite.is_embedded:
-            spec = embedding_spec(embedding_options(suite))
+            spec = make_embedding_spec(parse_embedding_options(suite))
             refuse_unpinned(spec, f"suite {suite.id}: scorer.options")
     for place, raw in asked.items():
         if not isinstance(raw, str):
@@ -384,7 +390,7 @@ def _set_aside(journals: Path, on_notice: OnNotice | None) -> None:
     if not journals.exists():
         return
     aside = journals.with_name(journals.name + SET_ASIDE)
-    _forget(aside)
+    _remove_folder(aside)
     try:
         journals.rename(aside)
     except OSError as error:
@@ -396,7 +402,7 @@ def _set_aside(journals: Path, on_notice: OnNotice | None) -> None:
         )
 
 
-def _forget(journals: Path) -> None:
+def _remove_folder(journals: Path) -> None:
     """Remove the journals of a run, so that they cannot answer for a new one."""
     if not journals.exists():
         return
@@ -421,7 +427,7 @@ def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:
 
 def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
     """Refuse a limited result as baseline: a baseline must have answered all items."""
-    answered = limit_of(earlier)
+    answered = read_limit(earlier)
     if answered is not None and (limit is None or limit > answered):
         raise IncomparableError(
             f"result {earlier.id} was limited to {answered} items per suite; use an unlimited one",
@@ -429,7 +435,7 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
         )
 
 
-def wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
+def find_wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
     """Return what the candidate is compared with, or ``none``."""
     targets = opened.pack.targets
     return choices.baseline or ("none" if targets is None else targets.baseline)
@@ -446,7 +452,7 @@ def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> di
         return {}
     raw = choices.candidate or pack.targets.candidate
     private = workspace.private_paths
-    wanted = wanted_baseline(opened, choices)
+    wanted = find_wanted_baseline(opened, choices)
     # The baseline is read first, because opening a candidate runs its code.
     baseline: dict[str, ArmSource] = {}
     if isinstance(wanted, str) and wanted != "none":
@@ -458,7 +464,7 @@ def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> di
         baseline[BASELINE] = open_arm(
             opened, BASELINE, wanted, jobs=choices.jobs, private=private, other=raw
         )
-    with let_go_on_error(baseline):
+    with close_on_error(baseline):
         candidate = open_arm(
             opened, CANDIDATE, raw, jobs=choices.jobs, private=private, other=wanted
         )
@@ -466,9 +472,7 @@ def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> di
 
 
 @contextmanager
-def let_go_on_error(
-    arms: Mapping[str, ArmSource], graders: Graders | None = None
-) -> Iterator[None]:
+def close_on_error(arms: Mapping[str, ArmSource], graders: Graders | None = None) -> Iterator[None]:
     """Close what was opened for a run that cannot start."""
     try:
         yield
@@ -484,7 +488,7 @@ async def _close(arms: Mapping[str, ArmSource], graders: Graders | None) -> None
         await graders.close()
 
 
-def _run_key(
+def _make_run_key(
     opened: OpenPack,
     arms: Mapping[str, ArmSource],
     graders: LiveGraders,
@@ -534,7 +538,7 @@ async def _answer_session(
         qualifications = await qualify_judges(
             session.opened.pack, session.graders, session.opened.labels.__getitem__
         )
-        looks = () if settled is None else _looks(session)
+        looks = () if settled is None else _find_session_looks(session)
         for look in looks or (None,):
             due = None if look is None else look.due
             for name in session.arms:
@@ -551,10 +555,10 @@ async def _answer_session(
     return arm_answers, qualifications
 
 
-def _looks(session: Session) -> tuple[PackLook, ...]:
+def _find_session_looks(session: Session) -> tuple[PackLook, ...]:
     nobody: dict[str, tuple[Answer, ...]] = {}
     baseline = nobody if BASELINE in session.arms else None
-    return pack_looks(session.opened, PackEvidence(nobody, baseline, limit=session.choices.limit))
+    return find_looks(session.opened, PackEvidence(nobody, baseline, limit=session.choices.limit))
 
 
 async def _answer_arm(
@@ -580,7 +584,7 @@ async def _answer_arm(
             clock=time.monotonic,
             limit=session.choices.limit,
             due=due,
-            on_progress=_labelled(session.on_progress, name),
+            on_progress=_find_labels(session.on_progress, name),
             reuse=reuse,
             now=now,
         )
@@ -589,7 +593,7 @@ async def _answer_arm(
             journal.close()
 
 
-def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
+def _find_labels(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
     if on_progress is None:
         return None
     return lambda suite, progress: on_progress(f"{arm} {suite}", progress)

@@ -16,33 +16,46 @@ from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Bench, Waiver
-from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.reason import ReasonKind
+from gatemark.core.result import PACK_BLOB, AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
+from gatemark.evidence.result_rules import name_pack_rules
 from gatemark.evidence.rows import write_rows
 from gatemark.evidence.settings_file import place_in, settings_text
-from gatemark.packs.arms import ArmAnswers, ArmSource
-from gatemark.packs.embeddings import vectors_name
-from gatemark.packs.exam_suites import SuiteOutcome
-from gatemark.packs.grading import LICENCE, Graders, SuiteQualification, replies_name
-from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
-from gatemark.packs.pack import RULES_SETTING, Pack, read_pack
-from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scorer_code, scoring_of
-from gatemark.packs.policy import (
+from gatemark.packs.answering import ArmAnswers
+from gatemark.packs.arms import ArmSource
+from gatemark.packs.conditions import (
     ASKED,
     CACHED,
     CHANGED,
     IN_PROCESS,
     MODELS,
-    POOLED,
     RESUMED,
     SAME_ARMS,
     UNASKED,
-    conditions_of,
-    limit_of,
+    read_conditions,
 )
+from gatemark.packs.embeddings import name_vectors
+from gatemark.packs.exam_suites import SuiteOutcome
+from gatemark.packs.graders import Graders
+from gatemark.packs.judge import PackDecision, judge_pack
+from gatemark.packs.judge_qualification import SuiteQualification
+from gatemark.packs.judge_replies import LICENCE, name_replies
+from gatemark.packs.limited_runs import read_limit
+from gatemark.packs.pack import Pack, read_pack
+from gatemark.packs.pack_evidence import PackEvidence
+from gatemark.packs.pack_file import (
+    BASELINE,
+    CANDIDATE,
+    OpenPack,
+    describe_scoring,
+    digest_scorer_code,
+)
+from gatemark.packs.pooled_drop import POOLED
 from gatemark.targets.journal import KEY_VARIABLE, Reuse
 from gatemark.workspace import Workspace
 
+NO_BASELINE: Final = ReasonKind("no_baseline", "the pack says that there is no baseline")
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
@@ -57,7 +70,7 @@ MAX_LISTED = 20
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
 
 
-def arm_conditions(
+def find_arm_conditions(
     arms: Mapping[str, ArmSource],
     arm_answers: Mapping[str, ArmAnswers],
     graders: Graders,
@@ -90,11 +103,11 @@ def arm_conditions(
             conditions.setdefault(MODELS, {})[why] = None
         reused[f"answers of the {name}"] = answers.reused_count
     reused |= {f"replies of {who}": count for who, count in graders.reused_counts(*graded).items()}
-    conditions |= _reuse_condition(reused, *graders.reuse())
+    conditions |= _find_reuse_condition(reused, *graders.reuse())
     return {name: "; ".join(reasons) for name, reasons in conditions.items()}
 
 
-def _reuse_condition(
+def _find_reuse_condition(
     reused: Mapping[str, int], reuse: Reuse, is_authenticated: bool
 ) -> dict[str, dict[str, None]]:
     """Return the condition on reused answers, and whether they could have been forged."""
@@ -138,17 +151,17 @@ class PackRun(msgspec.Struct, frozen=True):
             for suite, data in answers.lines.items()
         }
         replies = {
-            replies_name(suite, arm): graded.lines()
+            name_replies(suite, arm): graded.lines()
             for arm, answers in self.arm_answers.items()
             for suite, graded in answers.graded.items()
         }
         vectors = {
-            vectors_name(suite, arm): embedded.lines()
+            name_vectors(suite, arm): embedded.lines()
             for arm, answers in self.arm_answers.items()
             for suite, embedded in answers.embedded.items()
         }
         qualifications = {
-            replies_name(suite, LICENCE): found.graded.lines()
+            name_replies(suite, LICENCE): found.graded.lines()
             for suite, found in self.qualifications.items()
         }
         attachments = {
@@ -180,7 +193,7 @@ def judge_run(
     return judge_pack(run.opened, run.evidence(written), waivers=waivers, now=now)
 
 
-def _first_page(run: PackRun) -> list[str]:
+def _list_first_page(run: PackRun) -> list[str]:
     """Return what a reader must know first: who chose the baseline, which others were tried."""
     conditions = []
     if run.baseline_how is not None:
@@ -203,7 +216,7 @@ def seal_run(
 ) -> Result:
     """Judge a run, seal the result, and store it with everything it depends on."""
     written = run.written()
-    definition = kept_definition(run.opened)
+    definition = write_definition(run.opened)
     read = [file for exam in run.exams.values() for file in exam.files]
     blobs = [
         *(Blob(name, digest_bytes(data), LINES_TYPE) for name, data in written.items()),
@@ -215,10 +228,10 @@ def seal_run(
     ]
     finished_at = workspace.clock()
     judged = judge_run(run, written, waivers=waivers, now=finished_at)
-    caveats = (*judged.verdict.caveats, *_first_page(run))
+    caveats = (*judged.verdict.caveats, *_list_first_page(run))
     verdict = msgspec.structs.replace(judged.verdict, caveats=caveats)
     judged = msgspec.structs.replace(judged, verdict=verdict)
-    result = _result(
+    result = _seal_result(
         run, judged, workspace, blobs=blobs, waivers=waivers, moments=(started_at, finished_at)
     )
     workspace.refuse_erased(result)
@@ -231,7 +244,7 @@ def seal_run(
     return result
 
 
-def _references(run: PackRun) -> dict[str, AssetRef]:
+def _make_references(run: PackRun) -> dict[str, AssetRef]:
     """Return candidate and baseline. A pack without targets identifies them by the evidence."""
     name = run.opened.pack.asset.name
     if not run.arms:
@@ -247,12 +260,12 @@ def _references(run: PackRun) -> dict[str, AssetRef]:
     return {
         arm: run.names.get(arm)
         or source.reference
-        or AssetRef(f"{name}/{arm}", _identity(run, arm))
+        or AssetRef(f"{name}/{arm}", _digest_identity(run, arm))
         for arm, source in run.arms.items()
     }
 
 
-def _identity(run: PackRun, arm: str) -> str:
+def _digest_identity(run: PackRun, arm: str) -> str:
     """Return the digest of what answered; for an unversioned address, the model it names."""
     source = run.arms[arm]
     identity: dict[str, object] = {"target": dict(source.identity)}
@@ -261,12 +274,12 @@ def _identity(run: PackRun, arm: str) -> str:
     return digest(identity)
 
 
-def _identities(run: PackRun) -> dict[str, str]:
+def _list_identities(run: PackRun) -> dict[str, str]:
     """Return the identity of what answered, if somebody vouches for a registered version."""
-    return {f"target.{arm}": _identity(run, arm) for arm in run.names if arm in run.arms}
+    return {f"target.{arm}": _digest_identity(run, arm) for arm in run.names if arm in run.arms}
 
 
-def _cost(run: PackRun) -> Cost:
+def _sum_cost(run: PackRun) -> Cost:
     judge_calls, judge_money = run.judge_cost
     money = [answers.cost for answers in run.arm_answers.values()] + [judge_money]
     return Cost(
@@ -275,18 +288,18 @@ def _cost(run: PackRun) -> Cost:
     )
 
 
-def _scoring(run: PackRun) -> dict[str, str]:
+def _describe_scoring(run: PackRun) -> dict[str, str]:
     """Return digests of the scoring: the same answers scored differently are another result."""
     labels = {f"{LABELS}{suite}": found.labels for suite, found in run.qualifications.items()}
-    code = {f"{SCORER_CODE}{suite}": pins for suite, pins in scorer_code(run.opened).items()}
-    return {"scoring": digest(scoring_of(run.opened)), **code, **labels}
+    code = {f"{SCORER_CODE}{suite}": pins for suite, pins in digest_scorer_code(run.opened).items()}
+    return {"scoring": digest(describe_scoring(run.opened)), **code, **labels}
 
 
-def _models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
+def _list_models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
     return {f"model.{arm}": ", ".join(a.models) for arm, a in arm_answers.items() if a.models}
 
 
-def _packages(run: PackRun) -> dict[str, str]:
+def _list_packages(run: PackRun) -> dict[str, str]:
     """Return the packages that the arms were made with, besides ours."""
     return {
         f"packages.{name}": ", ".join(f"{package} {found}" for package, found in packages.items())
@@ -295,24 +308,23 @@ def _packages(run: PackRun) -> dict[str, str]:
     }
 
 
-def _reused(run: PackRun) -> dict[str, str]:
+def _count_reused(run: PackRun) -> dict[str, str]:
     """Return how many replies are older than the run."""
     how = "resumed" if RESUMED in run.conditions else "cached"
     counts = {arm: answers.reused_count for arm, answers in run.arm_answers.items()}
     return {**run.reused, **{f"{how}.{arm}": str(count) for arm, count in counts.items() if count}}
 
 
-def reused_of(result: Result) -> dict[str, str]:
+def read_reused(result: Result) -> dict[str, str]:
     """Return what a result says about replies that were older than its run."""
     names = ("cached.", "resumed.")
     return {name: said for name, said in result.runtime.items() if name.startswith(names)}
 
 
-PACK_BLOB: Final = "pack.json"
 ROWS_SUFFIX: Final = ".rows.jsonl"
 
 
-def kept_definition(opened: OpenPack) -> dict[str, bytes]:
+def write_definition(opened: OpenPack) -> dict[str, bytes]:
     """Return what is needed to judge a pack again: the pack, its rows, people's labels."""
     pack = opened.pack
     kept = {PACK_BLOB: canonical_bytes(pack)}
@@ -320,20 +332,21 @@ def kept_definition(opened: OpenPack) -> dict[str, bytes]:
         if suite.dataset is not None:
             kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
     for name, labels in opened.labels.items():
-        kept[_labels_name(name)] = write_rows(labels)
+        kept[name_labels(name)] = write_rows(labels)
     return kept
 
 
-def _labels_name(judge: str) -> str:
+def name_labels(judge: str) -> str:
+    """Return the name of a judge's labels in a result."""
     return f"labels/{judge}{ROWS_SUFFIX}"
 
 
-def title_of(pack: Pack) -> str:
+def make_title(pack: Pack) -> str:
     """Return the title of every result of a pack."""
     return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
 
 
-def _result(
+def _seal_result(
     run: PackRun,
     judged: PackDecision,
     workspace: Workspace,
@@ -342,7 +355,7 @@ def _result(
     waivers: Sequence[Waiver],
     moments: tuple[datetime, datetime],
 ) -> Result:
-    pack, references = run.opened.pack, _references(run)
+    pack, references = run.opened.pack, _make_references(run)
     numbers = {number.key: number for number in judged.measurements}
     total = numbers["bench", None]
     pooled = numbers.get((POOLED, None))
@@ -351,42 +364,43 @@ def _result(
     unknown = next((n.reason for n in drops if n.value is None), None)
     return seal(
         **judged.sealed_fields(),
-        title=title_of(pack),
+        title=make_title(pack),
         pack=PackRef(pack.name, pack.version, digest(pack)),
+        rules=name_pack_rules(suite.kind for suite in pack.suites if suite.evidence is not None),
         candidate=references[CANDIDATE],
         baseline=references.get(BASELINE),
         snapshots=run.opened.references,
-        runtime={**runtime_versions(), **_runtime(run)},
+        runtime={**runtime_versions(), **_describe_runtime(run)},
         bench=Bench(total.value, total.reason),
         regression=Bench(
             None if unknown or not drops else worst,
-            unknown or (None if drops else "the pack says that there is no baseline"),
+            unknown or (None if drops else NO_BASELINE()),
         ),
         blobs=tuple(blobs),
         waivers=tuple(waivers),
         started_at=moments[0],
         finished_at=moments[1],
         actor=workspace.actor,
-        cost=_cost(run),
+        cost=_sum_cost(run),
     )
 
 
-def _runtime(run: PackRun) -> dict[str, str]:
+def _describe_runtime(run: PackRun) -> dict[str, str]:
     """Return what the result says about the run besides the versions of packages."""
     facts = {BASELINE_CHOSEN: run.baseline_how, JUDGED_AGAIN: run.judged_again, CELL: run.cell}
     return {
         **run.opened.commit,
-        **_models(run.arm_answers),
-        **_packages(run),
-        **_reused(run),
-        **_scoring(run),
-        **_identities(run),
+        **_list_models(run.arm_answers),
+        **_list_packages(run),
+        **_count_reused(run),
+        **_describe_scoring(run),
+        **_list_identities(run),
         **({} if run.answer_time is None else run.answer_time.runtime()),
         **{name: text for name, text in facts.items() if text is not None},
     }
 
 
-def pack_of(workspace: Workspace, result: Result) -> Pack:
+def read_pack_of_result(workspace: Workspace, result: Result) -> Pack:
     """Return the pack that a result keeps."""
     for blob in result.blobs:
         if blob.name == PACK_BLOB:
@@ -409,10 +423,10 @@ _LISTED = 5
 
 def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
     """Refuse a pack whose name and version have a sealed result with other content."""
-    earlier = _last_whole_result(workspace, opened.pack)
+    earlier = _find_last_whole_result(workspace, opened.pack)
     if earlier is None:
         return
-    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
+    changed = list(_list_changes(read_pack_of_result(workspace, earlier), earlier, opened))
     if not changed:
         return
     pack = opened.pack
@@ -426,32 +440,30 @@ def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) ->
     )
 
 
-def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
+def _find_last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
     """Return the newest result that a run of this pack sealed over all its items.
 
     Not counted: limited runs, runs with calls that could not be made or answers left out, and old
-    evidence judged again; nor results of builds that let a version change, which did not mark
     evidence judged again.
     """
     if not workspace.has_store:
         return None
-    title, results = title_of(pack), workspace.store.results
+    title, results = make_title(pack), workspace.store.results
     for identity in reversed(results.ids_by_title(title).get(title, [])):
         result = results.get(identity)
         if (
             any(blob.name == PACK_BLOB for blob in result.blobs)
-            and RULES_SETTING in result.policy.settings
-            and limit_of(result) is None
-            and not {ASKED, IN_PROCESS, UNASKED} & set(conditions_of(result))
+            and read_limit(result) is None
+            and not {ASKED, IN_PROCESS, UNASKED} & set(read_conditions(result))
             and JUDGED_AGAIN not in result.runtime
         ):
             return result
     return None
 
 
-def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
+def _list_changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
     """Name the keys and data sets that differ."""
-    old, new = _content(before), _content(opened.pack)
+    old, new = _select_content(before), _select_content(opened.pack)
     yield from (key for key in new if new[key] != old.get(key))
     if before.has_baseline and not opened.pack.has_baseline:
         yield "targets.baseline"
@@ -462,19 +474,18 @@ def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
     }
     replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
     kept = earlier.runtime
-    code = scorer_code(opened)
+    code = digest_scorer_code(opened)
     for suite in opened.pack.suites:
-        # Results of earlier builds do not include code digests.
-        if kept.get(SCORER_CODE + suite.id, code.get(suite.id)) != code.get(suite.id):
+        if kept.get(SCORER_CODE + suite.id) != code.get(suite.id):
             yield f"code of the scorer of {suite.id}"
         labels = None if suite.judge is None else opened.labels[suite.judge].reference
-        if kept.get(LABELS + suite.id, labels) != labels:
+        if kept.get(LABELS + suite.id) != labels:
             yield f"labels of judge {suite.judge}"
     differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
     yield from sorted({name.partition("@")[0] for name in differing})
 
 
-def _content(pack: Pack) -> dict[str, object]:
+def _select_content(pack: Pack) -> dict[str, object]:
     """Return what decides in a pack, by the keys of its file."""
     fields: dict[str, object] = msgspec.to_builtins(pack)
     for examined in ("targets", "suites", "matrix", "candidates"):

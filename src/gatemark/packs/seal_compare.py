@@ -15,18 +15,19 @@ from typing import Annotated, Final
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
-from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
+from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, decide
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.result_rules import COMPARE_RULES
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.answers import scores_of
-from gatemark.packs.arms import recorded_rows
 from gatemark.packs.judge import PackDecision
+from gatemark.packs.recorded_scores import read_recorded_scores
+from gatemark.packs.recordings import read_recorded_rows
 from gatemark.samples.compare import CompareRequest, compare_files
-from gatemark.samples.compare_verdict import FIRST_RULES, RULES, CompareSettings
+from gatemark.samples.compare_verdict import CompareSettings
 from gatemark.samples.importer import ReadOptions
 from gatemark.samples.views import ComparisonReport
 from gatemark.workspace import Workspace
@@ -37,14 +38,22 @@ _SIDES: Final = ("baseline", "candidate")
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
-class KeptComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of a comparison, as stored with the result."""
+class StoredComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was compared and how, as stored with the result; ``rules`` is the version that judged.
 
+    Every field is stored, so that a default that changes changes no stored comparison.
+    """
+
+    rules: int
     score: str
     cluster: str | None
     settings: CompareSettings
-    rules: int = FIRST_RULES
-    """Version of the rules; comparisons sealed before there were two versions have none."""
+
+
+class _NamedRules(msgspec.Struct):
+    """The version of the rules alone; the rest may have fields of another build."""
+
+    rules: object = None
 
 
 class _Timed(msgspec.Struct):
@@ -65,13 +74,13 @@ def seal_comparison(
         strict=True,
     ):
         options = ReadOptions(arm=arm, id_path=request.id_path, columns=dict(request.columns))
-        rows, _ = recorded_rows(Path(path), tool=request.tool, options=options)
+        rows, _ = read_recorded_rows(Path(path), tool=request.tool, options=options)
         sides[side] = b"".join(_ENCODER.encode(row) + b"\n" for row in rows)
     # Only the log says which score a tool shows first, not the samples.
     score = compare_files(request, ReadingChoices()).score
-    kept = KeptComparison(score, request.cluster, request.settings, request.settings.rules)
+    kept = StoredComparison(COMPARE_RULES.current, score, request.cluster, request.settings)
     finished_at = workspace.clock()
-    report, judged = _judged(sides, kept, finished_at)
+    report, judged = _judge_sides(sides, kept, finished_at)
     definition = canonical_bytes(kept)
     scoring = [f"{one.checks['arm']}: {one.checks['scoring']}" for one in judged.evidence]
     references = [
@@ -81,11 +90,12 @@ def seal_comparison(
     result = seal(
         **{**judged.sealed_fields(), "caveats": (*judged.verdict.caveats, *scoring)},
         title=f"comparison by {report.score}",
-        pack=_pack(definition),
+        pack=_name_pack(definition),
+        rules={COMPARE_RULES.subject: COMPARE_RULES.current},
         candidate=references[1],
         baseline=references[0],
         snapshots=(),
-        runtime={**runtime_versions(), **_answered(sides["candidate"])},
+        runtime={**runtime_versions(), **_find_answer_time(sides["candidate"])},
         bench=judged.verdict.bench,
         regression=judged.verdict.regression,
         blobs=(
@@ -111,26 +121,29 @@ def seal_comparison(
 
 
 def compare_again(blobs: BlobStore, result: Result) -> PackDecision:
-    """Derive a sealed comparison again from its samples."""
+    """Derive a sealed comparison again from its samples.
+
+    Raise OtherRulesError if it was judged by another version of the rules, and IntegrityError if
+    that version was never released, or is not that of the build that the result names.
+    """
     names = {blob.name: blob.digest for blob in result.blobs}
     definition = blobs.get(names[COMPARE_BLOB])
-    if result.pack != _pack(definition):
+    if result.pack != _name_pack(definition):
         raise IntegrityError("its comparison is not the one that its pack names")
     try:
-        kept = msgspec.json.decode(definition, type=KeptComparison)
+        named = msgspec.json.decode(definition, type=_NamedRules).rules
+        is_own_build = result.runtime.get("gatemark") == runtime_versions()["gatemark"]
+        COMPARE_RULES.check(named, is_own_build=is_own_build)
+        kept = msgspec.json.decode(definition, type=StoredComparison)
         sides = {side: blobs.get(names[f"{side}.jsonl"]) for side in _SIDES}
     except (KeyError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"{COMPARE_BLOB}: cannot be read: {error}") from error
-    if not FIRST_RULES <= kept.rules <= RULES:
-        raise NewerFormatError(f"it was judged by rules {kept.rules}, this build knows {RULES}")
-    return _judged(sides, kept, result.finished_at)[1]
+    return _judge_sides(sides, kept, result.finished_at)[1]
 
 
-def _judged(
-    sides: Mapping[str, bytes], kept: KeptComparison, now: datetime
+def _judge_sides(
+    sides: Mapping[str, bytes], kept: StoredComparison, now: datetime
 ) -> tuple[ComparisonReport, PackDecision]:
-    # The version alongside the settings decides, because older settings do not name it.
-    chosen = msgspec.structs.replace(kept.settings, rules=kept.rules)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         paths = {side: Path(folder) / f"{side}.jsonl" for side in _SIDES}
         for side, data in sides.items():
@@ -140,27 +153,26 @@ def _judged(
             cand=str(paths["candidate"]),
             score=kept.score,
             cluster=kept.cluster,
-            settings=chosen,
+            settings=kept.settings,
         )
         report = compare_files(request, ReadingChoices())
-    settings = msgspec.structs.asdict(chosen)
-    # A policy keeps the settings it had when its rules were new.
-    if kept.rules == FIRST_RULES:
-        del settings["rules"]
-    if chosen.largest_drop is None:
-        del settings["largest_drop"]
     policy = Policy(
         name=NAME,
         rules=(Rule(id="comparison", metric="comparison", op=">=", bound=1.0),),
-        settings={**settings, "score": report.score, "cluster": kept.cluster},
+        settings={
+            **msgspec.structs.asdict(kept.settings),
+            "rules": kept.rules,
+            "score": report.score,
+            "cluster": kept.cluster,
+        },
     )
-    evidence = tuple(_account(side, sides[side]) for side in _SIDES)
-    numbers = _numbers(report)
+    evidence = tuple(_account_for_side(side, sides[side]) for side in _SIDES)
+    numbers = _measure_report(report)
     verdict = decide(policy, evidence, numbers, (), now=now)
     return report, PackDecision(policy, numbers, (), verdict, evidence)
 
 
-def _numbers(report: ComparisonReport) -> tuple[Measurement, ...]:
+def _measure_report(report: ComparisonReport) -> tuple[Measurement, ...]:
     """Return the verdict as a number for a rule, and the numbers behind it."""
     if report.verdict == "inconclusive":
         reason = "; ".join(report.blockers) or report.reason
@@ -184,9 +196,9 @@ def _numbers(report: ComparisonReport) -> tuple[Measurement, ...]:
     )
 
 
-def _account(side: str, data: bytes) -> Evidence:
+def _account_for_side(side: str, data: bytes) -> Evidence:
     rows = [msgspec.json.decode(line) for line in data.splitlines()]
-    tools = sorted({one.scored_by for one in scores_of(rows).values()})
+    tools = sorted({one.scored_by for one in read_recorded_scores(rows).values()})
     return Evidence(
         received=len(rows),
         accepted=len(rows),
@@ -199,12 +211,12 @@ def _account(side: str, data: bytes) -> Evidence:
     )
 
 
-def _answered(data: bytes) -> dict[str, str]:
+def _find_answer_time(data: bytes) -> dict[str, str]:
     """Return when the candidate's oldest answer was given, if every answer says so."""
     times = [row.answered_at for row in msgspec.json.Decoder(_Timed).decode_lines(data)]
     known = [moment.astimezone(UTC) for moment in times if moment is not None]
     return AnswerTime(min(known)).runtime() if known and len(known) == len(times) else {}
 
 
-def _pack(definition: bytes) -> PackRef:
+def _name_pack(definition: bytes) -> PackRef:
     return PackRef(NAME, 1, digest({"compare": digest_bytes(definition)}))

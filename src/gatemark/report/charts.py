@@ -70,7 +70,7 @@ def distinct(labels: Sequence[str]) -> list[str]:
 
 def contrast(left: Colour, right: Colour) -> float:
     """Return the WCAG contrast ratio of two colours."""
-    lighter, darker = sorted((_luminance(left), _luminance(right)), reverse=True)
+    lighter, darker = sorted((_compute_luminance(left), _compute_luminance(right)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 
@@ -82,7 +82,7 @@ def between(start: Colour, end: Colour, share: float) -> Colour:
     return red, green, blue
 
 
-def _axis_style(palette: Palette, number_format: str) -> dict[str, object]:
+def _style_axis(palette: Palette, number_format: str) -> dict[str, object]:
     return {
         "domain": False,
         "grid": False,
@@ -129,7 +129,7 @@ def hex_colour(colour: Colour) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def _luminance(colour: Colour) -> float:
+def _compute_luminance(colour: Colour) -> float:
     red, green, blue = (
         share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
         for share in (channel / 255 for channel in colour)
@@ -202,7 +202,7 @@ def drawn(
     datasets: dict[str, object] = {}
     context = {"top_level": False, "datasets": datasets}
     view = {"strokeOpacity": 0, "clip": False}
-    axis = _axis_style(palette, number_format)
+    axis = _style_axis(palette, number_format)
     specification = {
         "$schema": alt.SCHEMA_URL,
         "width": size[0],

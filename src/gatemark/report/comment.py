@@ -41,27 +41,30 @@ def marker(key: str) -> str:
 def render_comment(result: Result, key: str) -> str:
     """Return the comment as Markdown, with as many rows as fit."""
     for shown in (len(result.findings), 100, 50, 20, 10):
-        text = _comment(result, key, shown)
+        text = _render_comment(result, key, shown)
         if len(text.encode()) <= MAX_BYTES:
             return text
-    return _comment(result, key, 0)
+    return _render_comment(result, key, 0)
 
 
-def _comment(result: Result, key: str, shown: int) -> str:
+def _render_comment(result: Result, key: str, shown: int) -> str:
     held = [finding for finding in result.findings if finding.verdict == _HOLDS]
     open_count = len(result.findings) - len(held)
     caveats = words.caveats(result)
     section = listed("Caveats", caveats)
     if len(caveats) > _FEW:
-        section = _folded(f"{len(caveats)} caveats", section)
+        section = _fold_section(f"{len(caveats)} caveats", section)
     word = words.VERDICT_WORDS[result.verdict]
     parts = [
         marker(key),
         f"## {_SIGNS[result.verdict]} Gatemark: {word}",
         f"{prose(result.title)} — {prose(words.headline(result))}",
         listed("Blockers", result.blockers),
-        _table(result, shown, holds=False) if open_count else "",
-        _folded(f"{_counted(len(held))} hold", _table(result, shown - open_count, holds=True))
+        _render_table(result, shown, holds=False) if open_count else "",
+        _fold_section(
+            f"{_format_count(len(held))} hold",
+            _render_table(result, shown - open_count, holds=True),
+        )
         if held
         else "",
         section,
@@ -70,16 +73,16 @@ def _comment(result: Result, key: str, shown: int) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _counted(count: int) -> str:
+def _format_count(count: int) -> str:
     return "1 rule" if count == 1 else f"{count} rules"
 
 
-def _folded(summary: str, body: str) -> str:
+def _fold_section(summary: str, body: str) -> str:
     # The blank lines make services read the inside as Markdown.
     return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def _table(result: Result, shown: int, *, holds: bool) -> str:
+def _render_table(result: Result, shown: int, *, holds: bool) -> str:
     """Return the rules as a table: the worst first, otherwise in the policy's order."""
     lines = sorted(
         (one for one in words.finding_lines(result) if (one.source.verdict == _HOLDS) == holds),
@@ -93,7 +96,7 @@ def _table(result: Result, shown: int, *, holds: bool) -> str:
             prose(words.bound(line.source)),
             f"{line.source.n:,}",
             # Blockers are listed above already.
-            "" if line.source.reason in result.blockers else prose(line.source.reason),
+            "" if str(line.source.reason) in result.blockers else prose(str(line.source.reason)),
         )
         for line in lines[: max(0, shown)]
     ]

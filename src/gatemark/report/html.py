@@ -64,7 +64,7 @@ def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
         share = (number - start) / (end - start)
         return round(BAR_MARGIN + share * (BAR_WIDTH - 2 * BAR_MARGIN), 2)
 
-    allowed = _allowed(judged, start, end)
+    allowed = _find_allowed(judged, start, end)
     return Bar(
         value=place(item.value),
         low=place(ends[0]) if ends else None,
@@ -73,7 +73,7 @@ def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
         allowed=None if allowed is None else (place(allowed[0]), place(allowed[1])),
         start=words.shortest(start) if abs(start) < 1e9 else words.number(start),
         end=words.shortest(end) if abs(end) < 1e9 else words.number(end),
-        description=_description(item, judged),
+        description=_describe_measurement(item, judged),
     )
 
 
@@ -85,13 +85,13 @@ def _scale(item: Measurement, points: Sequence[float]) -> tuple[float, float]:
         return 0.0, 1.0
     # Keep the ends apart when the points coincide or nearly do.
     air = max((high - low) * _AIR, max(abs(low), abs(high)) * 1e-3, 1e-12)
-    start, end = _rounded_outward(low - air, high + air)
+    start, end = _round_outward(low - air, high + air)
     if item.unit == "ratio" and low >= 0 and high <= 1:
         start, end = max(start, 0.0), min(end, 1.0)
     return start, end
 
 
-def _rounded_outward(start: float, end: float) -> tuple[float, float]:
+def _round_outward(start: float, end: float) -> tuple[float, float]:
     power = math.floor(math.log10(end - start))
     if abs(power) > _POWER_MAX:
         return start, end
@@ -100,7 +100,9 @@ def _rounded_outward(start: float, end: float) -> tuple[float, float]:
     return round(low, 1 - power), round(high, 1 - power)
 
 
-def _allowed(findings: Sequence[Finding], start: float, end: float) -> tuple[float, float] | None:
+def _find_allowed(
+    findings: Sequence[Finding], start: float, end: float
+) -> tuple[float, float] | None:
     low, high = start, end
     for finding in findings:
         if finding.op in (">=", ">", "=="):
@@ -110,7 +112,7 @@ def _allowed(findings: Sequence[Finding], start: float, end: float) -> tuple[flo
     return (low, high) if findings and low < high else None
 
 
-def _description(item: Measurement, findings: Sequence[Finding]) -> str:
+def _describe_measurement(item: Measurement, findings: Sequence[Finding]) -> str:
     parts = ["" if item.value is None else f"value {words.amount(item.value, item.unit)}"]
     if item.interval is not None:
         parts.append(f"interval {words.interval(item.interval, item.unit)}")
@@ -154,14 +156,14 @@ def render(result: Result) -> bytes:
     return template.render(result_context(result)).encode()
 
 
-def _minus(text: str) -> str:
+def _replace_minus(text: str) -> str:
     """Replace a leading hyphen with a minus sign."""
     return "−" + text[1:] if text.startswith("-") else text
 
 
 def result_context(result: Result) -> dict[str, object]:
     """Return the template variables for the sections of a result."""
-    first, further = _numbers(result)
+    first, further = _split_measurements(result)
     files = outline.evidence_files(result.evidence)
     return {
         "result": result,
@@ -176,7 +178,7 @@ def result_context(result: Result) -> dict[str, object]:
         "findings": words.finding_lines(result)[:ROWS_MAX],
         "more_findings": len(result.findings) - ROWS_MAX,
         "figures": [
-            FigureBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
+            FigureBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _draw_picture(figure))
             for figure in result.figures
         ],
         "caveats": words.caveats(result),
@@ -188,14 +190,14 @@ def result_context(result: Result) -> dict[str, object]:
         "bar_width": BAR_WIDTH,
         "bar_margin": BAR_MARGIN,
         "bound": words.bound,
-        "minus": _minus,
+        "minus": _replace_minus,
         "more_rows": words.more_rows,
         "moment": words.moment,
         "version": __version__,
     }
 
 
-def _numbers(result: Result) -> tuple[list[NumberRow], list[NumberRow]]:
+def _split_measurements(result: Result) -> tuple[list[NumberRow], list[NumberRow]]:
     """Split the measurements into those shown first and those folded away."""
     lines = outline.measurement_lines(result)
     first, further = list(lines), []
@@ -208,20 +210,22 @@ def _numbers(result: Result) -> tuple[list[NumberRow], list[NumberRow]]:
             first, further = list(lines[:NUMBERS_SHOWN]), list(lines[NUMBERS_SHOWN:])
     first = first[:ROWS_MAX]
     further = further[: ROWS_MAX - len(first)]
-    return [_row(result, line) for line in first], [_row(result, line) for line in further]
+    return [_make_row(result, line) for line in first], [
+        _make_row(result, line) for line in further
+    ]
 
 
-def _row(result: Result, line: outline.MeasurementLine) -> NumberRow:
+def _make_row(result: Result, line: outline.MeasurementLine) -> NumberRow:
     return NumberRow(line, interval_bar(line.source, outline.findings_about(result, line.source)))
 
 
 @singledispatch
-def _picture(_figure: Figure) -> Picture | None:
+def _draw_picture(_figure: Figure) -> Picture | None:
     """Draw a figure, if there is a chart for its kind and it is not too large for one."""
     return None
 
 
-def _both_themes(
+def _draw_both_themes(
     draw: Callable[[F, Theme], str],
     figure: F,
     *,
@@ -231,17 +235,20 @@ def _both_themes(
 ) -> Picture:
     # Our specifications are valid; checking each part of them takes a third of the time.
     with debug_mode(arg=False):
-        light, dark = _data_address(draw(figure, "light")), _data_address(draw(figure, "dark"))
+        light, dark = (
+            _encode_data_address(draw(figure, "light")),
+            _encode_data_address(draw(figure, "dark")),
+        )
     return Picture(light, dark, description, table_name, legend)
 
 
-@_picture.register
-def _matrix_picture(matrix: Matrix) -> Picture | None:
+@_draw_picture.register
+def _draw_matrix(matrix: Matrix) -> Picture | None:
     if not 0 < len(matrix.labels) <= plane_charts.CHART_LABELS_MAX:
         return None
     total = sum(sum(row) for row in matrix.counts)
     diagonal = sum(matrix.counts[at][at] for at in range(len(matrix.labels)))
-    return _both_themes(
+    return _draw_both_themes(
         plane_charts.matrix_svg,
         matrix,
         description=(
@@ -252,8 +259,8 @@ def _matrix_picture(matrix: Matrix) -> Picture | None:
     )
 
 
-@_picture.register
-def _reliability_picture(figure: Reliability) -> Picture | None:
+@_draw_picture.register
+def _draw_reliability(figure: Reliability) -> Picture | None:
     total = sum(bin_.n for bin_ in figure.bins)
     if total == 0 or len(figure.bins) > plane_charts.CHART_BINS_MAX:
         return None
@@ -263,7 +270,7 @@ def _reliability_picture(figure: Reliability) -> Picture | None:
         if bin_.accuracy is not None and bin_.confidence is not None
     ]
     over, under = sum(gap < 0 for gap in gaps), sum(gap > 0 for gap in gaps)
-    return _both_themes(
+    return _draw_both_themes(
         plane_charts.reliability_svg,
         figure,
         description=(
@@ -282,12 +289,12 @@ def _reliability_picture(figure: Reliability) -> Picture | None:
     )
 
 
-@_picture.register
-def _curves_picture(figure: Curves) -> Picture | None:
+@_draw_picture.register
+def _draw_curves(figure: Curves) -> Picture | None:
     if len(figure.lines) > series_charts.LINES_MAX:
         return None
     ends = ", ".join(f"{line.name} {words.number(line.points[-1][1])}" for line in figure.lines)
-    return _both_themes(
+    return _draw_both_themes(
         series_charts.curves_svg,
         figure,
         description=(
@@ -298,13 +305,13 @@ def _curves_picture(figure: Curves) -> Picture | None:
     )
 
 
-@_picture.register
-def _stacks_picture(figure: Stacks) -> Picture | None:
+@_draw_picture.register
+def _draw_stacks(figure: Stacks) -> Picture | None:
     fits = len(figure.bars) <= series_charts.BARS_MAX
     if not fits or len(figure.parts) > series_charts.LINES_MAX:
         return None
     totals = ", ".join(f"{bar.name} {words.number(sum(bar.amounts))}" for bar in figure.bars)
-    return _both_themes(
+    return _draw_both_themes(
         series_charts.stacks_svg,
         figure,
         description=(
@@ -315,12 +322,12 @@ def _stacks_picture(figure: Stacks) -> Picture | None:
     )
 
 
-@_picture.register
-def _forest_picture(figure: Forest) -> Picture | None:
+@_draw_picture.register
+def _draw_forest(figure: Forest) -> Picture | None:
     count = sum(len(group.rows) for group in figure.groups)
     if count > series_charts.ROWS_MAX:
         return None
-    return _both_themes(
+    return _draw_both_themes(
         series_charts.forest_svg,
         figure,
         description=(
@@ -334,12 +341,12 @@ def _forest_picture(figure: Forest) -> Picture | None:
     )
 
 
-@_picture.register
-def _timeline_picture(figure: Timeline) -> Picture | None:
+@_draw_picture.register
+def _draw_timeline(figure: Timeline) -> Picture | None:
     fits = len(figure.lanes) <= series_charts.LANES_MAX
     if not fits or len(figure.spans) > series_charts.SPANS_MAX:
         return None
-    return _both_themes(
+    return _draw_both_themes(
         series_charts.timeline_svg,
         figure,
         description=(
@@ -352,7 +359,7 @@ def _timeline_picture(figure: Timeline) -> Picture | None:
     )
 
 
-@_picture.register
+@_draw_picture.register
 def _shift_picture(figure: Shifts) -> Picture | None:
     low, high = plane_charts.shift_span(figure)
     if len(figure.bins) > plane_charts.SHIFT_BINS_MAX or not math.isfinite(high - low):
@@ -361,7 +368,7 @@ def _shift_picture(figure: Shifts) -> Picture | None:
     highest = max(bin_.high for bin_ in figure.bins)
     bound = "" if figure.bound is None else f", the budget {words.number(figure.bound)}"
     grouped = len(figure.bins) < windows
-    return _both_themes(
+    return _draw_both_themes(
         plane_charts.shift_svg,
         figure,
         description=(
@@ -379,5 +386,5 @@ def _shift_picture(figure: Shifts) -> Picture | None:
     )
 
 
-def _data_address(svg: str) -> str:
+def _encode_data_address(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")

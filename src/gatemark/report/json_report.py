@@ -19,7 +19,7 @@ def render_json(result: Result) -> bytes:
     document = msgspec.to_builtins(result)
     # Keep members that a newer version added: they are part of the result.
     stored: dict[str, object] = msgspec.json.decode(result.document)
-    return (_dumps(_with_unknown(document, stored), indent=2) + "\n").encode()
+    return (_encode_document(_with_unknown(document, stored), indent=2) + "\n").encode()
 
 
 def render_jsonl(result: Result) -> bytes:
@@ -30,7 +30,9 @@ def render_jsonl(result: Result) -> bytes:
     ]
     lines = []
     for kind, value in records:
-        text = _dumps({"record": kind, "result_id": result.id, **msgspec.to_builtins(value)})
+        text = _encode_document(
+            {"record": kind, "result_id": result.id, **msgspec.to_builtins(value)}
+        )
         for character, escape in _LINE_BREAKERS.items():
             text = text.replace(character, escape)
         lines.append(text + "\n")
@@ -51,7 +53,7 @@ def _with_unknown(known: object, stored: object) -> object:
     return known
 
 
-def _dumps(document: object, indent: int | None = None) -> str:
+def _encode_document(document: object, indent: int | None = None) -> str:
     try:
         return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=indent)
     except ValueError as error:

@@ -22,7 +22,7 @@ Mark = Literal["failure", "error", "skipped"]
 def render(result: Result) -> bytes:
     """Return one test suite with one test case per finding."""
     marks = [_mark(finding, result) for finding in result.findings]
-    verdict_mark = _unexplained(result, marks)
+    verdict_mark = _find_unexplained(result, marks)
     everything = [*marks, verdict_mark] if verdict_mark else marks
     counts = {
         "tests": str(len(everything)),
@@ -41,15 +41,15 @@ def render(result: Result) -> bytes:
             **counts,
         },
     )
-    _properties(suite, result)
+    _add_properties(suite, result)
     for finding, mark in zip(result.findings, marks, strict=True):
-        message = finding.reason if finding.reason.strip() else _sentence(finding)
-        text = "\n".join(dict.fromkeys((_sentence(finding), message)))
-        case = _case(suite, result, finding.rule)
+        message = str(finding.reason)
+        text = "\n".join(dict.fromkeys((_format_sentence(finding), message)))
+        case = _add_case(suite, result, finding.rule)
         if mark is not None:
             _explain(case, mark, message, text, finding.verdict)
     if verdict_mark:
-        case, text = _case(suite, result, "verdict"), "\n".join(result.blockers)
+        case, text = _add_case(suite, result, "verdict"), "\n".join(result.blockers)
         _explain(case, verdict_mark, result.blockers[0], text, result.verdict)
     ET.indent(root)
     stream = io.BytesIO()
@@ -60,7 +60,7 @@ def render(result: Result) -> bytes:
 def _mark(finding: Finding, result: Result) -> Mark | None:
     if finding.verdict == "pass":
         return None
-    if result.verdict == "pass" and finding.rule in _substitutes(result):
+    if result.verdict == "pass" and finding.rule in _find_substitutes(result):
         # The rule that it replaces was waived, or only warns.
         return "skipped"
     if finding.verdict in ("waived", "soft_pass") or finding.severity == "warn":
@@ -70,11 +70,11 @@ def _mark(finding: Finding, result: Result) -> Mark | None:
     return "error"
 
 
-def _substitutes(result: Result) -> frozenset[str]:
+def _find_substitutes(result: Result) -> frozenset[str]:
     return frozenset(other.id for rule in result.policy.rules for other in rule.fallback_rules)
 
 
-def _unexplained(result: Result, marks: list[Mark | None]) -> Mark | None:
+def _find_unexplained(result: Result, marks: list[Mark | None]) -> Mark | None:
     if result.verdict == "fail" and "failure" not in marks:
         return "failure"
     if result.verdict == "inconclusive" and "error" not in marks:
@@ -82,7 +82,7 @@ def _unexplained(result: Result, marks: list[Mark | None]) -> Mark | None:
     return None
 
 
-def _sentence(finding: Finding) -> str:
+def _format_sentence(finding: Finding) -> str:
     word = words.VERDICT_WORDS[finding.verdict].lower()
     compared = words.against(finding)
     place = f" at the {compared}" if compared else ""
@@ -94,7 +94,7 @@ def _sentence(finding: Finding) -> str:
     )
 
 
-def _properties(suite: ET.Element, result: Result) -> None:
+def _add_properties(suite: ET.Element, result: Result) -> None:
     properties = ET.SubElement(suite, "properties")
     for name, value in (
         ("gatemark.result_id", result.id),
@@ -105,7 +105,7 @@ def _properties(suite: ET.Element, result: Result) -> None:
         ET.SubElement(properties, "property", {"name": name, "value": words.clean(value)})
 
 
-def _case(suite: ET.Element, result: Result, rule: str) -> ET.Element:
+def _add_case(suite: ET.Element, result: Result, rule: str) -> ET.Element:
     names = {"classname": words.clean(result.pack.name), "name": words.clean(rule), "time": "0"}
     return ET.SubElement(suite, "testcase", names)
 

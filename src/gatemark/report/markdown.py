@@ -29,15 +29,17 @@ _PLAIN_CODE: Final = re.compile(r"[A-Za-z0-9_.:/+=,-]+(?: [A-Za-z0-9_.:/+=,-]+)*
 def render(result: Result) -> bytes:
     """Return the report, section by section."""
     sections = (
-        _opening(result),
+        _render_opening(result),
         listed("Blockers", result.blockers),
-        _findings(result),
-        _numbers(result),
-        *(_figures(result)),
+        _render_findings(result),
+        _render_numbers(result),
+        *(_render_figures(result)),
         listed("Caveats", words.caveats(result)),
-        _waivers(result),
-        _evidence(result),
-        _section("Seal", f"- result {code(result.id)}\n- policy {code(result.policy_digest)}"),
+        _render_waivers(result),
+        _render_evidence(result),
+        _render_section(
+            "Seal", f"- result {code(result.id)}\n- policy {code(result.policy_digest)}"
+        ),
     )
     return ("\n\n".join(section for section in sections if section) + "\n").encode()
 
@@ -64,7 +66,7 @@ def code(text: str) -> str:
     return prose(text)
 
 
-def _opening(result: Result) -> str:
+def _render_opening(result: Result) -> str:
     word = words.VERDICT_WORDS[result.verdict]
     facts = [
         f"{label} {prose(text)}{f' ({code(digest)})' if digest else ''}"
@@ -74,7 +76,7 @@ def _opening(result: Result) -> str:
     return first + "\n\n" + "  \n".join(facts)
 
 
-def _findings(result: Result) -> str:
+def _render_findings(result: Result) -> str:
     lines = words.finding_lines(result)
     rows = [
         (
@@ -85,22 +87,22 @@ def _findings(result: Result) -> str:
             prose(words.bound(line.source)),
             line.slack,
             f"{line.source.n:,}",
-            prose(line.source.reason) if line.source.reason.strip() else "none given",
+            prose(str(line.source.reason)),
         )
         for line in lines[:LIST_ROWS_MAX]
     ]
     columns = ("Verdict", "Rule", "Metric", "Observed", "Bound", "Slack", "n", "Reason")
     numeric = (False, False, False, True, True, True, True, False)
-    return _section("Findings", table(columns, rows, numeric, len(lines) - len(rows)))
+    return _render_section("Findings", table(columns, rows, numeric, len(lines) - len(rows)))
 
 
-def _numbers(result: Result) -> str:
+def _render_numbers(result: Result) -> str:
     lines = outline.measurement_lines(result)
     rows = [
         (
-            code(line.name) + (f" ({prose(line.lane)})" if line.lane else ""),
+            code(line.name) + (f" ({prose(line.scope)})" if line.scope else ""),
             prose(line.value) if line.value is not None else words.NOT_MEASURED,
-            _interval(line),
+            _format_interval(line),
             line.n,
             f"{line.arrow} {line.direction}",
             "; ".join(prose(note) for note in line.notes) or "none",
@@ -118,10 +120,10 @@ def _numbers(result: Result) -> str:
         "\n".join(bench),
         table(columns, rows, numeric, len(lines) - len(rows)) if rows else "",
     ]
-    return _section("Measurements", "\n\n".join(part for part in parts if part))
+    return _render_section("Measurements", "\n\n".join(part for part in parts if part))
 
 
-def _interval(line: outline.MeasurementLine) -> str:
+def _format_interval(line: outline.MeasurementLine) -> str:
     if line.reason is not None:
         return prose(line.reason)
     if line.interval is None or line.interval_source is None:
@@ -129,24 +131,26 @@ def _interval(line: outline.MeasurementLine) -> str:
     return f"{line.interval} {prose(line.interval_source)}"
 
 
-def _figures(result: Result) -> Iterable[str]:
+def _render_figures(result: Result) -> Iterable[str]:
     for figure in result.figures:
         grid = outline.figure_grid(figure, rows_max=FIGURE_ROWS_MAX)
         if grid.columns:
-            yield _section(prose(grid.title) or "Figure", _grid(grid))
+            yield _render_section(prose(grid.title) or "Figure", _render_grid(grid))
 
 
-def _waivers(result: Result) -> str:
+def _render_waivers(result: Result) -> str:
     rows = [
         (code(rule), prose(owner), prose(reason), until)
         for rule, owner, reason, until in outline.waiver_lines(result)
     ]
     if not rows:
         return ""
-    return _section("Waivers", table(("Rule", "Owner", "Reason", "Until"), rows, (False,) * 4, 0))
+    return _render_section(
+        "Waivers", table(("Rule", "Owner", "Reason", "Until"), rows, (False,) * 4, 0)
+    )
 
 
-def _evidence(result: Result) -> str:
+def _render_evidence(result: Result) -> str:
     if not result.evidence:
         return ""
     files = outline.evidence_files(result.evidence)
@@ -154,7 +158,7 @@ def _evidence(result: Result) -> str:
         (position, prose(name), size, code(digest))
         for position, name, size, digest in files[:LIST_ROWS_MAX]
     ]
-    parts = [_grid(outline.account(result.evidence))]
+    parts = [_render_grid(outline.account(result.evidence))]
     if file_rows:
         columns = ("Evidence", "File", "Bytes", "Digest")
         numeric = (False, False, True, False)
@@ -162,7 +166,7 @@ def _evidence(result: Result) -> str:
     checks = outline.evidence_checks(result.evidence)
     if checks:
         parts.append("\n".join(f"- {prose(check)}" for check in checks))
-    return _section("Evidence", "\n\n".join(parts))
+    return _render_section("Evidence", "\n\n".join(parts))
 
 
 def listed(title: str, items: Sequence[str]) -> str:
@@ -170,14 +174,14 @@ def listed(title: str, items: Sequence[str]) -> str:
     shown = [f"- {prose(item)}" for item in items[:LIST_ROWS_MAX]]
     if len(items) > len(shown):
         shown.append(f"- {len(items) - len(shown)} more")
-    return _section(title, "\n".join(shown))
+    return _render_section(title, "\n".join(shown))
 
 
-def _section(title: str, body: str) -> str:
+def _render_section(title: str, body: str) -> str:
     return f"### {title}\n\n{body}" if body else ""
 
 
-def _grid(grid: outline.Grid) -> str:
+def _render_grid(grid: outline.Grid) -> str:
     columns = tuple(prose(column) for column in grid.columns)
     rows = [tuple(prose(text) for text in row) for row in grid.rows]
     return table(columns, rows, grid.numeric, grid.more_rows)

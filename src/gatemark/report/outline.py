@@ -44,7 +44,7 @@ class MeasurementLine(msgspec.Struct, frozen=True):
 
     source: Measurement
     name: str
-    lane: str | None
+    scope: str | None
     direction: str
     arrow: str
     n: str
@@ -66,27 +66,27 @@ class BenchLine(msgspec.Struct, frozen=True):
 
 def measurement_lines(result: Result) -> tuple[MeasurementLine, ...]:
     """Return every measurement of the result as text."""
-    return tuple(_measurement_line(item) for item in result.measurements)
+    return tuple(_make_measurement_line(item) for item in result.measurements)
 
 
-def _measurement_line(item: Measurement) -> MeasurementLine:
+def _make_measurement_line(item: Measurement) -> MeasurementLine:
     shown = item.interval
     return MeasurementLine(
         source=item,
         name=item.name,
-        lane=item.lane,
+        scope=item.scope,
         direction=words.DIRECTION_WORDS[item.direction],
         arrow=words.DIRECTION_ARROWS[item.direction],
         n=f"{item.n:,}",
         value=None if item.value is None else words.amount(item.value, item.unit),
-        reason=item.reason,
+        reason=None if item.reason is None else str(item.reason),
         interval=None if shown is None else words.interval(shown, item.unit),
         interval_source=None if shown is None else words.interval_source(shown),
-        notes=_notes(item),
+        notes=_list_notes(item),
     )
 
 
-def _notes(item: Measurement) -> tuple[str, ...]:
+def _list_notes(item: Measurement) -> tuple[str, ...]:
     others = [
         f"also {words.interval(other, item.unit)}, {words.interval_source(other)}"
         for other in item.other_intervals
@@ -96,19 +96,19 @@ def _notes(item: Measurement) -> tuple[str, ...]:
 
 
 def findings_about(result: Result, item: Measurement) -> tuple[Finding, ...]:
-    """Return the findings about this measurement; those of another lane are left out."""
-    lanes = {rule.id: rule.lane for rule in _all_rules(result.policy.rules)}
+    """Return the findings about this measurement; those of another scope are left out."""
+    scopes = {rule.id: rule.scope for rule in _walk_rules(result.policy.rules)}
     return tuple(
         finding
         for finding in result.findings
-        if finding.metric == item.name and lanes.get(finding.rule, item.lane) == item.lane
+        if finding.metric == item.name and scopes.get(finding.rule, item.scope) == item.scope
     )
 
 
-def _all_rules(rules: Iterable[Rule]) -> Iterable[Rule]:
+def _walk_rules(rules: Iterable[Rule]) -> Iterable[Rule]:
     for rule in rules:
         yield rule
-        yield from _all_rules(rule.fallback_rules)
+        yield from _walk_rules(rule.fallback_rules)
 
 
 def bench_lines(result: Result) -> tuple[BenchLine, ...]:
@@ -119,7 +119,7 @@ def bench_lines(result: Result) -> tuple[BenchLine, ...]:
         BenchLine(
             name=name,
             value=None if bench.value is None else words.number(bench.value),
-            reason=bench.reason or "no reason was recorded",
+            reason=str(bench.reason or "no reason was recorded"),
             bound=None if limit is None else f"{sign} {words.shortest(limit)}",
         )
         for name, bench, sign, limit in (
@@ -203,26 +203,26 @@ def figure_grid(figure: Figure, *, rows_max: int) -> Grid:
             title=figure.title,
             columns=figure.columns,
             rows=tuple(tuple(words.cell(value) for value in row) for row in shown),
-            numeric=tuple(_all_numbers(row[at] for row in shown) for at in width),
+            numeric=tuple(_are_all_numbers(row[at] for row in shown) for at in width),
             more_rows=figure.total_rows - len(shown),
         )
-    whole = _whole_grid(figure)
+    whole = _make_whole_grid(figure)
     more = max(0, len(whole.rows) - rows_max)
     return msgspec.structs.replace(whole, rows=whole.rows[:rows_max], more_rows=more)
 
 
-def _all_numbers(values: Iterable[object]) -> bool:
+def _are_all_numbers(values: Iterable[object]) -> bool:
     kept = [value for value in values if value is not None]
     return bool(kept) and all(type(value) in (int, float) for value in kept)
 
 
 @singledispatch
-def _whole_grid(figure: Figure) -> Grid:
+def _make_whole_grid(figure: Figure) -> Grid:
     raise TypeError(type(figure))
 
 
-@_whole_grid.register
-def _matrix_grid(matrix: Matrix) -> Grid:
+@_make_whole_grid.register
+def _make_matrix_grid(matrix: Matrix) -> Grid:
     labels = tuple(words.cell(label) for label in matrix.labels)
     if len(labels) <= MATRIX_LABELS_MAX:
         return Grid(
@@ -253,18 +253,18 @@ def _matrix_grid(matrix: Matrix) -> Grid:
     )
 
 
-@_whole_grid.register
-def _reliability_grid(figure: Reliability) -> Grid:
+@_make_whole_grid.register
+def _make_reliability_grid(figure: Reliability) -> Grid:
     return Grid(
         title=figure.title,
         columns=("Confidence", "Answers", "Mean confidence", "Accuracy", "Interval of accuracy"),
-        rows=tuple(_bin_texts(bin_) for bin_ in figure.bins),
+        rows=tuple(_format_bin(bin_) for bin_ in figure.bins),
         numeric=(False, True, True, True, True),
         row_heads=True,
     )
 
 
-def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
+def _format_bin(bin_: ReliabilityBin) -> tuple[str, ...]:
     # The first bin includes a confidence of zero, so it is closed at both ends.
     opening = "[" if bin_.low == 0 else "("
     name = f"{opening}{bin_.low:.3f}, {bin_.high:.3f}]"
@@ -279,7 +279,7 @@ def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
     return (name, f"{bin_.n:,}", *rates, interval)
 
 
-@_whole_grid.register
+@_make_whole_grid.register
 def _shift_grid(figure: Shifts) -> Grid:
     """List single windows by position, and neighbouring ones grouped by range."""
     single = all(bin_.first == bin_.last for bin_ in figure.bins)
@@ -299,8 +299,8 @@ def _shift_grid(figure: Shifts) -> Grid:
     )
 
 
-@_whole_grid.register
-def _curves_grid(figure: Curves) -> Grid:
+@_make_whole_grid.register
+def _make_curves_grid(figure: Curves) -> Grid:
     places = sorted({x for line in figure.lines for x, _ in line.points})
     heights = [dict(line.points) for line in figure.lines]
     return Grid(
@@ -318,8 +318,8 @@ def _curves_grid(figure: Curves) -> Grid:
     )
 
 
-@_whole_grid.register
-def _stacks_grid(figure: Stacks) -> Grid:
+@_make_whole_grid.register
+def _make_stacks_grid(figure: Stacks) -> Grid:
     return Grid(
         title=figure.title,
         columns=(figure.axis, *(words.cell(part) for part in figure.parts), "total"),
@@ -335,8 +335,8 @@ def _stacks_grid(figure: Stacks) -> Grid:
     )
 
 
-@_whole_grid.register
-def _forest_grid(figure: Forest) -> Grid:
+@_make_whole_grid.register
+def _make_forest_grid(figure: Forest) -> Grid:
     return Grid(
         title=figure.title,
         columns=("What", "How to read it", "Of", figure.axis, "Low", "High"),
@@ -355,8 +355,8 @@ def _forest_grid(figure: Forest) -> Grid:
     )
 
 
-@_whole_grid.register
-def _timeline_grid(figure: Timeline) -> Grid:
+@_make_whole_grid.register
+def _make_timeline_grid(figure: Timeline) -> Grid:
     ordered = sorted(figure.spans, key=lambda span: (span.start, span.end, span.lane))
     return Grid(
         title=figure.title,

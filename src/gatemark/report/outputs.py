@@ -49,14 +49,14 @@ def format_for(path: str) -> str:
     for extension in sorted(FORMATS, key=len, reverse=True):
         if name.endswith(extension):
             return extension
-    raise UsageError(f"no report format for {path!r} (the name must end in {_allowed()})")
+    raise UsageError(f"no report format for {path!r} (the name must end in {_format_allowed()})")
 
 
 def render(result: Result, extension: str) -> bytes:
     """Render a result in the format of an extension; raise if its seal does not verify."""
     chosen = FORMATS.get(extension)
     if chosen is None:
-        raise UsageError(f"no report format {extension!r} (known: {_allowed()})")
+        raise UsageError(f"no report format {extension!r} (known: {_format_allowed()})")
     verify_seal(result)
     return load_renderer(f"{__package__}.{chosen.module}", chosen.function, extension)(result)
 
@@ -74,7 +74,7 @@ def load_renderer(module: str, function: str, extension: str) -> Callable[[Any],
     return cast("Callable[[Any], bytes]", getattr(loaded, function))
 
 
-def _allowed() -> str:
+def _format_allowed() -> str:
     return ", ".join(FORMATS)
 
 

@@ -17,9 +17,9 @@ def page_environment(*first: BaseLoader) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=_clean_value,
     )
 
 
-def _finalize(value: object) -> object:
+def _clean_value(value: object) -> object:
     return words.clean(value) if type(value) is str else value

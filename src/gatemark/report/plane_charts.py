@@ -24,24 +24,24 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
     """Draw a matrix as a heat map with the count in each cell."""
     palette = charts.PALETTES[theme]
     labels = charts.distinct([charts.short(t) for t in matrix.labels])
-    side = _cell_side(len(labels))
+    side = _choose_cell_side(len(labels))
     size = side * len(labels)
     longest = math.ceil(max((len(label) for label in labels), default=0) * _MATRIX_LETTER_PX)
     angle = 0 if longest <= side - 4 else -40 if side >= 32 else -90
     left = longest + 40
     top = {0: 52, -40: math.ceil(longest * 0.72) + 38, -90: longest + 36}[angle]
-    base = charts.plane(_cells(matrix, labels, palette)).encode(
+    base = charts.plane(_make_cells(matrix, labels, palette)).encode(
         x=alt.X(
             "column:N",
             sort=None,
             scale=alt.Scale(domain=labels, paddingInner=0.04),
-            axis=_axis(matrix.column_axis, "top", (size / 2, 12 - top), angle=angle),
+            axis=_make_axis(matrix.column_axis, "top", (size / 2, 12 - top), angle=angle),
         ),
         y=alt.Y(
             "row:N",
             sort=None,
             scale=alt.Scale(domain=labels, paddingInner=0.04),
-            axis=_axis(matrix.row_axis, "left", (14 - left, size / 2)),
+            axis=_make_axis(matrix.row_axis, "left", (14 - left, size / 2)),
         ),
     )
     layers = [base.mark_rect(cornerRadius=2).encode(fill=alt.Fill("fill:N", scale=None))]
@@ -54,7 +54,7 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
     return charts.drawn(layers, palette, (size, size), padding)
 
 
-def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> charts.Rows:
+def _make_cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> charts.Rows:
     top = max((count for row in matrix.counts for count in row), default=0)
     cells = []
     for row, counts in zip(labels, matrix.counts, strict=True):
@@ -76,14 +76,14 @@ def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> ch
     return cells
 
 
-def _cell_side(label_count: int) -> int:
+def _choose_cell_side(label_count: int) -> int:
     for most, side in ((4, 76), (8, 56), (16, 40)):
         if label_count <= most:
             return side
     return 18
 
 
-def _axis(
+def _make_axis(
     title: str,
     orient: Literal["top", "left"],
     title_place: tuple[float, float],
@@ -117,21 +117,21 @@ def reliability_svg(figure: Reliability, theme: charts.Theme) -> str:
     """Draw accuracy against stated confidence, above the number of answers per bin."""
     palette = charts.PALETTES[theme]
     dot = charts.hex_colour(palette.full)
-    dots = charts.plane([row for row in _bin_rows(figure) if row["n"]])
-    spans = charts.plane([row for row in _bin_rows(figure) if row["interval_low"] is not None])
-    place = {"x": _x("confidence"), "y": _y("accuracy")}
+    dots = charts.plane([row for row in _make_bin_rows(figure) if row["n"]])
+    spans = charts.plane([row for row in _make_bin_rows(figure) if row["interval_low"] is not None])
+    place = {"x": _encode_x("confidence"), "y": _encode_y("accuracy")}
     layers = [
-        *_ground(palette),
-        charts.plane(_bin_rows(figure))
+        *_draw_ground(palette),
+        charts.plane(_make_bin_rows(figure))
         .mark_rect(fill=charts.hex_colour(bar_colour(palette)))
-        .encode(x=_x("left"), x2="right", y=_y("floor"), y2="top"),
-        *_bar_labels(figure, palette),
+        .encode(x=_encode_x("left"), x2="right", y=_encode_y("floor"), y2="top"),
+        *_draw_bar_labels(figure, palette),
         spans.mark_rule(stroke=dot, strokeWidth=2).encode(
-            x=_x("confidence"), y=_y("interval_low"), y2="interval_high"
+            x=_encode_x("confidence"), y=_encode_y("interval_low"), y2="interval_high"
         ),
         *(
             spans.mark_tick(orient="horizontal", size=9, thickness=1.5, fill=dot).encode(
-                x=_x("confidence"), y=_y(end)
+                x=_encode_x("confidence"), y=_encode_y(end)
             )
             for end in ("interval_low", "interval_high")
         ),
@@ -148,7 +148,7 @@ def bar_colour(palette: charts.Palette) -> charts.Colour:
     return charts.between(palette.ground, palette.full, 0.65)
 
 
-def _bin_rows(figure: Reliability) -> charts.Rows:
+def _make_bin_rows(figure: Reliability) -> charts.Rows:
     most = max(1, *(bin_.n for bin_ in figure.bins))
     rows = []
     for bin_ in figure.bins:
@@ -170,22 +170,22 @@ def _bin_rows(figure: Reliability) -> charts.Rows:
     return rows
 
 
-def _ground(palette: charts.Palette) -> list[alt.Chart]:
+def _draw_ground(palette: charts.Palette) -> list[alt.Chart]:
     """Draw hairlines at the ticks and the dashed line of perfect calibration."""
     hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
     levels = charts.plane([{"x": 0, "x2": 1, "y": tick} for tick in (*_TICKS, _FLOOR)])
     uprights = charts.plane([{"x": tick, "y": 0, "y2": 1} for tick in _TICKS])
     diagonal = charts.plane([{"x": 0, "y": 0, "x2": 1, "y2": 1}])
     return [
-        levels.mark_rule(stroke=hair).encode(x=_x("x"), x2="x2", y=_y("y")),
-        uprights.mark_rule(stroke=hair).encode(x=_x("x"), y=_y("y"), y2="y2"),
+        levels.mark_rule(stroke=hair).encode(x=_encode_x("x"), x2="x2", y=_encode_y("y")),
+        uprights.mark_rule(stroke=hair).encode(x=_encode_x("x"), y=_encode_y("y"), y2="y2"),
         diagonal.mark_rule(stroke=palette.title, strokeWidth=1.5, strokeDash=[5, 4]).encode(
-            x=_x("x"), x2="x2", y=_y("y"), y2="y2"
+            x=_encode_x("x"), x2="x2", y=_encode_y("y"), y2="y2"
         ),
     ]
 
 
-def _bar_labels(figure: Reliability, palette: charts.Palette) -> list[alt.Chart]:
+def _draw_bar_labels(figure: Reliability, palette: charts.Palette) -> list[alt.Chart]:
     """Label the bars on the left: what they count, and the largest count."""
     most = max(bin_.n for bin_ in figure.bins)
     texts = (
@@ -198,19 +198,19 @@ def _bar_labels(figure: Reliability, palette: charts.Palette) -> list[alt.Chart]
         .mark_text(
             align="right", baseline="middle", dx=-8, font=charts.FONT, fontSize=12, fill=colour
         )
-        .encode(x=_x("x"), y=_y("y"), text="text:N")
+        .encode(x=_encode_x("x"), y=_encode_y("y"), text="text:N")
         for text, height, colour in texts
     ]
 
 
-def _x(field: str) -> alt.X:
+def _encode_x(field: str) -> alt.X:
     axis = alt.Axis(
         title="stated confidence", values=list(_TICKS), titleX=_BINS_WIDTH / 2, titleY=36
     )
     return alt.X(f"{field}:Q", scale=alt.Scale(domain=[0, 1], nice=False), axis=axis)
 
 
-def _y(field: str) -> alt.Y:
+def _encode_y(field: str) -> alt.Y:
     middle = _BINS_HEIGHT * 0.5 / (1 - _FLOOR)
     axis = alt.Axis(title="accuracy", values=list(_TICKS), titleX=-46, titleY=middle)
     return alt.Y(f"{field}:Q", scale=alt.Scale(domain=[_FLOOR, 1], nice=False), axis=axis)
@@ -252,10 +252,12 @@ def shift_svg(figure: Shifts, theme: charts.Theme) -> str:
     ranges = alt.Y("low:Q", scale=scale, axis=y_axis)
     size = 30 if len(figure.bins) <= 120 else 14
     layers = [
-        _line(0.0, scale, charts.hex_colour(charts.between(palette.ground, palette.full, 0.3))),
+        _draw_line(
+            0.0, scale, charts.hex_colour(charts.between(palette.ground, palette.full, 0.3))
+        ),
         bins.mark_rule(stroke=soft, strokeWidth=2).encode(x=middle["x"], y=ranges, y2="high"),
         bins.mark_circle(fill=dot, fillOpacity=0.9, size=size).encode(**middle),
-        *_named_lines(figure, scale, palette),
+        *_draw_named_lines(figure, scale, palette),
     ]
     return charts.drawn(layers, palette, (_SHIFTS_WIDTH, _SHIFTS_HEIGHT), _SHIFTS_PADDING)
 
@@ -282,7 +284,7 @@ def _shift_rows(figure: Shifts) -> charts.Rows:
     ]
 
 
-def _named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette) -> list[alt.Chart]:
+def _draw_named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette) -> list[alt.Chart]:
     """Draw the mean and the bound with labels on the right that do not overlap."""
     low, high = shift_span(figure)
     gap = (high - low) * _LABEL_GAP
@@ -296,7 +298,7 @@ def _named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette) -> l
         places = {"mean": middle + up, "budget": middle - up}
     layers: list[alt.Chart] = []
     for name, at, dash, colour in named:
-        layers.append(_line(at, scale, colour, dash, width=1.5))
+        layers.append(_draw_line(at, scale, colour, dash, width=1.5))
         text = charts.plane([{"y": places[name], "text": name}]).mark_text(
             align="left", baseline="middle", dx=8, font=charts.FONT, fontSize=12, fill=colour
         )
@@ -308,7 +310,7 @@ def _named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette) -> l
     return layers
 
 
-def _line(
+def _draw_line(
     at: float,
     scale: alt.Scale,
     colour: str,

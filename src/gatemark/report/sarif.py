@@ -22,12 +22,14 @@ def render_sarif(result: Result, source: str) -> bytes:
     """Return the SARIF log; ``source`` is the repository file that entries point to."""
     open_findings = [finding for finding in result.findings if finding.verdict != "pass"]
     entries = [
-        _entry(finding.rule, _level(finding, result), _message(finding), source, result)
+        _make_entry(
+            finding.rule, _choose_level(finding, result), _format_message(finding), source, result
+        )
         for finding in open_findings
     ]
     if result.verdict != "pass" and all(entry["level"] == "note" for entry in entries):
         message = "; ".join(result.blockers) or words.headline(result)
-        entries.append(_entry(_VERDICT_RULE, "error", message, source, result))
+        entries.append(_make_entry(_VERDICT_RULE, "error", message, source, result))
     rules = [
         {"id": str(name), "shortDescription": {"text": f"Gatemark rule {name}"}}
         for name in dict.fromkeys(entry["ruleId"] for entry in entries)
@@ -41,7 +43,9 @@ def render_sarif(result: Result, source: str) -> bytes:
     return json_file({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _entry(rule: str, level: str, message: str, source: str, result: Result) -> dict[str, object]:
+def _make_entry(
+    rule: str, level: str, message: str, source: str, result: Result
+) -> dict[str, object]:
     place = {"physicalLocation": {"artifactLocation": {"uri": source}, "region": {"startLine": 1}}}
     return {
         "ruleId": words.one_line(rule),
@@ -53,7 +57,7 @@ def _entry(rule: str, level: str, message: str, source: str, result: Result) -> 
     }
 
 
-def _level(finding: Finding, result: Result) -> str:
+def _choose_level(finding: Finding, result: Result) -> str:
     # In a result that passes, a failed rule was replaced by its fallback, or waived.
     is_settled = result.verdict == "pass" or finding.verdict in ("waived", "soft_pass")
     if is_settled or finding.severity == "warn":
@@ -61,7 +65,6 @@ def _level(finding: Finding, result: Result) -> str:
     return "error"
 
 
-def _message(finding: Finding) -> str:
+def _format_message(finding: Finding) -> str:
     word = words.VERDICT_WORDS[finding.verdict]
-    reason = finding.reason.strip()
-    return f"{word}: {reason}" if reason else f"{word}: {finding.metric} {words.bound(finding)}"
+    return f"{word}: {finding.reason}"

@@ -46,7 +46,7 @@ def curves_svg(figure: Curves, theme: charts.Theme) -> str:
         )
         layers.append(points.mark_circle(fill=colour, size=52, opacity=1).encode(x=x, y=y))
     ends = [line.points[-1] for line in figure.lines]
-    heights = _spread([height for _, height in ends], (y_ticks[0], y_ticks[-1]))
+    heights = _spread_heights([height for _, height in ends], (y_ticks[0], y_ticks[-1]))
     for place, (name, (at, _), height) in enumerate(zip(names, ends, heights, strict=True)):
         layers.append(
             charts.plane([{"x": at, "y": height, "text": name}])
@@ -100,7 +100,7 @@ def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
     return charts.drawn([*layers, *key], palette, (_BARS_WIDTH, height), padding)
 
 
-def _spread(heights: Sequence[float], ends: tuple[float, float]) -> list[float]:
+def _spread_heights(heights: Sequence[float], ends: tuple[float, float]) -> list[float]:
     """Move label heights apart just enough that none overlap and none leave the chart."""
     gap = (ends[1] - ends[0]) * _LABEL_GAP
     order = sorted(range(len(heights)), key=lambda place: heights[place])
@@ -132,7 +132,7 @@ def forest_svg(figure: Forest, theme: charts.Theme) -> str:
         for end in (row.low, row.high, row.value)
     ]
     ticks = charts.round_ticks(min(0.0, *ends), max(ends))
-    rows, heads, names, height = _places(figure, theme)
+    rows, heads, names, height = _place_rows(figure, theme)
     x = charts.number_axis("x", figure.axis, ticks, (ticks[0], ticks[-1]), (_FOREST_WIDTH / 2, 40))
     y = charts.pixel_place()["y"]
     stroke = alt.Stroke("colour:N", scale=None)
@@ -147,13 +147,13 @@ def forest_svg(figure: Forest, theme: charts.Theme) -> str:
             fill=alt.Fill("colour:N", scale=None),
         ),
         charts.label_texts(names, palette, "right"),
-        *(_heads(heads, palette, 8 - left)),
+        *(_draw_heads(heads, palette, 8 - left)),
     ]
     padding = {"left": left, "top": 10, "right": 24, "bottom": 52}
     return charts.drawn(layers, palette, (_FOREST_WIDTH, height), padding)
 
 
-def _places(
+def _place_rows(
     figure: Forest, theme: charts.Theme
 ) -> tuple[charts.Rows, charts.Rows, charts.Rows, float]:
     """Return rows, group heads and names with their heights; a name has one colour everywhere."""
@@ -178,7 +178,7 @@ def _places(
     return rows, heads, names, height
 
 
-def _heads(heads: charts.Rows, palette: charts.Palette, x: float) -> list[alt.Chart]:
+def _draw_heads(heads: charts.Rows, palette: charts.Palette, x: float) -> list[alt.Chart]:
     mark = charts.plane([{**head, "x": x} for head in heads]).mark_text(
         align="left",
         baseline="middle",
@@ -210,7 +210,7 @@ def timeline_svg(figure: Timeline, theme: charts.Theme) -> str:
     x = charts.number_axis(
         "x", figure.axis, ticks, (ticks[0], ticks[-1]), (_TIMELINE_WIDTH / 2, 40)
     )
-    bars, moments = _marks(figure, colours)
+    bars, moments = _make_marks(figure, colours)
     across = {"x": x, "y": charts.pixel_place()["y"], "y2": "y2"}
     names = [{"x": -10, "y": (at + 0.5) * _LANE_PX, "text": lane} for at, lane in enumerate(lanes)]
     key, top = charts.colour_key(colours, palette, _TIMELINE_WIDTH)
@@ -230,7 +230,7 @@ def timeline_svg(figure: Timeline, theme: charts.Theme) -> str:
     return charts.drawn(layers, palette, (_TIMELINE_WIDTH, height), padding)
 
 
-def _marks(figure: Timeline, colours: dict[str, str]) -> tuple[charts.Rows, charts.Rows]:
+def _make_marks(figure: Timeline, colours: dict[str, str]) -> tuple[charts.Rows, charts.Rows]:
     place = {lane: at for at, lane in enumerate(figure.lanes)}
     bars, moments = [], []
     for span in figure.spans:

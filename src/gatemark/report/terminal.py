@@ -41,9 +41,9 @@ def verdict_table(result: Result, *, color: bool) -> str:
         emoji=False,
         legacy_windows=False,
     )
-    console.print(_opening(result))
+    console.print(_render_opening(result))
     console.print()
-    table = _table(result)
+    table = _render_table(result)
     wanted = console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum
     table.collapse_padding = wanted > _WIDTH
     console.print(table)
@@ -52,13 +52,13 @@ def verdict_table(result: Result, *, color: bool) -> str:
         if items:
             console.print(Text(title, style="bold"))
             for item in items:
-                console.print(_bullet(item))
+                console.print(_render_bullet(item))
             console.print()
-    text = stream.getvalue() if color else _trimmed(stream.getvalue())
+    text = stream.getvalue() if color else _trim_lines(stream.getvalue())
     return text + result.id + "\n"
 
 
-def _opening(result: Result) -> Text:
+def _render_opening(result: Result) -> Text:
     word = words.VERDICT_WORDS[result.verdict]
     return Text.assemble(
         (word, _STYLES[result.verdict]),
@@ -67,7 +67,7 @@ def _opening(result: Result) -> Text:
     )
 
 
-def _table(result: Result) -> Table:
+def _render_table(result: Result) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     lines = words.finding_lines(result)
     # A name of usual length stays on one line; the numbers alongside it wrap between words.
@@ -84,18 +84,18 @@ def _table(result: Result) -> Table:
             Text(words.one_line(words.bound(finding))),
             Text(line.slack),
             Text(f"{finding.n:,}"),
-            Text(_word(line), style=_STYLES[finding.verdict]),
+            Text(_format_word(line), style=_STYLES[finding.verdict]),
         )
     return table
 
 
-def _word(line: words.FindingLine) -> str:
+def _format_word(line: words.FindingLine) -> str:
     finding = line.source
     plain = finding.severity == "block" or finding.verdict not in ("fail", "inconclusive")
     return line.word if plain else f"{line.word} ({words.one_line(finding.severity)})"
 
 
-def _bullet(item: str) -> Table:
+def _render_bullet(item: str) -> Table:
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
@@ -103,7 +103,7 @@ def _bullet(item: str) -> Table:
     return row
 
 
-def _trimmed(text: str) -> str:
+def _trim_lines(text: str) -> str:
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
 
 

@@ -38,7 +38,6 @@ _AGAINST_WORDS: Final = {
 }
 _CAVEAT_WORDS: Final = {
     "low_information": "low information, few items have any but the most used label",
-    "may_be_chance_among_suites": "the drop may be chance, given how many suites were compared",
     "zero_width_interval": "its interval has no width, because nothing varied among these items",
 }
 _OPERATOR_SIGNS: Final = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
@@ -67,7 +66,7 @@ def caveat(mark: str) -> str:
 def caveats(result: Result) -> tuple[str, ...]:
     """Return each caveat once: those of the result, then those of single measurements."""
     of_numbers = (
-        f"{item.name}{f' ({item.lane})' if item.lane else ''}: {caveat(mark)}"
+        f"{item.name}{f' ({item.scope})' if item.scope else ''}: {caveat(mark)}"
         for item in result.measurements
         for mark in item.caveats
     )

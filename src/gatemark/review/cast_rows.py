@@ -1,21 +1,17 @@
 """Votes and labels in the ledger: each has an event with its digest.
 
 A row that is added, edited or removed in the database no longer matches its event, even while the
-review or label set is open. Reviews and label sets of earlier builds have no such events; their
-creation event lacks ``CHAINED``.
+review or label set is open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import IntegrityError
 from gatemark.ledger.event import Event
-
-CHAINED: Final = "votes_are_chained"
-"""Key of ``review_created`` that says that every vote has an event."""
 
 
 class GivenRow(NamedTuple):
@@ -32,25 +28,25 @@ class GivenRow(NamedTuple):
         return f"{self.reviewer}'s {self.number}, version {self.version}"
 
 
-def given_payload(name: str, row: GivenRow) -> dict[str, object]:
+def build_given_payload(name: str, row: GivenRow) -> dict[str, object]:
     """Return the payload of the event of a vote or label."""
     return {"name": name, **row._asdict()}
 
 
-def given_by(payload: Mapping[str, Any] | None) -> GivenRow:
+def read_given(payload: Mapping[str, Any] | None) -> GivenRow:
     """Return the vote or label that an event names."""
     said = payload or {}
     return GivenRow(*(said.get(name) for name in GivenRow._fields))  # type: ignore[arg-type]
 
 
-def promised(
+def read_promised(
     events: Iterable[tuple[Event, Mapping[str, object] | None]],
 ) -> dict[GivenRow, int]:
     """Return the votes or labels that events name, with the number of each event."""
-    return {given_by(payload): event.seq for event, payload in events}
+    return {read_given(payload): event.seq for event, payload in events}
 
 
-def differences(
+def find_differences(
     rows: Iterable[GivenRow], promised_rows: Mapping[GivenRow, int]
 ) -> Iterator[tuple[int | None, str]]:
     """Yield the rows without an event and the events without a row."""
@@ -72,10 +68,10 @@ def require_given(
     what: str, rows: Iterable[GivenRow], promised_rows: Mapping[GivenRow, int]
 ) -> None:
     """Raise IntegrityError if rows and events differ."""
-    for _, message in differences(rows, promised_rows):
+    for _, message in find_differences(rows, promised_rows):
         raise IntegrityError(f"{what} does not verify: {message}; see 'gatemark ledger verify'")
 
 
-def items_digest(items: Iterable[tuple[int, str, str]]) -> str:
+def digest_items(items: Iterable[tuple[int, str, str]]) -> str:
     """Return the digest of a label set's items: number, id and digest of each."""
     return digest([list(item) for item in items])

@@ -12,7 +12,7 @@ Steps 2 to 5 can be repeated and always give the same outcome.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,34 +32,34 @@ from gatemark.evidence.exam import (
     judge_exam,
     write_exam_inputs,
 )
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.review.cast_rows import CHAINED, promised, require_given
-from gatemark.review.create import review_key, subject_of_review, tell_ledger
+from gatemark.review.cast_rows import read_promised, require_given
+from gatemark.review.create import append_event, review_key, subject_of_review
 from gatemark.review.findings import (
     Arbitration,
     OpenedReview,
     PairAgreement,
     VoteSpread,
-    agreement,
-    arbitration,
-    caveats,
-    pairs_agreement,
-    ranking,
-    reviewer_rows,
-    vote_spread,
+    compare_vote_spread,
+    count_arbitration,
+    count_reviewer_votes,
+    find_caveats,
+    judge_pair_agreement,
+    measure_agreement,
+    rank_arms,
 )
-from gatemark.review.items import item_ids
+from gatemark.review.items import list_item_ids
 from gatemark.review.open_stores import erased_pairs, reviews_of
-from gatemark.review.plan import ReviewClosing, StoredReview
-from gatemark.review.queue import missing_counts
-from gatemark.review.sealed_key import BLOCKS_OF_TWO, check_key
-from gatemark.review.sealed_rows import VOTES, given_votes, outcome_title
-from gatemark.review.unblind import CastVote, OpenVote, ballots_digest, gold_records, unblind
+from gatemark.review.plan import REVIEW_RULES, ReviewClosing, StoredReview
+from gatemark.review.queue import count_missing
+from gatemark.review.sealed_key import check_key
+from gatemark.review.sealed_rows import VOTES, list_given_votes, outcome_title
+from gatemark.review.unblind import CastVote, OpenVote, digest_ballots, judge_gold, unblind
 from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"
@@ -90,9 +90,10 @@ class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a closed review."""
+    """The outcome of a closed review, found by the version ``rules`` of the rules of reviews."""
 
     review: str
+    rules: int
     verdict: Outcome
     candidates: tuple[CandidateOutcome, ...]
     agreement: tuple[Measurement, ...]
@@ -120,12 +121,13 @@ def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
         check_key(
             reviews_of(workspace).sealed(stored, erased_pairs(workspace, plan.name)),
             review_key(workspace, stored),
-            _committed(workspace, plan.name),
+            _find_commitment(workspace, plan.name),
         )
+        REVIEW_RULES.check(plan.rules)
         _require_given_votes(workspace, plan.name)
         standings = reviews_of(workspace).standings(plan.name)
         if not plan.peeking and request.early is None:
-            short = missing_counts(standings, plan.votes_per_pair)["short"]
+            short = count_missing(standings, plan.votes_per_pair)["short"]
             if short:
                 raise RefusedError(
                     f"review {plan.name} still needs votes on {short} pairs",
@@ -151,18 +153,19 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
         _judge(workspace, opened, candidate, may_seal=may_seal) for candidate in plan.candidates
     )
     counted = opened.counted
-    spread = vote_spread(opened)
-    couples = pairs_agreement(opened)
+    spread = compare_vote_spread(opened)
+    couples = judge_pair_agreement(opened)
     skipped = [vote for vote in opened.cast if vote.answered == "skip"]
     return ReviewOutcome(
         review=name,
-        verdict=_overall([candidate.verdict for candidate in candidates]),
+        rules=REVIEW_RULES.current,
+        verdict=_combine_verdicts([candidate.verdict for candidate in candidates]),
         candidates=candidates,
-        agreement=agreement(opened),
+        agreement=measure_agreement(opened),
         pairs_agreement=couples,
-        arbitration=arbitration(opened),
+        arbitration=count_arbitration(opened),
         spread=spread,
-        reviewers=reviewer_rows(counted, opened.gold),
+        reviewers=count_reviewer_votes(counted, opened.gold),
         ties={
             kind: sum(vote.answered == kind for vote in counted)
             for kind in ("both_good", "both_bad")
@@ -171,13 +174,13 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
             vote.reviewer: sum(other.reviewer == vote.reviewer for other in skipped)
             for vote in skipped
         },
-        left_out=stored.facts.get("left_out", {}),
+        left_out=stored.facts["left_out"],
         # Step 5.
-        ranking=ranking(opened) if len(plan.candidates) > 1 else None,
-        caveats=caveats(workspace, opened, spread, couples),
+        ranking=rank_arms(opened) if len(plan.candidates) > 1 else None,
+        caveats=find_caveats(workspace, opened, spread, couples),
         commitment=stored.commitment,
         key=opened.key.hex(),
-        ballots_digest=ballots_digest(opened.cast),
+        ballots_digest=digest_ballots(opened.cast),
     )
 
 
@@ -197,7 +200,7 @@ def export_votes(workspace: Workspace, name: str, candidate: str | None = None) 
     return _vote_lines(_open(workspace, stored).between(wanted, stored.plan.baseline))
 
 
-def running_numbers(workspace: Workspace, stored: StoredReview) -> dict[str, Any]:
+def measure_interim(workspace: Workspace, stored: StoredReview) -> dict[str, Any]:
     """Return the interim numbers of a review that allows peeking."""
     opened = _open(workspace, stored)
     found: dict[str, Any] = {}
@@ -216,12 +219,12 @@ def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> No
         payload = {
             "commitment": stored.commitment,
             "key": key.hex(),
-            "ballots_digest": ballots_digest(votes),
+            "ballots_digest": digest_ballots(votes),
             "vote_count": len(votes),
             "early": request.early,
         }
         draft = EventDraft(REVIEW_UNBLINDED, now, workspace.actor, subject_of_review(name), payload)
-        tell_ledger(workspace, connection, draft)
+        append_event(workspace, connection, draft)
 
     reviews_of(workspace).close(
         name, ReviewClosing(workspace.actor, now, request.early or ""), tell
@@ -244,15 +247,17 @@ def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     name = stored.plan.name
     key = review_key(workspace, stored)
     erased = erased_pairs(workspace, name)
-    check_key(reviews_of(workspace).sealed(stored, erased), key, _committed(workspace, name))
+    check_key(reviews_of(workspace).sealed(stored, erased), key, _find_commitment(workspace, name))
+    # After the key: a plan that was edited in the database names no rules.
+    REVIEW_RULES.check(stored.plan.rules)
     pairs = reviews_of(workspace).pairs(name, erased)
     cast = reviews_of(workspace).votes(name)
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)
     else:
         _require_given_votes(workspace, name)
-    votes = unblind(key, cast, pairs, stored.plan.scheme)
-    gold = gold_records(votes, stored.plan.gold_min_rate)
+    votes = unblind(key, cast, pairs)
+    gold = judge_gold(votes, stored.plan.gold_min_rate)
     return OpenedReview(stored, key, pairs, cast, votes, gold)
 
 
@@ -261,7 +266,7 @@ def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) ->
     subject = subject_of_review(name)
     for event, payload in workspace.events.events(kind=REVIEW_UNBLINDED, subject=subject):
         if payload is not None:
-            if same_digest(ballots_digest(cast), str(payload["ballots_digest"])):
+            if same_digest(digest_ballots(cast), str(payload["ballots_digest"])):
                 return
             raise IntegrityError(
                 f"review {name} does not verify: its votes differ from those "
@@ -270,28 +275,22 @@ def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) ->
     raise IntegrityError(f"the ledger has no event that review {name} was closed")
 
 
-def _committed(workspace: Workspace, name: str) -> str:
+def _find_commitment(workspace: Workspace, name: str) -> str:
     """Return the commitment from the ledger: the row in the database could be edited."""
-    return str(_creation(workspace, name)["commitment"])
-
-
-def _creation(workspace: Workspace, name: str) -> Mapping[str, object]:
-    """Return the payload of the event that created a review."""
     subject = subject_of_review(name)
     for _, payload in workspace.events.events(kind=REVIEW_CREATED, subject=subject):
         if payload is not None:
-            return payload
+            return str(payload["commitment"])
     raise IntegrityError(f"the ledger has no event about review {name}")
 
 
 def _require_given_votes(workspace: Workspace, name: str) -> None:
-    """Refuse votes that differ from their events; earlier builds have no vote events."""
-    if _creation(workspace, name).get(CHAINED):
-        subject = subject_of_review(name)
-        promised_rows = promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
-        require_given(
-            f"review {name}", given_votes(reviews_of(workspace).stored_rows(name)), promised_rows
-        )
+    """Refuse votes that differ from their events."""
+    subject = subject_of_review(name)
+    promised_rows = read_promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
+    require_given(
+        f"review {name}", list_given_votes(reviews_of(workspace).stored_rows(name)), promised_rows
+    )
 
 
 def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
@@ -326,12 +325,12 @@ def _examine(
     examined = run_exam(
         ExamRun(
             kind=PAIRWISE,
-            options=_options(opened),
+            options=_choose_options(opened),
             files=[(VOTES, str(path))],
             reading=ReadingChoices(),
             engine=workspace.engine_for(1, 2),
-            expected_ids=frozenset(item_ids(list(opened.pairs.values()))),
-            left_out=_left_out(opened),
+            expected_ids=frozenset(list_item_ids(list(opened.pairs.values()))),
+            left_out=_count_left_out(opened),
         )
     )
     files = tuple(msgspec.structs.replace(file, name=VOTES) for file in examined.evidence.files)
@@ -339,30 +338,32 @@ def _examine(
     return msgspec.structs.replace(examined, evidence=evidence)
 
 
-def _options(opened: OpenedReview) -> dict[str, object]:
+def _choose_options(opened: OpenedReview) -> dict[str, object]:
     plan = opened.stored.plan
-    options: dict[str, object] = {
+    return {
         # Bonferroni: with several candidates, one of them may look better by chance.
         "alpha": plan.alpha / len(plan.candidates),
         "peeking": plan.peeking,
         "min_decisive": plan.min_decisive,
         "coverage_min": plan.coverage_min,
+        "drawn_positions": True,
     }
-    if plan.scheme != BLOCKS_OF_TWO:
-        options["drawn_positions"] = True
-    return options
 
 
-def _left_out(opened: OpenedReview) -> int:
-    return sum(opened.stored.facts.get("left_out", {}).values())
+def _count_left_out(opened: OpenedReview) -> int:
+    return sum(opened.stored.facts["left_out"].values())
 
 
-def _kept(opened: OpenedReview) -> dict[str, bytes]:
+def _write_inputs(opened: OpenedReview) -> dict[str, bytes]:
     """Return the files that are needed to judge the votes again."""
     sitting = write_exam_inputs(
-        PAIRWISE, _options(opened), ReadingChoices(), [VOTES], left_out=_left_out(opened)
+        PAIRWISE,
+        _choose_options(opened),
+        ReadingChoices(),
+        [VOTES],
+        left_out=_count_left_out(opened),
     )
-    pinned = "\n".join(sorted(item_ids(list(opened.pairs.values()))))
+    pinned = "\n".join(sorted(list_item_ids(list(opened.pairs.values()))))
     return {EXAM_INPUTS: sitting, EXPECTED_IDS: pinned.encode()}
 
 
@@ -380,7 +381,7 @@ def _judge(
             blockers=(reason,),
             result_id=None,
             items=0,
-            items_missing=len(item_ids(list(opened.pairs.values()))),
+            items_missing=len(list_item_ids(list(opened.pairs.values()))),
             numbers={},
         )
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
@@ -393,10 +394,10 @@ def _judge(
             started_at=started_at,
             finished_at=workspace.clock(),
             title=outcome_title(plan.name, candidate, plan.baseline),
-            kept=_kept(opened),
+            kept=_write_inputs(opened),
             about=(plan.asset_of(candidate), plan.asset_of(plan.baseline)),
         )
-        is_kept = _is_kept(workspace, scored.result.id)
+        is_kept = _is_sealed(workspace, scored.result.id)
         if may_seal and not is_kept:
             paths = {VOTES: str(Path(folder) / VOTES)}
             workspace.keep(scored.result, scored.stored_files, paths)
@@ -413,7 +414,7 @@ def _judge(
     )
 
 
-def _is_kept(workspace: Workspace, result_id: str) -> bool:
+def _is_sealed(workspace: Workspace, result_id: str) -> bool:
     """Return whether the same result is sealed already: closing again writes nothing."""
     try:
         workspace.results.get(result_id)
@@ -422,7 +423,7 @@ def _is_kept(workspace: Workspace, result_id: str) -> bool:
     return True
 
 
-def _overall(verdicts: Sequence[Outcome]) -> Outcome:
+def _combine_verdicts(verdicts: Sequence[Outcome]) -> Outcome:
     """Return pass if some candidate is preferred, fail if the baseline is preferred to all."""
     if "pass" in verdicts:
         return "pass"

@@ -24,7 +24,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.result import AssetRef
 from gatemark.core.text import check_words
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import (
     REVIEW_CREATED,
@@ -32,42 +32,41 @@ from gatemark.ledger.event_kinds import (
     REVIEW_UNBLINDED,
     VOTE_CAST,
 )
-from gatemark.ledger.signing.outside_key import outside_key
+from gatemark.ledger.signing.outside_key import ensure_outside_key
 from gatemark.lifecycle.assets import version_ref
 from gatemark.lifecycle.model.nouns import parse_version_ref
-from gatemark.review.cast_rows import CHAINED, GivenRow, given_payload
+from gatemark.review.cast_rows import GivenRow, build_given_payload
 from gatemark.review.items import (
     Answers,
+    find_newest_result,
     match_arms,
-    newest_result,
     read_answers,
     read_gold,
-    sealed_answers,
+    read_sealed_answers,
 )
 from gatemark.review.open_stores import erased_pairs, refuse_erased, reviews_of
 from gatemark.review.plan import (
     MAX_PAIRS,
+    REVIEW_RULES,
     Answered,
     ReviewPair,
     ReviewPlan,
     StoredReview,
-    manifest_digest,
+    digest_manifest,
     require_named,
 )
 from gatemark.review.queue import PairProgress, next_number, next_to_arbitrate
 from gatemark.review.sealed_key import (
     KEY_BYTES,
-    OWN_COINS,
     Sealed,
-    commitment,
+    commit_key,
+    draw_token,
     is_swapped,
-    opened_key,
-    places,
+    open_key,
     seal_key,
-    token,
 )
 from gatemark.review.sealed_rows import ShowRow
-from gatemark.review.unblind import CastVote, check_answer, undecided
+from gatemark.review.unblind import CastVote, check_answer, find_undecided
 from gatemark.workspace import Workspace
 
 SHARE_MIN: Final = 0.9
@@ -92,7 +91,7 @@ def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, .
     found = [
         f"{count} answers of {arm} name an arm"
         for arm, given in answers.items()
-        if (count := sum(_names(answer, arms) for answer in given))
+        if (count := sum(_names_an_arm(answer, arms) for answer in given))
     ]
     for words, has in _TRAITS:
         shares = {arm: sum(map(has, given)) / len(given) for arm, given in answers.items() if given}
@@ -104,7 +103,7 @@ def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, .
     return tuple(found)
 
 
-def _names(answer: object, arms: Sequence[str]) -> bool:
+def _names_an_arm(answer: object, arms: Sequence[str]) -> bool:
     """Return whether a text contains an arm's name; short and default names are skipped."""
     text = str(answer).casefold()
     everyday = {"candidate", "baseline"}
@@ -186,9 +185,9 @@ def create_review(
     ``key`` is for tests: anyone who knows it is not blind.
     """
     choices = choices or ReadingChoices()
-    arms, known = _arms(workspace, request, choices)
-    settled = _with_assets(workspace, request, known)
-    plan = msgspec.structs.replace(settled, position_scheme=OWN_COINS)
+    arms, known = _read_arms(workspace, request, choices)
+    settled = _add_assets(workspace, request, known)
+    plan = msgspec.structs.replace(settled, rules=REVIEW_RULES.current)
     matched = match_arms(arms, choices, trim=plan.trim)
     gold = [] if request.gold is None else read_gold(request.gold, choices)
     pairs = [*matched.pairs, *gold]
@@ -200,8 +199,8 @@ def create_review(
         workspace, "pair", {one: pair.item for one, pair in zip(digests, pairs, strict=True)}
     )
     drawn = secrets.token_bytes(KEY_BYTES) if key is None else key
-    sealed = Sealed(plan.name, plan.digest, manifest_digest(digests))
-    committed = commitment(sealed, drawn)
+    sealed = Sealed(plan.name, plan.digest, digest_manifest(digests))
+    committed = commit_key(sealed, drawn)
     created = ReviewCreated(
         review=plan.name,
         commitment=committed,
@@ -217,7 +216,7 @@ def create_review(
         plan=plan,
         plan_digest=sealed.plan_digest,
         commitment=committed,
-        sealed_key=seal_key(outside_key(workspace.review_key_file)[0], committed, drawn),
+        sealed_key=seal_key(ensure_outside_key(workspace.review_key_file), committed, drawn),
         facts={"left_out": created.left_out, "tells": list(created.tells)},
         created_by=workspace.actor,
         created_at=now,
@@ -226,13 +225,12 @@ def create_review(
     payload = {
         **msgspec.to_builtins(created),
         "plan": msgspec.to_builtins(plan),
-        CHAINED: True,
         "note": request.note,
     }
     subject = subject_of_review(plan.name)
     draft = EventDraft(REVIEW_CREATED, now, workspace.actor, subject, payload)
     reviews_of(workspace).create(
-        stored, documents, lambda connection: tell_ledger(workspace, connection, draft)
+        stored, documents, lambda connection: append_event(workspace, connection, draft)
     )
     return created
 
@@ -249,23 +247,23 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
     ) -> tuple[int, str] | None:
         before = {*erased, *(show.number for show in seen)}
         if reviewer == plan.arbiter:
-            split = undecided_pairs(key, plan, standings, votes)
+            split = find_undecided_pairs(key, plan, standings, votes)
             number = next_to_arbitrate(key, reviewer, split, before)
         else:
             number = next_number(
                 key, reviewer, standings, before, votes_per_pair=plan.votes_per_pair
             )
-        return None if number is None else (number, token(key, reviewer, number))
+        return None if number is None else (number, draw_token(key, reviewer, number))
 
     show = reviews_of(workspace).show(name, reviewer, pick, workspace.clock(), erased)
-    return None if show is None else _shown(workspace, stored, show)
+    return None if show is None else _show_pair(workspace, stored, show)
 
 
 def shown_pair(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> ShownPair:
     """Return a pair that the reviewer has seen before."""
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored.plan, reviewer)
-    return _shown(workspace, stored, _find_show(workspace, name, reviewer, shown_token))
+    return _show_pair(workspace, stored, _find_show(workspace, name, reviewer, shown_token))
 
 
 def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
@@ -282,9 +280,9 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     now = workspace.clock()
 
     def tell(connection: sa.Connection, row: GivenRow) -> None:
-        payload, subject = given_payload(name, row), subject_of_review(name)
+        payload, subject = build_given_payload(name, row), subject_of_review(name)
         draft = EventDraft(VOTE_CAST, now, request.reviewer, subject, payload)
-        tell_ledger(workspace, connection, draft)
+        append_event(workspace, connection, draft)
 
     version = reviews_of(workspace).vote(
         name, show, request.answered, reason=reason, at=now, tell=tell
@@ -293,10 +291,11 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
 
 
 def open_review(workspace: Workspace, name: str) -> StoredReview:
-    """Return a review that is still open for votes."""
+    """Return a review that is still open for votes, and whose positions this build draws."""
     stored = reviews_of(workspace).get(name)
     if stored.closing is not None:
         raise RefusedError(f"review {name} is closed")
+    REVIEW_RULES.check(stored.plan.rules)
     return stored
 
 
@@ -310,7 +309,7 @@ def review_key(workspace: Workspace, stored: StoredReview) -> bytes:
                 return bytes.fromhex(str(payload["key"]))
         raise IntegrityError(f"the ledger has no event that review {name} was closed")
     try:
-        return opened_key(stored.sealed_key, stored.commitment, workspace.review_key_file)
+        return open_key(stored.sealed_key, stored.commitment, workspace.review_key_file)
     except FileNotFoundError as error:
         raise UsageError(
             f"review {name} cannot be opened here: {workspace.review_key_file} is missing; copy it "
@@ -318,7 +317,7 @@ def review_key(workspace: Workspace, stored: StoredReview) -> bytes:
         ) from error
 
 
-def tell_ledger(workspace: Workspace, connection: sa.Connection, draft: EventDraft) -> None:
+def append_event(workspace: Workspace, connection: sa.Connection, draft: EventDraft) -> None:
     """Append an event in the caller's transaction."""
     workspace.store.events.add(connection, lambda _: [draft])
 
@@ -328,14 +327,14 @@ def subject_of_review(name: str) -> str:
     return f"review:{name}"
 
 
-def lookers(workspace: Workspace, name: str) -> frozenset[str]:
+def find_lookers(workspace: Workspace, name: str) -> frozenset[str]:
     """Return the people who saw interim numbers of a review."""
     subject = subject_of_review(name)
     looks = workspace.events.events(kind=REVIEW_LOOKED_AT, subject=subject)
     return frozenset(event.actor for event, _ in looks)
 
 
-def _arms(
+def _read_arms(
     workspace: Workspace, request: CreateReview, choices: ReadingChoices
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """Return the answers of every arm, and the assets that a sealed result names for them."""
@@ -344,8 +343,8 @@ def _arms(
     if sum(given) != 1:
         raise UsageError("give one of: files, a sealed result, or a pack")
     if not request.files:
-        reference = request.result or newest_result(workspace, str(request.pack))
-        found, known = sealed_answers(workspace, reference, request.suite)
+        reference = request.result or find_newest_result(workspace, str(request.pack))
+        found, known = read_sealed_answers(workspace, reference, request.suite)
         if plan.arms != tuple(found):
             raise UsageError("a sealed result has the arms candidate and baseline")
         return found, known
@@ -354,7 +353,7 @@ def _arms(
     return {arm: read_answers(request.files[arm], choices) for arm in plan.arms}, {}
 
 
-def _with_assets(
+def _add_assets(
     workspace: Workspace, request: CreateReview, known: Mapping[str, AssetRef]
 ) -> ReviewPlan:
     """Return the plan with the versions of its arms; versions in the request must exist."""
@@ -365,14 +364,13 @@ def _with_assets(
                 f"{arm} is {known[arm].id} ({known[arm].digest}) in the sealed result, "
                 f"not {request.assets[arm]} ({said.digest})"
             )
-    assets = {**known, **named}
-    return msgspec.structs.replace(request.plan, assets=assets) if assets else request.plan
+    return msgspec.structs.replace(request.plan, assets={**known, **named})
 
 
 def _require_reviewer(workspace: Workspace, plan: ReviewPlan, reviewer: str) -> None:
     named = {*plan.reviewers, plan.arbiter} if plan.reviewers else ()
     require_named(reviewer, plan.name, named)
-    if plan.peeking and reviewer in lookers(workspace, plan.name):
+    if plan.peeking and reviewer in find_lookers(workspace, plan.name):
         raise NotAllowedError(f"{reviewer} has seen numbers of {plan.name} and is no longer blind")
 
 
@@ -383,14 +381,11 @@ def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str)
     raise UnknownNameError(f"{reviewer} has not seen pair {shown_token!r} of {name}")
 
 
-def _shown(workspace: Workspace, stored: StoredReview, show: ShowRow) -> ShownPair:
+def _show_pair(workspace: Workspace, stored: StoredReview, show: ShowRow) -> ShownPair:
     erased = erased_pairs(workspace, stored.plan.name)
     pair = reviews_of(workspace).pair(stored.plan.name, show.number, erased)
     first, second = pair.answers
-    seen = reviews_of(workspace).shows(stored.plan.name, show.reviewer)
-    gold = reviews_of(workspace).gold_numbers(stored.plan.name)
-    place = places(seen, gold, stored.plan.scheme)
-    if is_swapped(review_key(workspace, stored), place[show.reviewer, show.ordinal]):
+    if is_swapped(review_key(workspace, stored), show.reviewer, show.number):
         first, second = second, first
     saved = reviews_of(workspace).last_vote(stored.plan.name, show)
     return ShownPair(
@@ -406,10 +401,10 @@ def _shown(workspace: Workspace, stored: StoredReview, show: ShowRow) -> ShownPa
     )
 
 
-def undecided_pairs(
+def find_undecided_pairs(
     key: bytes, plan: ReviewPlan, standings: list[PairProgress], votes: list[CastVote]
 ) -> frozenset[int]:
     """Return the pairs without a majority, not counting the arbiter's votes."""
     gold = {pair.number for pair in standings if pair.is_gold}
     cast = [vote for vote in votes if vote.reviewer != plan.arbiter]
-    return undecided(key, cast, gold, plan)
+    return find_undecided(key, cast, gold, plan)

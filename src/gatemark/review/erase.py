@@ -13,7 +13,7 @@ from gatemark.review.stores.tables import LABEL_ITEMS, PAIRS
 from gatemark.workspace import Workspace
 
 
-def stored_text(workspace: Workspace, what: str) -> StoredDocument:
+def find_stored_text(workspace: Workspace, what: str) -> StoredDocument:
     """The document that ``pair:REVIEW/NUMBER`` or ``item:LABELS/ID`` names."""
     kind, _, named = what.partition(":")
     name, slash, which = named.partition("/")
@@ -21,7 +21,7 @@ def stored_text(workspace: Workspace, what: str) -> StoredDocument:
         form = "pair:REVIEW/NUMBER" if kind == "pair" else "item:LABELS/ID"
         raise UsageError(f"{what!r} names no {kind}; expected {form}")
     workspace.existing_store()
-    return (_pair if kind == "pair" else _item)(workspace, name, which)
+    return (_pair if kind == "pair" else _find_item)(workspace, name, which)
 
 
 def _pair(workspace: Workspace, name: str, which: str) -> StoredDocument:
@@ -56,7 +56,7 @@ def _pair(workspace: Workspace, name: str, which: str) -> StoredDocument:
     return StoredDocument(PAIRS, row, f"review:{name}", said, report)
 
 
-def _item(workspace: Workspace, name: str, which: str) -> StoredDocument:
+def _find_item(workspace: Workspace, name: str, which: str) -> StoredDocument:
     stored = label_sets_of(workspace)
     stored.get(name)
     number = stored.ids(name).get(which)

@@ -15,13 +15,13 @@ import numpy as np
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, judge
-from gatemark.evidence.exam import exam_suite, measures
+from gatemark.evidence.exam import measures
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, build_exam
-from gatemark.evidence.source import ReadingChoices
-from gatemark.review.create import lookers
+from gatemark.review.create import find_lookers
 from gatemark.review.open_stores import erased_pairs
 from gatemark.review.plan import ReviewPair, StoredReview
-from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
+from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, find_undecided
 from gatemark.statistics.bradley_terry import rank_sides
 from gatemark.statistics.homogeneity import homogeneity
 from gatemark.statistics.preference import Choice, majority
@@ -30,7 +30,7 @@ from gatemark.workspace import Workspace
 Ratings = list[tuple[str | None, ...]]
 
 
-def shared_ratings(
+def collect_shared_ratings(
     votes: Sequence[OpenVote], arbiter: str | None
 ) -> tuple[Ratings, list[tuple[str, str]]]:
     """Return the ratings of pairs that several people judged; for two people also as plain pairs.
@@ -48,7 +48,7 @@ def shared_ratings(
     return rows, pairs
 
 
-def reviewer_rows(
+def count_reviewer_votes(
     votes: Sequence[OpenVote], gold: Sequence[GoldRecord]
 ) -> tuple[dict[str, Any], ...]:
     """Return the counts of each reviewer, with the record on gold pairs."""
@@ -75,7 +75,7 @@ def reviewer_rows(
 
 AGREEMENT: Final = "agreement"
 AGREEMENT_MEASURES: Final = ("agreement", "label_agreement")
-AGREEMENT_RULES: Final = (
+PAIR_RULES: Final = (
     "agreement.pa",
     "agreement.kappa",
     "agreement.label",
@@ -85,8 +85,6 @@ AGREEMENT_RULES: Final = (
 
 The others need texts, flags or a number of items that a review does not have.
 """
-PAIR_RULES_VERSION: Final = 2
-"""Version 1 used only percent agreement and kappa, by the first rules of the exam."""
 CHOICES: Final = ("candidate", "baseline", "tie")
 SPREAD_ALPHA: Final = 0.01
 SPREAD_VOTES_MIN: Final = 10
@@ -102,7 +100,6 @@ class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     verdict: Outcome
     findings: tuple[Finding, ...]
-    rules_version: int = PAIR_RULES_VERSION
 
 
 class Arbitration(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,9 +147,9 @@ class OpenedReview(msgspec.Struct, frozen=True):
         return [vote for vote in self.counted if vote.pair.arms == (left, right)]
 
 
-def agreement(opened: OpenedReview) -> tuple[Measurement, ...]:
+def measure_agreement(opened: OpenedReview) -> tuple[Measurement, ...]:
     """Return alpha over all reviewers, and kappa and others if exactly two voted."""
-    rows, pairs = shared_ratings(opened.counted, opened.stored.plan.arbiter)
+    rows, pairs = collect_shared_ratings(opened.counted, opened.stored.plan.arbiter)
     found: list[Measurement] = []
     for name, ratings in (("krippendorff", rows), ("agreement", pairs)):
         if ratings and name in measures():
@@ -161,13 +158,12 @@ def agreement(opened: OpenedReview) -> tuple[Measurement, ...]:
     return tuple(found)
 
 
-def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
+def judge_pair_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
     """Run the agreement exam for every two reviewers with pairs in common."""
     if AGREEMENT not in measures():
         return ()
-    newest = exam_suite(AGREEMENT).newest_rules
-    exam = build_exam(ExamJob(AGREEMENT, newest, ReadingChoices()))
-    rules = [rule for rule in exam.policy().rules if rule.id in AGREEMENT_RULES]
+    exam = build_exam(ExamJob(AGREEMENT, {}, ReadingChoices()))
+    rules = [rule for rule in exam.policy().rules if rule.id in PAIR_RULES]
     asked = [measures().get(name) for name in AGREEMENT_MEASURES if name in measures()]
     given: dict[str, dict[int, str]] = {}
     for vote in opened.counted:
@@ -185,12 +181,12 @@ def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
             for one in measure.finish(measure.step(measure.zero(), rows))
         }
         findings = tuple(finding for rule in rules for finding in judge(rule, numbers))
-        verdicts = {finding.verdict for finding in findings if finding.rule in AGREEMENT_RULES}
+        verdicts = {finding.verdict for finding in findings if finding.rule in PAIR_RULES}
         worst: Outcome = "pass"
         if "inconclusive" in verdicts:
             worst = "inconclusive"
         held = {rule.id for rule in rules if rule.severity == "hold"}
-        failed = {one.rule for one in findings if one.verdict == "fail"} & set(AGREEMENT_RULES)
+        failed = {one.rule for one in findings if one.verdict == "fail"} & set(PAIR_RULES)
         if failed:
             worst = "inconclusive" if failed <= held else "fail"
         found.append(
@@ -199,12 +195,12 @@ def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
     return tuple(found)
 
 
-def arbitration(opened: OpenedReview) -> Arbitration:
+def count_arbitration(opened: OpenedReview) -> Arbitration:
     """Count the pairs without a majority, and how many of them the arbiter decided."""
     plan = opened.stored.plan
     gold = {number for number, pair in opened.pairs.items() if pair.is_gold}
     cast = [vote for vote in opened.cast if vote.reviewer != plan.arbiter]
-    split = undecided(opened.key, cast, gold, plan)
+    split = find_undecided(opened.key, cast, gold, plan)
     settled = {
         vote.number
         for vote in opened.votes
@@ -213,7 +209,7 @@ def arbitration(opened: OpenedReview) -> Arbitration:
     return Arbitration(arbiter=plan.arbiter, undecided=len(split), decided=len(split & settled))
 
 
-def vote_spread(opened: OpenedReview) -> VoteSpread:
+def compare_vote_spread(opened: OpenedReview) -> VoteSpread:
     """Test whether all reviewers with enough votes distribute them over the sides alike.
 
     Pairs are assigned at random, so a difference is one between people.
@@ -259,7 +255,7 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
     )
 
 
-def caveats(
+def find_caveats(
     workspace: Workspace,
     opened: OpenedReview,
     spread: VoteSpread,
@@ -268,7 +264,7 @@ def caveats(
     """Return what a reader of the outcome must know."""
     stored = opened.stored
     plan, closing = stored.plan, stored.closing
-    found = [f"tell: {tell}" for tell in stored.facts.get("tells", [])]
+    found = [f"tell: {tell}" for tell in stored.facts["tells"]]
     voters = {vote.reviewer for vote in opened.votes}
     if stored.created_by in voters:
         found.append(f"{stored.created_by} made the review and voted in it")
@@ -280,7 +276,7 @@ def caveats(
         for record in opened.gold
         if record.is_left_out
     )
-    if plan.peeking and (seen := lookers(workspace, plan.name)):
+    if plan.peeking and (seen := find_lookers(workspace, plan.name)):
         found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
     found.extend(
         f"pair {number} (item {opened.pairs[number].item}) was {erasure.words}"
@@ -297,7 +293,7 @@ def caveats(
     return tuple(found)
 
 
-def ranking(opened: OpenedReview) -> dict[str, Any]:
+def rank_arms(opened: OpenedReview) -> dict[str, Any]:
     """Return all arms by strength; each pair counts once, by majority."""
     plan, votes = opened.stored.plan, opened.counted
     places = {arm: at for at, arm in enumerate(plan.arms)}

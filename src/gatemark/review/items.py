@@ -11,19 +11,15 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.rows import BadLine, json_rows
-from gatemark.evidence.source import (
-    Limits,
-    ReadingChoices,
-    Source,
-    inspect_source,
-    read_blocks,
-    refuse,
-    whole_file,
-)
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import Source, inspect_source
 from gatemark.evidence.whole_file import admitted_batches
-from gatemark.packs.answers import read_sample_lines
+from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, ReviewPair
 from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 from gatemark.samples.read_samples import is_own_file
@@ -59,8 +55,8 @@ def read_answers(path: str, choices: ReadingChoices) -> Answers:
         form = schemas().get(SAMPLE_SCHEMA).form("sample")
         found = [record for batch in admitted_batches(source, form, choices) for _, record in batch]
     else:
-        log = _foreign(source, choices)
-        refuse([f"{entry.place}: {entry.reason}" for entry in log.refused], choices)
+        log = _read_foreign(source, choices)
+        refuse_input([f"{entry.place}: {entry.reason}" for entry in log.refused], choices)
         found = list(log.samples)
     answers: dict[str, ItemAnswer] = {}
     for sample in sorted(found, key=lambda sample: sample.epoch):
@@ -69,7 +65,7 @@ def read_answers(path: str, choices: ReadingChoices) -> Answers:
     return answers
 
 
-def _foreign(source: Source, choices: ReadingChoices) -> Imported:
+def _read_foreign(source: Source, choices: ReadingChoices) -> Imported:
     """Read another tool's log; a line that is too long is an error, since its id is unknown."""
     try:
         (log,) = import_files([Path(source.path)], tool="auto", options=ReadOptions())
@@ -83,7 +79,7 @@ def _foreign(source: Source, choices: ReadingChoices) -> Imported:
     return log
 
 
-def sealed_answers(
+def read_sealed_answers(
     workspace: Workspace, reference: str, suite: str | None
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """Return both arms' answers to one suite of a pack run, and the assets of the arms."""
@@ -115,7 +111,7 @@ def sealed_answers(
     return arms, {arm: ref for arm, ref in about.items() if ref is not None}
 
 
-def newest_result(workspace: Workspace, pack: str) -> str:
+def find_newest_result(workspace: Workspace, pack: str) -> str:
     """Return the newest sealed result of a pack."""
     before, seen = None, 0
     while seen < MAX_SEARCHED and (lines := workspace.results.lines(SEARCHED_AT_ONCE, before)):
@@ -138,13 +134,13 @@ def match_arms(
         if item not in answers
     ]
     if choices.on_unpaired == "error":
-        refuse(unpaired, choices)
+        refuse_input(unpaired, choices)
     left_out: dict[str, list[str]] = {"unpaired": [], "errored": [], "without_output": []}
     pairs: list[ReviewPair] = []
     different: list[str] = []
     for item in everyone:
         given = {name: answers[item] for name, answers in arms.items() if item in answers}
-        reason = _reason(given, len(arms))
+        reason = _explain_left_out(given, len(arms))
         if reason is not None:
             left_out[reason].append(item)
             continue
@@ -153,11 +149,14 @@ def match_arms(
             different.append(f"item {item!r} has different inputs in {', '.join(given)}")
             continue
         for left, right in combinations(arms, 2):
-            outputs = (_shown(given[left].output, trim), _shown(given[right].output, trim))
+            outputs = (
+                _prepare_output(given[left].output, trim),
+                _prepare_output(given[right].output, trim),
+            )
             pairs.append(
                 ReviewPair(item=item, arms=(left, right), input=given[left].input, answers=outputs)
             )
-    refuse(different, choices)
+    refuse_input(different, choices)
     if not pairs:
         raise BadInputError("nothing to review: no item has an answer of every arm")
     return Matched(pairs, {reason: items for reason, items in left_out.items() if items})
@@ -169,7 +168,7 @@ def read_gold(path: str, choices: ReadingChoices) -> list[ReviewPair]:
     problems: list[str] = []
     seen: set[str] = set()
     for place, row in json_rows(inspect_source(path), Limits()):
-        problem = _gold_problem(row, seen)
+        problem = _find_gold_problem(row, seen)
         if problem is not None:
             problems.append(f"{place}: {problem}")
             continue
@@ -184,13 +183,13 @@ def read_gold(path: str, choices: ReadingChoices) -> list[ReviewPair]:
                 answers=(row[SAME], row[SAME]) if is_same else (row["better"], row["worse"]),
             )
         )
-    refuse(problems, choices)
+    refuse_input(problems, choices)
     if not pairs:
         raise BadInputError(f"{path}: contains no gold pairs")
     return pairs
 
 
-def _gold_problem(row: object, seen: set[str]) -> str | None:
+def _find_gold_problem(row: object, seen: set[str]) -> str | None:
     if isinstance(row, BadLine):
         return row.reason
     if not isinstance(row, dict):
@@ -205,7 +204,7 @@ def _gold_problem(row: object, seen: set[str]) -> str | None:
     return None
 
 
-def _reason(given: Mapping[str, ItemAnswer], arm_count: int) -> str | None:
+def _explain_left_out(given: Mapping[str, ItemAnswer], arm_count: int) -> str | None:
     if len(given) < arm_count:
         return "unpaired"
     if any(one.error is not None for one in given.values()):
@@ -213,10 +212,10 @@ def _reason(given: Mapping[str, ItemAnswer], arm_count: int) -> str | None:
     return "without_output" if any(one.output is None for one in given.values()) else None
 
 
-def _shown(output: object, trim: bool) -> object:
+def _prepare_output(output: object, trim: bool) -> object:
     return output.strip() if trim and isinstance(output, str) else output
 
 
-def item_ids(pairs: Sequence[ReviewPair]) -> list[str]:
+def list_item_ids(pairs: Sequence[ReviewPair]) -> list[str]:
     """Return the distinct items of some pairs."""
     return sorted({pair.item for pair in pairs if not pair.is_gold})

@@ -14,8 +14,12 @@ from gatemark.core.canonical import digest
 from gatemark.ledger.event import Event
 from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
-from gatemark.review.cast_rows import GivenRow, differences, items_digest
-from gatemark.review.sealed_rows import ErasedContent, document_digest, misplaced_erasures
+from gatemark.review.cast_rows import GivenRow, digest_items, find_differences
+from gatemark.review.sealed_rows import (
+    ErasedContent,
+    digest_stored_document,
+    find_misplaced_erasures,
+)
 
 MARK_SCHEMA: Final = "gatemark.label-mark/1"
 
@@ -29,7 +33,7 @@ class ItemRow(NamedTuple):
 
     def named(self, erasure: Erasure | None = None) -> tuple[int, str, str]:
         """Return number, id and digest of the item."""
-        found, _ = document_digest("item", self.number, self.document, erasure)
+        found, _ = digest_stored_document("item", self.number, self.document, erasure)
         return self.number, self.id, found
 
 
@@ -87,7 +91,7 @@ class _Line(NamedTuple):
     row: Mapping[str, object]
 
 
-def label_findings(
+def compare_labels(
     rows: LabelRows,
     accepted_sets: Sequence[AcceptedSet],
     erased: ErasedContent,
@@ -95,7 +99,7 @@ def label_findings(
 ) -> Iterator[Finding]:
     """Yield the differences between a label set and the accepted data sets.
 
-    ``made`` is the event that made the label set; 0 for one of an earlier build, which has none.
+    ``made`` is the number of the event that made the label set.
     """
     place = f"label set {rows.name}"
     last = accepted_sets[-1].event.seq if accepted_sets else None
@@ -114,7 +118,7 @@ def label_findings(
     items = {}
     for row in rows.items:
         erasure = rows.erased.get(row.number)
-        known, problem = document_digest("item", row.number, row.document, erasure)
+        known, problem = digest_stored_document("item", row.number, row.document, erasure)
         if erasure is None and problem is None:
             problem = erased.problem(known, made, f"item:{rows.name}/{row.id}")
         if problem is not None:
@@ -129,10 +133,12 @@ def label_findings(
         yield finding(last, "label_items", f"{place}: {what}")
     # A missing data set is reported elsewhere; its content cannot be compared.
     if all(one.data is not None for one in accepted_sets):
-        yield from _accepted(rows, items, _lines(accepted_sets), str(plan.get("field", "label")))
+        yield from _check_accepted(
+            rows, items, _collect_lines(accepted_sets), str(plan.get("field", "label"))
+        )
 
 
-def chained_findings(
+def compare_label_events(
     rows: LabelRows, created: tuple[Event, Mapping[str, object]], given: Mapping[GivenRow, int]
 ) -> Iterator[Finding]:
     """Yield the differences between a label set and the events of its items and labels."""
@@ -140,10 +146,10 @@ def chained_findings(
     if rows.plan is not None and digest(plain_json(rows.plan)) != said.get("plan_digest"):
         what = f"{place}: its rules differ from those recorded when it was made"
         yield finding(event.seq, "label_sets", what)
-    for what in misplaced_erasures(rows.erased, event.seq):
+    for what in find_misplaced_erasures(rows.erased, event.seq):
         yield finding(event.seq, "label_items", f"{place}: {what}")
     named = (row.named(rows.erased.get(row.number)) for row in rows.items)
-    if items_digest(named) != said.get("items_digest"):
+    if digest_items(named) != said.get("items_digest"):
         what = f"{place}: its items differ from those recorded when it was made"
         yield finding(event.seq, "label_items", what)
     for row in rows.marks:
@@ -151,11 +157,11 @@ def chained_findings(
             what = f"{place}: the row of {row.reviewer!r}, {row.number!r} cannot be read"
             yield finding(event.seq, "label_marks", what)
             return
-    for seq, what in differences((row.given(rows.name) for row in rows.marks), given):
+    for seq, what in find_differences((row.given(rows.name) for row in rows.marks), given):
         yield finding(seq, "label_marks", f"{place}: label {what}")
 
 
-def _lines(accepted_sets: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
+def _collect_lines(accepted_sets: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
     """Return every label that was ever accepted, by item and version."""
     lines: dict[tuple[str, int], _Line] = {}
     for one in accepted_sets:
@@ -167,7 +173,7 @@ def _lines(accepted_sets: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]
     return lines
 
 
-def _accepted(
+def _check_accepted(
     rows: LabelRows,
     items: Mapping[int, Mapping[str, object]],
     lines: dict[tuple[str, int], _Line],
@@ -182,7 +188,7 @@ def _accepted(
             yield finding(None, "label_acceptances", what)
             continue
         seq, name = line.event.seq, f"{place}: item {item.get('id')}"
-        for what in _acceptance(row, line, field):
+        for what in _check_acceptance(row, line, field):
             yield finding(seq, "label_acceptances", f"{name}: {what}")
         if row.number in rows.erased:
             continue
@@ -198,7 +204,7 @@ def _accepted(
             yield finding(line.event.seq, "label_acceptances", what)
 
 
-def _acceptance(row: AcceptanceRow, line: _Line, field: str) -> Iterator[str]:
+def _check_acceptance(row: AcceptanceRow, line: _Line, field: str) -> Iterator[str]:
     said = line.row
     if row.label != said.get(field):
         yield f"has label {row.label!r}, {said.get(field)!r} was accepted"

@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import digest, original_fields
+from gatemark.core.canonical import digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor
-from gatemark.review.plan import ReviewName, shown_document
+from gatemark.review.plan import ReviewName, encode_document
 
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\u0000-\u001f\u007f]+$")]
 LabelField = Literal["label", "target"]
@@ -22,7 +22,6 @@ LabelField = Literal["label", "target"]
 MAX_ITEMS: Final = 20_000
 
 
-@original_fields("name labels source field labels_per_item reviewers question")
 class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The labels of a set, who gives them, and where an accepted label is written.
 
@@ -57,7 +56,7 @@ class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def document(self) -> bytes:
         """Return the stored bytes."""
-        return shown_document(self.id, self)
+        return encode_document(self.id, self)
 
 
 class LabelMark(msgspec.Struct, frozen=True):
@@ -90,7 +89,7 @@ class LabelProposal(msgspec.Struct, frozen=True):
     reason: str | None
 
 
-def next_item(
+def choose_next_item(
     reviewer: str, numbers: Sequence[int], marks: Sequence[LabelMark], labels_per_item: int
 ) -> int | None:
     """Return the reviewer's next item, in an order that differs between reviewers."""
@@ -114,7 +113,7 @@ def propose(plan: LabelPlan, number: int, marks: Sequence[LabelMark]) -> LabelPr
         tied = " and ".join(sorted(label for label, count in ranked if count == ranked[0][1]))
         return LabelProposal(number, None, (), f"no majority: {tied}")
     label = ranked[0][0]
-    return LabelProposal(number, label, _givers(marks, label), None)
+    return LabelProposal(number, label, _list_givers(marks, label), None)
 
 
 def settle(plan: LabelPlan, number: int, marks: Sequence[LabelMark], chosen: str) -> LabelProposal:
@@ -125,15 +124,15 @@ def settle(plan: LabelPlan, number: int, marks: Sequence[LabelMark], chosen: str
         )
     if not marks:
         return LabelProposal(number, None, (), "it has no labels yet")
-    return LabelProposal(number, chosen, _givers(marks, chosen), None)
+    return LabelProposal(number, chosen, _list_givers(marks, chosen), None)
 
 
-def own_work(proposal: LabelProposal, actor: str) -> bool:
+def is_own_work(proposal: LabelProposal, actor: str) -> bool:
     """Return whether the actor alone gave or chose the label, and so may not accept it."""
     return set(proposal.reviewers) <= {actor}
 
 
-def dataset_rows(
+def encode_dataset(
     plan: LabelPlan, items: Mapping[int, LabelItem], accepted: Sequence[Acceptance]
 ) -> bytes:
     """Return the accepted labels as lines of a data set; the bytes are deterministic."""
@@ -157,5 +156,5 @@ def dataset_rows(
     return b"".join(lines)
 
 
-def _givers(marks: Sequence[LabelMark], label: str) -> tuple[str, ...]:
+def _list_givers(marks: Sequence[LabelMark], label: str) -> tuple[str, ...]:
     return tuple(sorted(mark.reviewer for mark in marks if mark.label == label))

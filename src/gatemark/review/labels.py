@@ -20,7 +20,7 @@ from gatemark.core.errors import (
 from gatemark.core.measurement import Measurement
 from gatemark.core.text import check_words
 from gatemark.evidence.exam import measures
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
 from gatemark.ledger.port import GONE, Erasure
@@ -28,12 +28,12 @@ from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.cast_rows import (
     GivenRow,
-    given_payload,
-    items_digest,
-    promised,
+    build_given_payload,
+    digest_items,
+    read_promised,
     require_given,
 )
-from gatemark.review.create import tell_ledger
+from gatemark.review.create import append_event
 from gatemark.review.items import read_answers
 from gatemark.review.label_rows import ItemRow
 from gatemark.review.labelling import (
@@ -43,9 +43,9 @@ from gatemark.review.labelling import (
     LabelMark,
     LabelPlan,
     LabelProposal,
-    dataset_rows,
-    next_item,
-    own_work,
+    choose_next_item,
+    encode_dataset,
+    is_own_work,
     propose,
     settle,
 )
@@ -115,16 +115,16 @@ def create_labels(workspace: Workspace, plan: LabelPlan, path: str) -> int:
     payload = {
         "labels": plan.name,
         "plan_digest": plan.digest,
-        "items_digest": items_digest(row.named() for row in rows),
+        "items_digest": digest_items(row.named() for row in rows),
         "item_count": len(rows),
     }
-    draft = EventDraft(LABELS_CREATED, now, workspace.actor, _subject(plan.name), payload)
+    draft = EventDraft(LABELS_CREATED, now, workspace.actor, _name_subject(plan.name), payload)
     label_sets_of(workspace).create(
         plan,
         rows,
         by=workspace.actor,
         at=now,
-        tell=lambda connection: tell_ledger(workspace, connection, draft),
+        tell=lambda connection: append_event(workspace, connection, draft),
     )
     return len(rows)
 
@@ -135,7 +135,7 @@ def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | N
     require_named(reviewer, plan.name, plan.reviewers)
     erased = erased_items(workspace, name)
     numbers = [one for one in label_sets_of(workspace).ids(name).values() if one not in erased]
-    number = next_item(
+    number = choose_next_item(
         reviewer, numbers, label_sets_of(workspace).marks(name), plan.labels_per_item
     )
     return None if number is None else label_sets_of(workspace).item(name, number, erased)
@@ -151,7 +151,7 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
             f"{', '.join(plan.labels)}"
         )
     check_words(request.note, "a note")
-    number = _number(workspace, request.labels, request.item)
+    number = _find_number(workspace, request.labels, request.item)
     erasure = erased_items(workspace, request.labels).get(number)
     if erasure is not None:
         raise RefusedError(f"item {request.item} was {erasure.words}; label the next one")
@@ -159,10 +159,10 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
     now = workspace.clock()
 
     def tell(connection: sa.Connection, row: GivenRow) -> None:
-        payload = given_payload(request.labels, row)
-        subject = _subject(request.labels)
+        payload = build_given_payload(request.labels, row)
+        subject = _name_subject(request.labels)
         draft = EventDraft(LABEL_GIVEN, now, request.reviewer, subject, payload)
-        tell_ledger(workspace, connection, draft)
+        append_event(workspace, connection, draft)
 
     return label_sets_of(workspace).mark(request.labels, mark, now, tell)
 
@@ -173,7 +173,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
     ids = label_sets_of(workspace).ids(name)
     marks = label_sets_of(workspace).marks(name)
     accepted = label_sets_of(workspace).accepted(name)
-    proposals = _proposals(plan, ids, marks, {})
+    proposals = _propose_labels(plan, ids, marks, {})
     erased = erased_items(workspace, name)
     return LabelStatus(
         labels=name,
@@ -182,7 +182,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
         agreed=sum(proposal.label is not None for proposal in proposals.values()),
         accepted=len(accepted),
         reviewers=dict(sorted(Counter(mark.reviewer for mark in marks).items())),
-        agreement=_agreement(marks),
+        agreement=_measure_agreement(marks),
         open={
             item: GONE if number in erased else proposals[number].reason or "waits for a pack_owner"
             for item, number in ids.items()
@@ -201,9 +201,9 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     _require_given(workspace, name)
     ids = label_sets_of(workspace).ids(name)
     for item in request.chosen:
-        _number(workspace, name, item)
+        _find_number(workspace, name, item)
     before = label_sets_of(workspace).accepted(name)
-    proposals = _proposals(plan, ids, label_sets_of(workspace).marks(name), request.chosen)
+    proposals = _propose_labels(plan, ids, label_sets_of(workspace).marks(name), request.chosen)
     now = workspace.clock()
     fresh: list[Acceptance] = []
     waiting: dict[str, str] = {}
@@ -217,7 +217,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
                 waiting[item] = str(proposal.reason)
         elif known is not None and known.label == proposal.label:
             continue
-        elif own_work(proposal, workspace.actor):
+        elif is_own_work(proposal, workspace.actor):
             waiting[item] = (
                 f"only {workspace.actor} gave this label; another reviewer must give it too"
             )
@@ -233,9 +233,9 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
                     at=moment_text(now),
                 )
             )
-    after = _whole(before, erased) | {one.number: one for one in fresh}
+    after = _drop_erased(before, erased) | {one.number: one for one in fresh}
     dataset = None
-    data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), list(after.values()))
+    data = encode_dataset(plan, label_sets_of(workspace).items(name, erased), list(after.values()))
     # Once an accepted item was erased, the data set is another one, without it.
     is_smaller = bool(erased.keys() & before.keys()) and bool(after)
     if fresh or (is_smaller and not _is_accepted(workspace, name, data)):
@@ -247,9 +247,9 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
             "accepted_count": len(fresh),
             "in_all_count": len(after),
         }
-        draft = EventDraft(LABELS_ACCEPTED, now, workspace.actor, _subject(name), payload)
+        draft = EventDraft(LABELS_ACCEPTED, now, workspace.actor, _name_subject(name), payload)
         label_sets_of(workspace).accept(
-            name, fresh, before, lambda connection: tell_ledger(workspace, connection, draft)
+            name, fresh, before, lambda connection: append_event(workspace, connection, draft)
         )
     return Accepted(
         labels=name,
@@ -260,7 +260,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     )
 
 
-def accepted_rows(workspace: Workspace, name: str) -> bytes:
+def read_accepted_rows(workspace: Workspace, name: str) -> bytes:
     """Return the accepted labels as a data set, after checking them against the ledger."""
     plan = label_sets_of(workspace).get(name)
     accepted = label_sets_of(workspace).accepted(name)
@@ -270,8 +270,8 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
             "'gatemark review labels accept'"
         )
     erased = erased_items(workspace, name)
-    left = list(_whole(accepted, erased).values())
-    data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), left)
+    left = list(_drop_erased(accepted, erased).values())
+    data = encode_dataset(plan, label_sets_of(workspace).items(name, erased), left)
     if _is_accepted(workspace, name, data):
         return data
     for number in sorted(erased.keys() & accepted.keys()):
@@ -283,7 +283,7 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
     raise IntegrityError(f"label set {name} differs from what the ledger says was accepted")
 
 
-def _whole(
+def _drop_erased(
     accepted: Mapping[int, Acceptance], erased: Mapping[int, Erasure]
 ) -> dict[int, Acceptance]:
     """Accepted labels of items that were not erased."""
@@ -293,25 +293,24 @@ def _whole(
 def _is_accepted(workspace: Workspace, name: str, data: bytes) -> bool:
     """Whether the last acceptance in the ledger is of this data set."""
     digest = ""
-    for _, payload in workspace.events.events(kind=LABELS_ACCEPTED, subject=_subject(name)):
+    for _, payload in workspace.events.events(kind=LABELS_ACCEPTED, subject=_name_subject(name)):
         if payload is not None:
             digest = str(payload["dataset_digest"])
     return same_digest(digest_bytes(data), digest)
 
 
 def _require_given(workspace: Workspace, name: str) -> None:
-    """Refuse labels that differ from their events; earlier builds have no label events."""
-    subject = _subject(name)
-    if any(workspace.events.events(kind=LABELS_CREATED, subject=subject)):
-        promised_rows = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))
-        require_given(f"label set {name}", label_sets_of(workspace).given(name), promised_rows)
+    """Refuse labels that differ from their events."""
+    subject = _name_subject(name)
+    promised_rows = read_promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))
+    require_given(f"label set {name}", label_sets_of(workspace).given(name), promised_rows)
 
 
-def _subject(name: str) -> str:
+def _name_subject(name: str) -> str:
     return f"labels:{name}"
 
 
-def _proposals(
+def _propose_labels(
     plan: LabelPlan, ids: dict[str, int], marks: list[LabelMark], chosen: dict[str, str]
 ) -> dict[int, LabelProposal]:
     of_item: dict[int, list[LabelMark]] = {}
@@ -325,7 +324,7 @@ def _proposals(
     }
 
 
-def _agreement(marks: list[LabelMark]) -> tuple[Measurement, ...]:
+def _measure_agreement(marks: list[LabelMark]) -> tuple[Measurement, ...]:
     people = sorted({mark.reviewer for mark in marks})
     if len(people) < 2 or "krippendorff" not in measures():
         return ()
@@ -337,7 +336,7 @@ def _agreement(marks: list[LabelMark]) -> tuple[Measurement, ...]:
     return measure.finish(measure.step(measure.zero(), rows))
 
 
-def _number(workspace: Workspace, name: str, item: str) -> int:
+def _find_number(workspace: Workspace, name: str, item: str) -> int:
     ids = label_sets_of(workspace).ids(name)
     if item not in ids:
         raise UnknownNameError(f"{name} lacks item {item!r}")

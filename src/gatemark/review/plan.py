@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
-from gatemark.core.canonical import digest, original_fields
+from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError, NotAllowedError
 from gatemark.core.result import AssetRef
+from gatemark.core.rules import RulesVersions
 from gatemark.core.stored import convert_stored, read_stored
 from gatemark.core.text import MAX_REASON
 from gatemark.ledger.port import GONE
 from gatemark.lifecycle.model.nouns import Actor
-from gatemark.review.sealed_key import BLOCKS_OF_TWO, PositionScheme
 from gatemark.statistics.preference import MIN_DECISIVE
 
 ReviewName = Annotated[
@@ -28,20 +28,18 @@ Answered = Literal["a", "b", "both_good", "both_bad", "skip"]
 MAX_PAIRS: Final = 20_000
 MAX_PAIR_BYTES: Final = 2 * 1024 * 1024
 GOLD_ARMS: Final = ("better", "worse")
+REVIEW_RULES: Final = RulesVersions("review")
+"""How positions are drawn, votes opened, and an outcome found; the plan names the version."""
 
 
-@original_fields(
-    "name candidates baseline alpha peeking min_decisive coverage_min votes_per_pair "
-    "reviewers arbiter gold_min_rate trim question assets"
-)
 class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The rules of one review; their digest is in the ledger, so they cannot change later.
 
     ``votes_per_pair`` is how many people judge each pair. ``reviewers`` may vote; empty means
     everyone. ``arbiter`` votes only where the others have no majority. A reviewer whose rate on
     gold pairs is below ``gold_min_rate`` is excluded. ``assets`` gives the registered versions of
-    the arms; without it, no promotion can cite the outcome. ``position_scheme`` is how positions
-    are drawn; plans of earlier builds lack it.
+    the arms; without it, no promotion can cite the outcome. ``rules`` is the version of
+    ``REVIEW_RULES`` that creation sets.
     """
 
     name: ReviewName
@@ -57,14 +55,14 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     gold_min_rate: Annotated[float, Meta(ge=0, le=1)] = 0.7
     trim: bool = False
     question: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] = "Which answer is better?"
-    assets: dict[ReviewName, AssetRef] | UnsetType = UNSET
-    position_scheme: PositionScheme | None = None
+    assets: dict[ReviewName, AssetRef] = {}
+    rules: int | None = None
 
     def __post_init__(self) -> None:
         arms = (*self.candidates, self.baseline)
         if len(set(arms)) != len(arms):
             raise InvalidValueError(f"arms must have different names, got {', '.join(arms)}")
-        for arm in self.assets or {}:
+        for arm in self.assets:
             if arm not in arms:
                 raise InvalidValueError(
                     f"{arm} is not an arm of {self.name}; expected one of {', '.join(arms)}"
@@ -89,14 +87,9 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """All arms, the baseline last."""
         return (*self.candidates, self.baseline)
 
-    @property
-    def scheme(self) -> PositionScheme:
-        """How positions are drawn."""
-        return self.position_scheme or BLOCKS_OF_TWO
-
     def asset_of(self, arm: str) -> AssetRef | None:
         """Return the version of an arm, or None if the plan does not have it."""
-        return None if self.assets is UNSET else self.assets.get(arm)
+        return self.assets.get(arm)
 
 
 class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -115,10 +108,10 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def document(self) -> bytes:
         """Return the bytes that are stored and digested."""
-        return shown_document(self.item, self)
+        return encode_document(self.item, self)
 
 
-def shown_document(item: str, content: msgspec.Struct) -> bytes:
+def encode_document(item: str, content: msgspec.Struct) -> bytes:
     """Return the stored bytes of what reviewers are shown of an item; refuse too much."""
     data = msgspec.json.encode(content, order="deterministic")
     if len(data) > MAX_PAIR_BYTES:
@@ -146,10 +139,10 @@ class ReviewClosing(msgspec.Struct, frozen=True):
     note: str
 
 
-class ReviewFacts(TypedDict, total=False):
+class ReviewFacts(TypedDict):
     """Facts from the creation of a review: how many items were left out, and the tells.
 
-    Its event has them too. Rows of earlier builds have more, which no event has and nobody reads.
+    Its event has them too.
     """
 
     left_out: dict[str, int]
@@ -174,12 +167,12 @@ def read_pair(document: bytes) -> ReviewPair:
     return read_stored(document, ReviewPair)
 
 
-def left_of_pair(remains: Mapping[str, object]) -> ReviewPair:
+def build_erased_pair(remains: Mapping[str, object]) -> ReviewPair:
     """Return an erased pair: item and arms, without the question and the answers."""
     gone = {"input": GONE, "answers": [GONE, GONE]}
     return convert_stored({**remains, **gone}, ReviewPair)
 
 
-def manifest_digest(digests: list[str]) -> str:
+def digest_manifest(digests: list[str]) -> str:
     """Return the digest of all pairs of a review, from the digest of each, in order."""
     return digest(digests)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gatemark.review.sealed_key import luck
+from gatemark.review.sealed_key import draw_order
 
 
 class PairProgress(NamedTuple):
@@ -40,7 +40,7 @@ def next_number(
 
     def rank(pair: PairProgress) -> tuple[bool, bytes]:
         is_handed_out = not pair.is_gold and pair.shown_count >= votes_per_pair
-        return is_handed_out, luck(key, reviewer, pair.number)
+        return is_handed_out, draw_order(key, reviewer, pair.number)
 
     return min(waiting, key=rank).number
 
@@ -50,7 +50,7 @@ def next_to_arbitrate(
 ) -> int | None:
     """Return the next pair without a majority."""
     waiting = [number for number in undecided if number not in seen]
-    return min(waiting, key=lambda number: luck(key, arbiter, number), default=None)
+    return min(waiting, key=lambda number: draw_order(key, arbiter, number), default=None)
 
 
 def is_complete(standings: Sequence[PairProgress], votes_per_pair: int) -> bool:
@@ -58,7 +58,7 @@ def is_complete(standings: Sequence[PairProgress], votes_per_pair: int) -> bool:
     return all(pair.is_gold or pair.vote_count >= votes_per_pair for pair in standings)
 
 
-def missing_counts(standings: Sequence[PairProgress], votes_per_pair: int) -> Mapping[str, int]:
+def count_missing(standings: Sequence[PairProgress], votes_per_pair: int) -> Mapping[str, int]:
     """Return the number of pairs that need more votes, and of pairs without any."""
     pairs = [pair for pair in standings if not pair.is_gold]
     return {

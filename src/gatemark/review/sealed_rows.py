@@ -1,7 +1,7 @@
 """Compare the rows of a review with its events. No I/O.
 
 The creation event commits to plan, pairs and key; the closing event commits to the votes. Stored
-bytes are compared, so that builds with additional fields verify older rows.
+bytes are compared, so that a build verifies rows with fields that it does not know.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.stored import read_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import (
@@ -24,10 +23,10 @@ from gatemark.ledger.stored_rows import (
     plain_json,
     stored_bytes,
 )
-from gatemark.review.cast_rows import CHAINED, GivenRow, differences
-from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
-from gatemark.review.sealed_key import Sealed, commitment, places, token
-from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
+from gatemark.review.cast_rows import GivenRow, find_differences
+from gatemark.review.plan import Answered, ReviewPair
+from gatemark.review.sealed_key import Sealed, commit_key, draw_token
+from gatemark.review.unblind import CastVote, digest_ballots, open_choice
 
 VOTE_SCHEMA: Final = "gatemark.review-vote/1"
 VOTES: Final = "votes.jsonl"
@@ -124,13 +123,8 @@ class ReviewEvents:
         self.votes: dict[GivenRow, int] = {}
         self.erased: dict[int, Erasure] = {}
 
-    @property
-    def is_chained(self) -> bool:
-        """Whether every vote has an event."""
-        return self.created is not None and bool(self.created.payload.get(CHAINED))
 
-
-def missing_review(name: str, recorded: ReviewEvents) -> Finding:
+def report_missing_review(name: str, recorded: ReviewEvents) -> Finding:
     """Return the finding for a review that is in the ledger but not in the table."""
     seq = None if recorded.created is None else recorded.created.event.seq
     return finding(seq, "reviews", f"review {name} is missing")
@@ -161,7 +155,7 @@ class ErasedContent:
         return f"{place} has content that was erased by event {erased}"
 
 
-def review_findings(
+def compare_review(
     rows: ReviewRows, recorded: ReviewEvents, erased: ErasedContent
 ) -> Iterator[Finding]:
     """Yield the differences between a review's rows and its events."""
@@ -170,30 +164,29 @@ def review_findings(
         yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
         return
     seq = recorded.created.event.seq
-    for what in _review(rows, recorded.created):
+    for what in _check_review(rows, recorded.created):
         yield finding(seq, "reviews", f"review {name}: {what}")
-    for what in misplaced_erasures(recorded.erased, seq):
+    for what in find_misplaced_erasures(recorded.erased, seq):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
-    for what in _pairs(rows, recorded.created, recorded.erased, erased):
+    for what in _check_pairs(rows, recorded.created, recorded.erased, erased):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
-    unreadable = list(misfits(rows))
+    unreadable = list(find_misfits(rows))
     for table, what in unreadable:
         yield finding(seq, table, f"review {name}: {what}")
     if unreadable:
         return
-    for what in _shows(rows, recorded.created.payload):
+    for what in _check_shows(rows, recorded.created.payload):
         yield finding(seq, "review_shows", f"review {name}: {what}")
     ended = seq if recorded.unblinded is None else recorded.unblinded.event.seq
-    for what in _votes(rows, recorded.unblinded):
+    for what in _check_votes(rows, recorded.unblinded):
         yield finding(ended, "review_votes", f"review {name}: {what}")
-    if recorded.is_chained:
-        for at, what in differences(given_votes(rows), recorded.votes):
-            yield finding(at, "review_votes", f"review {name}: vote {what}")
-    for what in _closing(rows.closing, recorded.unblinded):
+    for at, what in find_differences(list_given_votes(rows), recorded.votes):
+        yield finding(at, "review_votes", f"review {name}: vote {what}")
+    for what in _check_closing(rows.closing, recorded.unblinded):
         yield finding(ended, "review_closings", f"review {name}: {what}")
 
 
-def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
+def find_misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
     """Yield rows with content that this build never writes."""
     for show in rows.shows:
         if not has_types(show, str, int, int, str):
@@ -203,7 +196,7 @@ def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
             yield "review_votes", f"the row of {vote.reviewer!r}, {vote.ordinal!r} cannot be read"
 
 
-def _review(rows: ReviewRows, recorded: LedgerFact) -> Iterator[str]:
+def _check_review(rows: ReviewRows, recorded: LedgerFact) -> Iterator[str]:
     row, said = rows.review, recorded.payload
     if digest(plain_json(row.plan)) != said.get("plan_digest"):
         yield "its rules differ from those recorded when it was made"
@@ -228,19 +221,19 @@ def is_key(rows: ReviewRows, said: Mapping[str, object]) -> bool:
         rows.review.name, str(said.get("plan_digest")), str(said.get("manifest_digest"))
     )
     try:
-        return commitment(sealed, rows.key or b"") == said.get("commitment")
+        return commit_key(sealed, rows.key or b"") == said.get("commitment")
     except InvalidValueError:
         return False
 
 
-def misplaced_erasures(erased: Mapping[int, Erasure], made: int) -> Iterator[str]:
+def find_misplaced_erasures(erased: Mapping[int, Erasure], made: int) -> Iterator[str]:
     """Yield erasures that come before what they erase; ``made`` is the event that made it."""
     for number, erasure in erased.items():
         if erasure.event.seq < made:
             yield f"event {erasure.event.seq} erases number {number}, which was not there yet"
 
 
-def document_digest(
+def digest_stored_document(
     what: str, number: int, document: str | bytes, erasure: Erasure | None
 ) -> tuple[str, str | None]:
     """The digest by which the chain knows a document, and what is wrong with an erasure of it."""
@@ -253,7 +246,7 @@ def document_digest(
     return erasure.said.digest, back if data else None
 
 
-def _pairs(
+def _check_pairs(
     rows: ReviewRows,
     created: LedgerFact,
     erased: Mapping[int, Erasure],
@@ -266,7 +259,7 @@ def _pairs(
             yield f"pair {place} is missing"
             return
         erasure = erased.get(place)
-        known, problem = document_digest("pair", place, row.document, erasure)
+        known, problem = digest_stored_document("pair", place, row.document, erasure)
         digests.append(known)
         if problem is not None:
             yield problem
@@ -288,7 +281,7 @@ def _pairs(
         yield "its pairs differ from those recorded when it was made"
 
 
-def _shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
+def _check_shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
     """Yield wrong queue rows; tokens are derived from the key, so each proves its pair."""
     key = rows.key if is_key(rows, said) else None
     last: dict[str, int] = {}
@@ -296,11 +289,11 @@ def _shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
         if row.ordinal != last.get(row.reviewer, 0) + 1:
             yield f"{row.reviewer}'s queue has a gap before pair {row.ordinal}"
         last[row.reviewer] = row.ordinal
-        if key is not None and row.token != token(key, row.reviewer, row.number):
+        if key is not None and row.token != draw_token(key, row.reviewer, row.number):
             yield f"pair {row.ordinal} of {row.reviewer}'s queue was not pair {row.number}"
 
 
-def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
+def _check_votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
     shown = {(row.reviewer, row.ordinal) for row in rows.shows}
     last: dict[tuple[str, int], int] = {}
     for row in sorted(rows.votes, key=lambda one: one[:3]):
@@ -316,11 +309,11 @@ def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
     said = unblinded.payload
     if len(votes) != said.get("vote_count"):
         yield f"has {len(votes)} votes, was closed with {said.get('vote_count')}"
-    elif ballots_digest(votes) != said.get("ballots_digest"):
+    elif digest_ballots(votes) != said.get("ballots_digest"):
         yield "its votes differ from those recorded when it was closed"
 
 
-def given_votes(rows: ReviewRows) -> Iterator[GivenRow]:
+def list_given_votes(rows: ReviewRows) -> Iterator[GivenRow]:
     """Yield every version of every vote on a shown pair, as events name them."""
     shown = {(row.reviewer, row.ordinal): row.number for row in rows.shows}
     for row in rows.votes:
@@ -342,7 +335,7 @@ def cast_votes(rows: ReviewRows) -> list[CastVote]:
     return list(newest.values())
 
 
-def _closing(row: ClosingRow | None, unblinded: LedgerFact | None) -> Iterator[str]:
+def _check_closing(row: ClosingRow | None, unblinded: LedgerFact | None) -> Iterator[str]:
     if row is None or unblinded is None:
         if row is not None:
             yield "is closed in the table, open in the ledger"
@@ -367,19 +360,16 @@ class SealedVote(msgspec.Struct, frozen=True):
     first: str
 
 
-def sealed_vote_findings(
+def compare_sealed_votes(
     rows: ReviewRows, pairs: Mapping[int, ReviewPair], arms: tuple[str, str], lines: Sequence[bytes]
 ) -> Iterator[str]:
     """Yield the votes of a sealed result that differ from the table."""
     key = rows.key or b""
-    gold = {number for number, pair in pairs.items() if pair.is_gold}
-    # Positions come from the shown pairs: a missing vote must not shift the others.
-    place = places(rows.shows, gold, read_stored(rows.review.plan, ReviewPlan).scheme)
     opened = set()
     for cast in cast_votes(rows):
         pair = pairs.get(cast.number)
         if pair is not None and pair.arms == arms and cast.answered != "skip":
-            choice, first = opened_choice(key, cast, place[cast.reviewer, cast.ordinal])
+            choice, first = open_choice(key, cast)
             opened.add(SealedVote(pair.item, cast.reviewer, choice, first))
     sealed = (msgspec.json.decode(line, type=SealedVote) for line in lines)
     lost = [one for one in sealed if one not in opened]

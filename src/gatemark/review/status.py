@@ -12,10 +12,10 @@ import msgspec
 
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
-from gatemark.review.create import review_key, subject_of_review, undecided_pairs
+from gatemark.review.create import find_undecided_pairs, review_key, subject_of_review
 from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import StoredReview
-from gatemark.review.queue import is_complete, missing_counts
+from gatemark.review.queue import count_missing, is_complete
 from gatemark.workspace import Workspace
 
 
@@ -43,12 +43,12 @@ def review_status(workspace: Workspace, name: str, looker: str | None = None) ->
     plan = stored.plan
     standings = reviews_of(workspace).standings(name)
     votes = reviews_of(workspace).votes(name)
-    counts = missing_counts(standings, plan.votes_per_pair)
+    counts = count_missing(standings, plan.votes_per_pair)
     pair_count = sum(not pair.is_gold for pair in standings)
     reviewers: dict[str, int] = {}
     for vote in votes:
         reviewers[vote.reviewer] = reviewers.get(vote.reviewer, 0) + (vote.answered != "skip")
-    numbers, hidden = _numbers(workspace, stored, looker)
+    numbers, hidden = _show_numbers(workspace, stored, looker)
     state = "closed" if stored.closing is not None else "open"
     if state == "open" and is_complete(standings, plan.votes_per_pair):
         state = "complete"
@@ -61,7 +61,7 @@ def review_status(workspace: Workspace, name: str, looker: str | None = None) ->
         pairs_without_votes=counts["without"],
         votes=sum(vote.answered != "skip" for vote in votes),
         skips=sum(vote.answered == "skip" for vote in votes),
-        undecided=len(undecided_pairs(review_key(workspace, stored), plan, standings, votes)),
+        undecided=len(find_undecided_pairs(review_key(workspace, stored), plan, standings, votes)),
         reviewers=dict(sorted(reviewers.items())),
         peeking=plan.peeking,
         numbers=numbers,
@@ -69,7 +69,7 @@ def review_status(workspace: Workspace, name: str, looker: str | None = None) ->
     )
 
 
-def _numbers(
+def _show_numbers(
     workspace: Workspace, stored: StoredReview, looker: str | None
 ) -> tuple[dict[str, Any] | None, str | None]:
     plan = stored.plan
@@ -82,9 +82,9 @@ def _numbers(
     if looker in {*plan.reviewers, plan.arbiter} or reviews_of(workspace).shows(plan.name, looker):
         return None, f"{looker} votes in this review and must stay blind"
     # Loads the exam, which is needed only here.
-    from gatemark.review.close import running_numbers  # noqa: PLC0415
+    from gatemark.review.close import measure_interim  # noqa: PLC0415
 
-    numbers = running_numbers(workspace, stored)
+    numbers = measure_interim(workspace, stored)
     payload = {"numbers": numbers}
     draft = EventDraft(
         REVIEW_LOOKED_AT, workspace.clock(), looker, subject_of_review(plan.name), payload

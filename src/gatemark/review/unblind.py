@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
-from gatemark.review.sealed_key import PairPosition, PositionScheme, is_swapped, places
+from gatemark.review.sealed_key import is_swapped
 from gatemark.statistics.preference import Choice, majority
 
 GOLD_VOTES_MIN: Final = 3
@@ -60,9 +60,9 @@ class GoldRecord(msgspec.Struct, frozen=True):
         return self.right_count / self.gold_count if self.gold_count else None
 
 
-def opened_choice(key: bytes, vote: CastVote, place: PairPosition) -> tuple[Choice, Choice]:
+def open_choice(key: bytes, vote: CastVote) -> tuple[Choice, Choice]:
     """Return the chosen arm and the arm shown first; the pair's first arm is the candidate."""
-    swapped = is_swapped(key, place)
+    swapped = is_swapped(key, vote.reviewer, vote.number)
     first: Choice = "baseline" if swapped else "candidate"
     second: Choice = "candidate" if swapped else "baseline"
     if vote.answered in {"a", "b"}:
@@ -71,17 +71,13 @@ def opened_choice(key: bytes, vote: CastVote, place: PairPosition) -> tuple[Choi
 
 
 def unblind(
-    key: bytes,
-    votes: Sequence[CastVote],
-    pairs: Mapping[int, ReviewPair],
-    scheme: PositionScheme,
+    key: bytes, votes: Sequence[CastVote], pairs: Mapping[int, ReviewPair]
 ) -> list[OpenVote]:
     """Return every vote that is not a skip, in terms of arms."""
-    place = places(votes, {number for number, pair in pairs.items() if pair.is_gold}, scheme)
     opened = []
     for vote in votes:
         if vote.answered != "skip":
-            choice, first = opened_choice(key, vote, place[vote.reviewer, vote.ordinal])
+            choice, first = open_choice(key, vote)
             opened.append(
                 OpenVote(
                     pairs[vote.number], vote.number, vote.reviewer, choice, first, vote.answered
@@ -90,7 +86,7 @@ def unblind(
     return opened
 
 
-def gold_records(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecord]:
+def judge_gold(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecord]:
     """Return each reviewer's record on gold pairs, and whether the plan excludes them."""
     records = []
     for reviewer in sorted({vote.reviewer for vote in votes}):
@@ -104,15 +100,14 @@ def gold_records(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecor
     return records
 
 
-def undecided(
+def find_undecided(
     key: bytes, votes: Sequence[CastVote], gold: Collection[int], plan: ReviewPlan
 ) -> frozenset[int]:
     """Return the pairs that have all their votes but no majority."""
-    place = places(votes, gold, plan.scheme)
     by_pair: dict[int, list[Choice]] = {}
     for vote in votes:
         if vote.answered != "skip" and vote.number not in gold:
-            choice, _ = opened_choice(key, vote, place[vote.reviewer, vote.ordinal])
+            choice, _ = open_choice(key, vote)
             by_pair.setdefault(vote.number, []).append(choice)
     return frozenset(
         number
@@ -123,7 +118,7 @@ def undecided(
     )
 
 
-def ballots_digest(votes: Sequence[CastVote]) -> str:
+def digest_ballots(votes: Sequence[CastVote]) -> str:
     """Return the digest of the votes as they were cast, still blind."""
     ordered = sorted(votes, key=lambda vote: (vote.number, vote.reviewer))
     # A fixed list of fields, so that a new field does not change the digest.

@@ -73,7 +73,7 @@ class Archive:
             raise BadInputError(
                 f"{self._file.name}: must unpack to at most {self._limits.expanded_bytes} bytes"
             )
-        content = _unpack(self._packed(member, place), member, place)
+        content = _unpack(self._read_packed(member, place), member, place)
         if len(content) != member.file_size:
             raise BadInputError(
                 f"{place}: does not unpack to the {member.file_size} bytes it claims"
@@ -82,7 +82,7 @@ class Archive:
             raise BadInputError(f"{place}: the checksum does not match")
         return content
 
-    def _packed(self, member: zipfile.ZipInfo, place: str) -> memoryview:
+    def _read_packed(self, member: zipfile.ZipInfo, place: str) -> memoryview:
         data = memoryview(self._file.data)
         start = member.header_offset
         if not 0 <= start <= len(data) - _LOCAL_SIZE or bytes(data[start : start + 4]) != ZIP:

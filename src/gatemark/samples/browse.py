@@ -10,7 +10,8 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, Source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
@@ -90,7 +91,7 @@ class _Gathering:
                 count, total = self.sums.get(name, (0, 0.0))
                 self.sums[name] = (count, total) if score is None else (count + 1, total + score)
             if len(self.kept) < MAX_SAMPLES:
-                self.kept.append(_log_sample(sample))
+                self.kept.append(_make_log_sample(sample))
 
     def columns(self) -> tuple[ScoreColumn, ...]:
         return tuple(
@@ -123,11 +124,11 @@ def read_log(source: Source, request: SampleRequest, choices: ReadingChoices) ->
         notes=() if log is None else (*log.origin.partial, *log.origin.contradictions, *log.notes),
         scores=found.columns(),
         lineage={} if log is None else log.lineage,
-        samples=tuple(sorted(found.kept, key=_worst_first)),
+        samples=tuple(sorted(found.kept, key=_rank_sample)),
     )
 
 
-def _log_sample(sample: Sample | ForeignSample) -> LogSample:
+def _make_log_sample(sample: Sample | ForeignSample) -> LogSample:
     error = sample.error
     return LogSample(
         id=sample.id,
@@ -141,7 +142,7 @@ def _log_sample(sample: Sample | ForeignSample) -> LogSample:
     )
 
 
-def _worst_first(sample: LogSample) -> tuple[int, float, str, int]:
+def _rank_sample(sample: LogSample) -> tuple[int, float, str, int]:
     """Sort key: errors, then samples without a number, then the lowest mean score."""
     known = [score for score in sample.scores.values() if score is not None]
     rank = 0 if sample.error is not None else 1 if not known else 2

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark compare``: read two files of samples, pair, compare and judge."""
+"""``gatemark compare``: read two files of samples, pair, compare and judge."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gatemark.core.errors import UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import measures
-from gatemark.evidence.source import ReadingChoices, digest_source, find_sources
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import digest_source, find_sources
 from gatemark.samples.compare_verdict import (
-    THIRD_RULES,
     CompareSettings,
     ComparisonVerdict,
     judge_comparison,
 )
-from gatemark.samples.importer import log_file
+from gatemark.samples.importer import find_tool_log
 from gatemark.samples.pairing import (
     LISTED_MAX,
     SamplePairing,
@@ -111,7 +111,7 @@ def compare_files(
     judged = judge_comparison(
         measures(), pairing, base, cand, settings, clustered=request.cluster is not None
     )
-    document = _document(files, pairing, judged, request)
+    document = _build_report(files, pairing, judged, request)
     if not is_named or document.clusters is None:
         return document
     grouped = (
@@ -122,11 +122,10 @@ def compare_files(
 
 
 def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None) -> _Files:
-    cluster = request.cluster
-    if cluster is None and request.settings.rules > THIRD_RULES:
-        cluster = CLUSTER_FIELD
+    # As in packs, clusters that the samples name count, even if nobody asks for them.
+    cluster = CLUSTER_FIELD if request.cluster is None else request.cluster
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        paths = [str(log_file(Path(path))) for path in (request.base, request.cand)]
+        paths = [str(find_tool_log(Path(path))) for path in (request.base, request.cand)]
         sources = find_sources(paths, choices.limits, Path(folder))
         total = sum(source.byte_count for source in sources)
         read: list[SampleSet] = []
@@ -145,19 +144,21 @@ def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progres
                 cluster=cluster,
                 columns=request.columns,
             )
-            read.append(read_samples(source, asked, choices, _shifted(on_progress, done, total)))
+            read.append(
+                read_samples(source, asked, choices, _shift_progress(on_progress, done, total))
+            )
             done += source.byte_count
         digests = (digest_source(sources[0]), digest_source(sources[1]))
         return _Files(read[0], read[1], digests)
 
 
-def _shifted(on_progress: Progress | None, done: int, total: int) -> Progress | None:
+def _shift_progress(on_progress: Progress | None, done: int, total: int) -> Progress | None:
     if on_progress is None:
         return None
     return lambda now, _: on_progress(done + now, total)
 
 
-def _document(
+def _build_report(
     files: _Files, pairing: SamplePairing, judged: ComparisonVerdict, request: CompareRequest
 ) -> ComparisonReport:
     base, cand = files.base, files.cand
@@ -177,7 +178,7 @@ def _document(
         worsened=sum(delta < 0 for delta in deltas),
         unchanged=sum(delta == 0 for delta in deltas),
         delta=found.delta if found else None,
-        delta_over_all=_delta_over_all(pairing),
+        delta_over_all=_measure_delta_over_all(pairing),
         interval=(interval.low, interval.high) if interval else None,
         interval_level=1 - settings.alpha,
         interval_method=interval.method if interval else None,
@@ -197,27 +198,27 @@ def _document(
         verdict=judged.outcome,
         reason=judged.reason,
         blockers=judged.blockers,
-        caveats=(*judged.caveats, *_caveats(base, cand, pairing)),
-        non_inferiority=_non_inferior(judged, settings),
+        caveats=(*judged.caveats, *_find_caveats(base, cand, pairing)),
+        non_inferiority=_describe_non_inferiority(judged, settings),
         alpha=settings.alpha,
         seed=settings.seed,
         resamples=settings.resamples,
         epochs=pairing.epoch_count,
-        clusters=_clusters(pairing, request.cluster),
-        base=_side(base, pairing, files.digests, 0),
-        cand=_side(cand, pairing, files.digests, 1),
-        worst=_worst(pairing),
-        error_ids=SideNames(_listed(base.errors), _listed(cand.errors)),
-        unscored_ids=SideNames(_listed(pairing.unscored[0]), _listed(pairing.unscored[1])),
-        unpaired_ids=SideNames(_listed(pairing.unpaired[0]), _listed(pairing.unpaired[1])),
+        clusters=_count_clusters(pairing, request.cluster),
+        base=_describe_side(base, pairing, files.digests, 0),
+        cand=_describe_side(cand, pairing, files.digests, 1),
+        worst=_find_worst(pairing),
+        error_ids=SideNames(_list_names(base.errors), _list_names(cand.errors)),
+        unscored_ids=SideNames(_list_names(pairing.unscored[0]), _list_names(pairing.unscored[1])),
+        unpaired_ids=SideNames(_list_names(pairing.unpaired[0]), _list_names(pairing.unpaired[1])),
     )
 
 
-def _listed(keys: Iterable[Key]) -> tuple[str, ...]:
+def _list_names(keys: Iterable[Key]) -> tuple[str, ...]:
     return sample_names(sorted(keys)[:LISTED_MAX])
 
 
-def _side(
+def _describe_side(
     side: SampleSet, pairing: SamplePairing, digests: tuple[EvidenceFile, EvidenceFile], place: int
 ) -> Side:
     mean = pairing.means[place]
@@ -235,7 +236,7 @@ def _side(
     )
 
 
-def _delta_over_all(pairing: SamplePairing) -> float | None:
+def _measure_delta_over_all(pairing: SamplePairing) -> float | None:
     """Return the paired difference with items without a score counted as 0."""
     if not pairing.is_bounded or not pairing.items:
         return None
@@ -243,7 +244,7 @@ def _delta_over_all(pairing: SamplePairing) -> float | None:
     return total / len(pairing.items)
 
 
-def _worst(pairing: SamplePairing) -> tuple[LostItem, ...]:
+def _find_worst(pairing: SamplePairing) -> tuple[LostItem, ...]:
     fallen = [
         LostItem(item.id, item.base, item.cand, item.cand - item.base)
         for item in pairing.items
@@ -252,7 +253,7 @@ def _worst(pairing: SamplePairing) -> tuple[LostItem, ...]:
     return tuple(sorted(fallen, key=lambda change: (change.delta, change.id))[:WORST_MAX])
 
 
-def _clusters(pairing: SamplePairing, key: str | None) -> Clusters | None:
+def _count_clusters(pairing: SamplePairing, key: str | None) -> Clusters | None:
     if key is None:
         return None
     sizes = Counter(
@@ -268,7 +269,9 @@ def _clusters(pairing: SamplePairing, key: str | None) -> Clusters | None:
     )
 
 
-def _non_inferior(judged: ComparisonVerdict, settings: CompareSettings) -> NonInferior | None:
+def _describe_non_inferiority(
+    judged: ComparisonVerdict, settings: CompareSettings
+) -> NonInferior | None:
     found = judged.non_inferiority
     if found is None:
         return None
@@ -283,7 +286,7 @@ def _non_inferior(judged: ComparisonVerdict, settings: CompareSettings) -> NonIn
     )
 
 
-def _repeated_inputs(side: SampleSet, pairing: SamplePairing) -> list[int]:
+def _count_repeated_inputs(side: SampleSet, pairing: SamplePairing) -> list[int]:
     """Return how many items share each input that more than one item has."""
     asked = side.contents["input"]
     inputs = {(name, asked[name, epoch]) for name, epoch in side.keys if (name, epoch) in asked}
@@ -292,7 +295,7 @@ def _repeated_inputs(side: SampleSet, pairing: SamplePairing) -> list[int]:
     return [count for count in counts.values() if count > 1]
 
 
-def _caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[str]:
+def _find_caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[str]:
     caveats = [
         f"{key} differs: base {base.lineage[key]}, candidate {cand.lineage[key]}"
         for key in SAME_LINEAGE
@@ -307,7 +310,7 @@ def _caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[s
             caveats.append(f"{len(keys)} paired samples have another {name}")
     if pairing.epoch_count > 1:
         caveats.append(f"each item counts once, by its mean over {pairing.epoch_count} epochs")
-    repeated = _repeated_inputs(base, pairing)
+    repeated = _count_repeated_inputs(base, pairing)
     if repeated and not pairing.shared_clusters:
         caveats.append(
             f"{sum(repeated)} items repeat {len(repeated)} inputs and count as if they were "

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from gatemark.core.canonical import original_fields
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
@@ -38,7 +37,6 @@ from gatemark.statistics.paired.noninferiority import (
     POINT_TOLERANCE,
     NonInferiority,
     non_inferiority_by_score,
-    non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
 from gatemark.statistics.paired.permutation import sign_flip
@@ -51,30 +49,18 @@ UNSTATED_MARGIN: Final = 0.05
 DEFAULT_SEED: Final = 5
 MIN_DRAWS: Final = 199
 _FEW: Final = 5
-FIRST_RULES: Final = 1
-"""Rules before 0.2.0: with a margin, a drop above it failed if its lower bound was above 0."""
-SECOND_RULES: Final = 2
-"""A fail needs evidence beyond the margin; all scores use the bounds of the first rules."""
-THIRD_RULES: Final = 3
-"""The kind of score selects the bound: binary scores, and graded scores with a declared
-``largest_drop``, use the score bound that packs use."""
-RULES: Final = 4
-"""Clusters that the samples name count, as in packs, even if nobody asks for them."""
 
 
-@original_fields("alpha margin seed resamples rules")
 class CompareSettings(msgspec.Struct, frozen=True):
     """The settings that determine the verdict; all of them are in the document.
 
-    ``rules`` is the version of the steps; ``largest_drop`` declares how far the score of one item
-    can move.
+    ``largest_drop`` declares how far the score of one item can move.
     """
 
     alpha: float = 0.05
     margin: float | None = None
     seed: int = DEFAULT_SEED
     resamples: int = DEFAULT_RESAMPLES
-    rules: int = RULES
     largest_drop: float | None = None
 
 
@@ -111,37 +97,34 @@ def judge_comparison(
         for item in pairing.items
     ]
     state = measure.step(measure.zero(), rows)
-    found = paired.compare(
+    found = paired.compare_paired(
         state, seed=settings.seed, resamples=settings.resamples, alpha=settings.alpha
     )
-    table = paired.table(state)
-    drop = _evidence_beyond(_non_inferiority(table, pairing, settings), settings)
+    table = paired.build_paired_table(state)
+    drop = _require_evidence_beyond(_judge_non_inferiority(table, pairing, settings), settings)
     outcome, reasons = _decide(pairing, base, cand, found, drop=drop, settings=settings)
     return ComparisonVerdict(
         n=table.n,
         state=state,
         comparison=found,
-        permutation_p_value=_permutation(table, found, settings),
+        permutation_p_value=_compute_permutation_p(table, found, settings),
         non_inferiority=drop,
         outcome=outcome,
         reason=reasons[0],
         blockers=() if outcome == "pass" else tuple(reasons),
-        caveats=(*(found.caveats if found else ()), *_exceeded(table, settings)),
+        caveats=(*(found.caveats if found else ()), *_find_exceeded_range(table, settings)),
     )
 
 
-def _non_inferiority(
+def _judge_non_inferiority(
     table: PairedTable, pairing: SamplePairing, settings: CompareSettings
 ) -> NonInferiority | None:
     if not pairing.is_bounded or table.n == 0:
         return None
     margin = UNSTATED_MARGIN if settings.margin is None else settings.margin
-    has_score_bound = table.is_binary or settings.largest_drop is not None
-    if settings.rules > SECOND_RULES and has_score_bound:
-        return non_inferiority_by_score(_drop(table, settings), margin=margin, alpha=settings.alpha)
-    if table.is_binary and table.clusters is None:
-        return non_inferiority_of_counts(
-            table.state.lost, table.state.gained, table.n, margin=margin, alpha=settings.alpha
+    if table.is_binary or settings.largest_drop is not None:
+        return non_inferiority_by_score(
+            _measure_drop(table, settings), margin=margin, alpha=settings.alpha
         )
     return non_inferiority_of_deltas(
         table.deltas,
@@ -153,7 +136,7 @@ def _non_inferiority(
     )
 
 
-def _drop(table: PairedTable, settings: CompareSettings) -> PooledDrop:
+def _measure_drop(table: PairedTable, settings: CompareSettings) -> PooledDrop:
     if table.clusters is None and settings.largest_drop is None:
         return drop_of_counts(table.state.lost, table.state.gained, table.n)
     units = None if table.clusters is None else [str(name) for name in table.clusters]
@@ -161,7 +144,7 @@ def _drop(table: PairedTable, settings: CompareSettings) -> PooledDrop:
     return pooled_drop((stratum,))
 
 
-def _exceeded(table: PairedTable, settings: CompareSettings) -> tuple[str, ...]:
+def _find_exceeded_range(table: PairedTable, settings: CompareSettings) -> tuple[str, ...]:
     """Return a caveat if items contradict the declared range, which is then not used."""
     declared = settings.largest_drop
     if declared is None or table.n == 0:
@@ -171,13 +154,11 @@ def _exceeded(table: PairedTable, settings: CompareSettings) -> tuple[str, ...]:
     return (f"an item moved by more than largest_drop {declared:g}, so 1 is used instead",)
 
 
-def _evidence_beyond(
+def _require_evidence_beyond(
     drop: NonInferiority | None, settings: CompareSettings
 ) -> NonInferiority | None:
     """Return the drop; it fails only if its lower bound is above the margin, too."""
-    if drop is None or drop.outcome != "fail":
-        return drop
-    if settings.margin is None or settings.rules == FIRST_RULES:
+    if drop is None or drop.outcome != "fail" or settings.margin is None:
         return drop
     lower = 0.0 if drop.lower is None else drop.lower
     if lower > drop.margin + POINT_TOLERANCE:
@@ -189,7 +170,7 @@ def _evidence_beyond(
     return msgspec.structs.replace(drop, outcome="inconclusive", reason=reason)
 
 
-def _permutation(
+def _compute_permutation_p(
     table: PairedTable, found: Comparison | None, settings: CompareSettings
 ) -> float | None:
     """Return the sign-flip p-value; clusters flip together. For binary scores it is McNemar's."""
@@ -213,21 +194,21 @@ def _decide(
 ) -> tuple[Outcome, list[str]]:
     """Return the outcome and its reasons, the decisive one first."""
     # Step 1.
-    strange = list(_incomparable(pairing, base, cand))
+    strange = list(_find_incomparable(pairing, base, cand))
     if found is None:
         strange.append(f"no item is scored by {pairing.score} on both sides")
-    lost = list(_not_whole(pairing, base, cand))
+    lost = list(_find_incomplete(pairing, base, cand))
     if found is None or strange:
         return "inconclusive", [*strange, *lost]
 
     # Step 2.
-    numbers = _numbers(found, pairing, drop)
-    worse = _worse(found, drop, settings)
+    numbers = _format_numbers(found, pairing, drop)
+    worse = _explain_worse(found, drop, settings)
     if worse is not None:
         return "fail", [f"{numbers}: {worse}", *lost]
 
     # Step 3. Also report what is not shown yet: complete evidence may not settle it.
-    shown, why = _shown(found, drop, settings, pairing.scored_count)
+    shown, why = _explain_pass(found, drop, settings, pairing.scored_count)
     if lost:
         return "inconclusive", lost if shown else [*lost, f"{numbers}: {why}"]
 
@@ -235,11 +216,12 @@ def _decide(
     return "pass" if shown else "inconclusive", [f"{numbers}: {why}"]
 
 
-def _incomparable(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
+def _find_incomparable(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
     if base.task_hashes and cand.task_hashes and base.task_hashes != cand.task_hashes:
         yield (
-            f"the sides ran different tasks: {TASK_HASH} is {_few(base.task_hashes)} in the base "
-            f"and {_few(cand.task_hashes)} in the candidate"
+            f"the sides ran different tasks: {TASK_HASH} is "
+            f"{_list_few(base.task_hashes)} in the base "
+            f"and {_list_few(cand.task_hashes)} in the candidate"
         )
     for side, samples in (("base", base), ("candidate", cand)):
         for reason in samples.contradictions:
@@ -252,10 +234,10 @@ def _incomparable(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> I
     for name in names:
         keys = pairing.different[name]
         if keys:
-            yield f"{len(keys)} paired samples have another {name}: {_few_samples(keys)}"
+            yield f"{len(keys)} paired samples have another {name}: {_list_few_samples(keys)}"
 
 
-def _not_whole(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
+def _find_incomplete(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
     sides = (("base", base, 0), ("candidate", cand, 1))
     for side, samples, place in sides:
         for keys, what in (
@@ -265,17 +247,19 @@ def _not_whole(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iter
         ):
             if keys:
                 total = len(samples.keys)
-                yield f"{len(keys)} of {total} {side} samples {what}: {_few_samples(keys)}"
+                yield f"{len(keys)} of {total} {side} samples {what}: {_list_few_samples(keys)}"
         for reason in samples.partial:
             yield f"the {side} is incomplete: {reason}"
         if samples.refused:
             yield f"{len(samples.refused)} {side} rows could not be read: {samples.refused[0]}"
     if pairing.clusterless:
-        names = _few(pairing.clusterless)
+        names = _list_few(pairing.clusterless)
         yield f"{len(pairing.clusterless)} items have no cluster: {names}"
 
 
-def _worse(found: Comparison, drop: NonInferiority | None, settings: CompareSettings) -> str | None:
+def _explain_worse(
+    found: Comparison, drop: NonInferiority | None, settings: CompareSettings
+) -> str | None:
     """Return why the candidate is worse, or None if that is not shown."""
     if settings.margin is not None and drop is not None:
         if drop.outcome != "fail":
@@ -292,7 +276,7 @@ def _worse(found: Comparison, drop: NonInferiority | None, settings: CompareSett
     return None
 
 
-def _shown(
+def _explain_pass(
     found: Comparison, drop: NonInferiority | None, settings: CompareSettings, n: int
 ) -> tuple[bool, str]:
     """Return whether the candidate is shown to be good enough, and why."""
@@ -301,28 +285,30 @@ def _shown(
     better = found.p_value is not None and found.p_value < settings.alpha and found.delta > 0
     if better and settings.margin is None:
         return True, f"significantly better, p {found.p_value:.4g} < {settings.alpha:g}"
-    reach = "" if found.mde is None else f"; {_reach(n, found.mde, bounded=drop is not None)}"
+    reach = (
+        "" if found.mde is None else f"; {_format_reach(n, found.mde, bounded=drop is not None)}"
+    )
     if drop is None:
         return False, f"neither better nor worse is shown{reach}"
     return False, f"a drop of more than {drop.margin:g} is neither shown nor ruled out{reach}"
 
 
-def _numbers(found: Comparison, pairing: SamplePairing, drop: NonInferiority | None) -> str:
+def _format_numbers(found: Comparison, pairing: SamplePairing, drop: NonInferiority | None) -> str:
     bound = "" if drop is None or drop.upper is None else f", drop at most {drop.upper:.4g}"
     return f"{pairing.score} {found.delta:+.4g}{bound} (n={pairing.scored_count})"
 
 
-def _few_samples(keys: Iterable[Key]) -> str:
-    return _few(sample_names(keys))
+def _list_few_samples(keys: Iterable[Key]) -> str:
+    return _list_few(sample_names(keys))
 
 
-def _few(names: Iterable[str]) -> str:
+def _list_few(names: Iterable[str]) -> str:
     listed = sorted(names)
     more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
     return ", ".join(listed[:_FEW]) + more
 
 
-def _reach(n: int, mde: float, *, bounded: bool) -> str:
+def _format_reach(n: int, mde: float, *, bounded: bool) -> str:
     """Return the difference that this many items can detect; for bounded scores it is at most 1."""
     items = f"{n} item" if n == 1 else f"{n} items"
     return (

@@ -32,29 +32,29 @@ def decode(data: bytes, kind: type[T], place: str) -> T:
     try:
         return _decode(data, kind)
     except (ValueError, RecursionError) as error:
-        raise BadInputError(f"{place}: {reason_of(error)}") from error
+        raise BadInputError(f"{place}: {explain_error(error)}") from error
 
 
-def reason_of(error: ValueError | RecursionError) -> str:
+def explain_error(error: ValueError | RecursionError) -> str:
     """Return a decoding error as one line."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     return str(error)
 
 
-def lines(file: ForeignFile, kind: type[T]) -> Iterator[tuple[str, T | Refusal]]:
+def read_json_lines(file: ForeignFile, kind: type[T]) -> Iterator[tuple[str, T | Refusal]]:
     """Yield every line of a JSONL file with its place: decoded, or a refusal."""
-    for number, line in enumerate(without_bom(file.data).split(b"\n"), start=1):
+    for number, line in enumerate(strip_bom(file.data).split(b"\n"), start=1):
         if not line.strip():
             continue
         place = f"{file.name}:{number}"
         try:
             yield place, _decode(line, kind)
         except (ValueError, RecursionError) as error:
-            yield place, Refusal(place, reason_of(error))
+            yield place, Refusal(place, explain_error(error))
 
 
-def rows(
+def read_json_rows(
     raws: list[msgspec.Raw], kind: type[T], place: str
 ) -> Iterator[tuple[str, msgspec.Raw, T | Refusal]]:
     """Yield every element of an array with its place: decoded, or a refusal."""
@@ -66,19 +66,19 @@ def rows(
             yield where, raw, Refusal(where, str(error).removeprefix(f"{where}: "))
 
 
-def without_bom(data: bytes) -> bytes:
+def strip_bom(data: bytes) -> bytes:
     """Remove the byte order mark."""
     return data.removeprefix(_BOM)
 
 
-def value_at(value: object, path: str) -> object:
+def find_value(value: object, path: str) -> object:
     """Return the value at a dotted path, or None; a key may itself contain dots."""
     if not path:
         return value
     if isinstance(value, list):
         index, _, rest = path.partition(".")
         within = index.isascii() and index.isdigit() and len(index) < 10
-        return value_at(value[int(index)], rest) if within and int(index) < len(value) else None
+        return find_value(value[int(index)], rest) if within and int(index) < len(value) else None
     if not isinstance(value, dict):
         return None
     if path in value:
@@ -87,12 +87,12 @@ def value_at(value: object, path: str) -> object:
     for size in range(len(parts) - 1, 0, -1):
         key = ".".join(parts[:size])
         if key in value:
-            return value_at(value[key], ".".join(parts[size:]))
+            return find_value(value[key], ".".join(parts[size:]))
     return None
 
 
 @lru_cache(maxsize=4)
-def key_paths(head: bytes) -> frozenset[str]:
+def find_key_paths(head: bytes) -> frozenset[str]:
     """Return the key paths of the first JSON value in some bytes, which may be cut anywhere.
 
     Array steps are written ``[]``: ``cases[].inputs``. Only the first few levels are listed.
@@ -100,7 +100,7 @@ def key_paths(head: bytes) -> frozenset[str]:
     paths: set[str] = set()
     containers: list[tuple[bool, str]] = []
     here, text, deeper = "", "", 0
-    for match in _TOKEN.finditer(without_bom(head)):
+    for match in _TOKEN.finditer(strip_bom(head)):
         token = match.group()
         in_object, prefix = containers[-1] if containers else (False, "")
         if token == b'"':
@@ -128,14 +128,14 @@ def key_paths(head: bytes) -> frozenset[str]:
 
 def _decode(data: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(without_bom(data), type=kind)
+        return msgspec.json.decode(strip_bom(data), type=kind)
     except msgspec.DecodeError:
         if b"NaN" not in data and b"Infinity" not in data:
             raise
-        return msgspec.json.decode(_quoted(without_bom(data)), type=kind)
+        return msgspec.json.decode(_quote_names(strip_bom(data)), type=kind)
 
 
-def _quoted(data: bytes) -> bytes:
+def _quote_names(data: bytes) -> bytes:
     return _TOKEN_OR_STRING.sub(_quote, data)
 
 

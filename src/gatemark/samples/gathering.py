@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.text import did_you_mean
-from gatemark.samples.foreign_json import NOT_FINITE, decode, value_at
+from gatemark.samples.foreign_json import NOT_FINITE, decode, find_value
 from gatemark.samples.importer import (
     ClaimCheck,
     ForeignError,
@@ -51,13 +51,13 @@ def score_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def token_total(*counts: object) -> int | None:
+def sum_tokens(*counts: object) -> int | None:
     """Return the sum of token counts, or None if one is missing."""
     numbers = [score_number(count) for count in counts]
     return None if not numbers or None in numbers else int(math.fsum(n or 0.0 for n in numbers))
 
 
-def usable_id(value: object) -> str | None:
+def read_id(value: object) -> str | None:
     """Return an id as one line of text, or None if it cannot name a sample."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
@@ -65,7 +65,7 @@ def usable_id(value: object) -> str | None:
     return text if 0 < len(text) <= ID_LENGTH and not _CONTROL.search(text) else None
 
 
-def short_text(value: object) -> str:
+def shorten_value(value: object) -> str:
     """Return a short text for a message; nested values are not expanded."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
@@ -73,16 +73,16 @@ def short_text(value: object) -> str:
     return text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "…"
 
 
-def error_of(message: object, kind: str) -> ForeignError:
+def make_error(message: object, kind: str) -> ForeignError:
     """Return an error; its kind is the exception's name if the message starts with one."""
-    text = message if isinstance(message, str) else short_text(message)
+    text = message if isinstance(message, str) else shorten_value(message)
     named = _EXCEPTION.match(text)
     if len(text) > MESSAGE_LENGTH:
         text = text[:MESSAGE_LENGTH] + "…"
     return ForeignError(kind=named.group(1) if named else kind, message=text or kind)
 
 
-def text_tags(values: Mapping[str, object] | None) -> dict[str, str]:
+def make_tags(values: Mapping[str, object] | None) -> dict[str, str]:
     """Return the plain values of a metadata object as tags; nested ones are left out."""
     tags = {}
     for key, value in (values or {}).items():
@@ -93,7 +93,7 @@ def text_tags(values: Mapping[str, object] | None) -> dict[str, str]:
     return tags
 
 
-def only(files: Sequence[ForeignFile], tool: str) -> ForeignFile:
+def require_one_file(files: Sequence[ForeignFile], tool: str) -> ForeignFile:
     """Return the only file of a format with one file per log."""
     if len(files) != 1:
         raise BadInputError(f"{tool} logs are read one file at a time, got {len(files)}")
@@ -127,7 +127,7 @@ def choose_arm(arms: Sequence[LogExperiment], wanted: str | None, place: str) ->
     return names[number - 1]
 
 
-def repeats_of(contents: Mapping[int, object]) -> dict[int, tuple[int, int]]:
+def find_repeats(contents: Mapping[int, object]) -> dict[int, tuple[int, int]]:
     """Map every index to the first index with the same content, and its number among those.
 
     Some tools write a repeated question several times. The repeats are not independent items, so
@@ -151,13 +151,13 @@ def check_mean(
     found = math.fsum(values) / len(values) if values else None
     bounded = all(0 <= value <= 1 for value in values)
     over_all = math.fsum(values) / all_count if bounded and all_count else None
-    agrees = found is not None and same_number(claimed, found)
+    agrees = found is not None and is_same_number(claimed, found)
     missing = all_count - len(values)
     why = None
     explained = False
     if agrees and missing:
         why = f"{missing} of {all_count} {left_out}, not in its denominator"
-    elif not agrees and over_all is not None and same_number(claimed, over_all):
+    elif not agrees and over_all is not None and is_same_number(claimed, over_all):
         why = f"{missing} of {all_count} {left_out}, counted by the tool as 0"
         explained = True
     elif not agrees:
@@ -174,7 +174,7 @@ def check_count(name: str, claimed: float, found: int) -> ClaimCheck:
     return ClaimCheck(name, float(claimed), float(found), found, None, found, agrees, why)
 
 
-def same_number(left: float, right: float) -> bool:
+def is_same_number(left: float, right: float) -> bool:
     """Return whether two numbers are equal up to decimal rounding."""
     return math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-9)
 
@@ -250,7 +250,7 @@ class Gathering:
             return fallback
         if isinstance(row, msgspec.Raw):
             row = decode(bytes(row), dict[str, object], place)
-        return value_at(row, path)
+        return find_value(row, path)
 
     def add(
         self,
@@ -274,17 +274,21 @@ class Gathering:
 
         A score that is not a number becomes null; if the tool wrote NaN or Infinity, a tag says so.
         """
-        name = usable_id(item)
+        name = read_id(item)
         if name is None:
             self.refuse(
-                Refusal(place, f"has no usable id, got {short_text(item)}; name a field with --id")
+                Refusal(
+                    place, f"has no usable id, got {shorten_value(item)}; name a field with --id"
+                )
             )
             return
         if epoch < 1:
             self.refuse(Refusal(place, f"epoch must be >= 1, got {epoch}"))
             return
         try:
-            given, target, output = (self._portable(value) for value in (given, target, output))
+            given, target, output = (
+                self._make_portable(value) for value in (given, target, output)
+            )
         except BadInputError as problem:
             self.refuse(Refusal(place, str(problem)))
             return
@@ -292,7 +296,7 @@ class Gathering:
             self._twice.append(f"{place}: {name!r} (epoch {epoch})")
             return
         span, money, count = map(score_number, (latency_ms, cost, tokens))
-        numbers, missing = self._numbers(scores or {})
+        numbers, missing = self._convert_scores(scores or {})
         self._samples[name, epoch] = ForeignSample(
             id=name,
             epoch=epoch,
@@ -309,7 +313,7 @@ class Gathering:
             tokens=None if count is None or not 0 <= count < _LARGEST_EXACT else int(count),
         )
 
-    def _numbers(
+    def _convert_scores(
         self, scores: Mapping[str, object]
     ) -> tuple[dict[str, float | None], dict[str, str]]:
         """Return scores as numbers, and a tag for each that the tool wrote as NaN or Infinity."""
@@ -408,13 +412,13 @@ class Gathering:
         names = {name for sample in self.samples for name in sample.scores}
         return names.pop() if len(names) == 1 else None
 
-    def _portable(self, value: object, depth: int = 0) -> object:
+    def _make_portable(self, value: object, depth: int = 0) -> object:
         if depth > self.options.limits.value_depth:
             raise BadInputError(f"nested deeper than {self.options.limits.value_depth} levels")
         if isinstance(value, dict):
-            return {str(key): self._portable(item, depth + 1) for key, item in value.items()}
+            return {str(key): self._make_portable(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._portable(item, depth + 1) for item in value]
+            return [self._make_portable(item, depth + 1) for item in value]
         if isinstance(value, float) and not math.isfinite(value):
             return None
         if isinstance(value, int) and abs(value) > _LARGEST_EXACT:
@@ -423,7 +427,7 @@ class Gathering:
         return value
 
 
-def log_importer(
+def make_log_importer(
     name: str,
     summary: str,
     *,
@@ -436,7 +440,7 @@ def log_importer(
     """Return the importer of a format with one file per log."""
 
     def opened(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Log, Gathering]:
-        file = only(files, name)
+        file = require_one_file(files, name)
         gathering = Gathering(name, file.name, options)
         return load(file, gathering), gathering
 

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark import``: read other tools' logs, write ``gatemark.sample/1``."""
+"""``gatemark import``: read other tools' logs, write ``gatemark.sample/1``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.rows import frozen_rows
-from gatemark.evidence.source import ReadingChoices, inspect_source
+from gatemark.evidence.source import inspect_source
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
     TABLES,
@@ -21,13 +22,13 @@ from gatemark.samples.importer import (
     Imported,
     LogExperiment,
     ReadOptions,
-    as_record,
+    find_tool_logs,
+    get_importer,
     import_files,
-    importer_called,
     list_arms,
-    log_files,
+    to_record,
 )
-from gatemark.samples.prepare import Preparation, prepare
+from gatemark.samples.prepare import Preparation, prepare_samples
 from gatemark.samples.read_samples import AUTO, is_own_file
 
 SUFFIX: Final = ".jsonl"
@@ -89,7 +90,7 @@ def import_logs(
     If a row cannot be read, nothing is written, unless ``on_bad_line`` says to exclude it.
     """
     choices = choices or ReadingChoices()
-    paths = [str(file) for path in paths for file in log_files(Path(path), tool)]
+    paths = [str(file) for path in paths for file in find_tool_logs(Path(path), tool)]
     check_output(paths, output)
     options = ReadOptions(arm=arm, id_path=id_path, columns=dict(columns or {}))
     _check_inputs(paths, TABLES if options.columns and tool == AUTO else tool, choices)
@@ -98,13 +99,13 @@ def import_logs(
         total = sum(inspect_source(path).byte_count for path in paths)
         on_progress(total, total)
     recipe = prepared or Preparation()
-    made = prepare(_ordered(logs, paths), recipe)
+    made = prepare_samples(_order_samples(logs, paths), recipe)
     files = [tuple(paths)] if len(logs) < len(paths) else [(path,) for path in paths]
-    summaries = tuple(_summary(log, names) for log, names in zip(logs, files, strict=True))
+    summaries = tuple(_summarize_log(log, names) for log, names in zip(logs, files, strict=True))
     refused = sum(summary.refused for summary in summaries)
     written = None
     if output is not None and not (refused and choices.on_bad_line == "error"):
-        write_whole(Path(output), _lines(made.samples))
+        write_whole(Path(output), _encode_lines(made.samples))
         written = output
     return ImportSummary(
         received=sum(summary.received for summary in summaries),
@@ -118,7 +119,7 @@ def import_logs(
         not_drawn=made.not_drawn,
         unanswered=made.unanswered,
         recipe=recipe,
-        snapshot=_snapshot(made.samples) if written and _is_replay(logs, recipe) else None,
+        snapshot=_digest_snapshot(made.samples) if written and _is_replay(logs, recipe) else None,
     )
 
 
@@ -127,26 +128,26 @@ def _is_replay(logs: Sequence[Imported], recipe: Preparation) -> bool:
     return recipe.take is not None or any(log.tool in TRACES for log in logs)
 
 
-def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
+def _digest_snapshot(samples: Sequence[ForeignSample]) -> str | None:
     """Return the digest of the samples as a data set, or None if they cannot be one."""
     if any(sample.epoch > 1 for sample in samples):
         return None
     try:
-        return frozen_rows("samples", map(as_record, samples)).digest
+        return frozen_rows("samples", map(to_record, samples)).digest
     except BadInputError:
         return None
 
 
-def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperiment, ...]:
+def read_arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperiment, ...]:
     """The experiments inside some logs."""
-    paths = [str(file) for path in paths for file in log_files(Path(path), tool)]
+    paths = [str(file) for path in paths for file in find_tool_logs(Path(path), tool)]
     _check_inputs(paths, tool, ReadingChoices())
     return list_arms([Path(path) for path in paths], tool=tool)
 
 
 def _check_inputs(paths: Sequence[str], tool: str, choices: ReadingChoices) -> None:
     if tool != AUTO:
-        importer_called(tool)
+        get_importer(tool)
         return
     for path in paths:
         source = inspect_source(path)
@@ -166,7 +167,7 @@ def check_output(paths: Sequence[str], output: str | None) -> None:
         raise UsageError(f"{output}: is one of the logs; choose another output file")
 
 
-def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSample]:
+def _order_samples(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSample]:
     """Return all samples sorted by id and epoch; raise if two logs share one."""
     owners: dict[tuple[str, int], int] = {}
     clashes = []
@@ -186,14 +187,14 @@ def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSamp
     )
 
 
-def _lines(samples: Sequence[ForeignSample]) -> Iterable[bytes]:
+def _encode_lines(samples: Sequence[ForeignSample]) -> Iterable[bytes]:
     encoder = msgspec.json.Encoder()
     for start in range(0, len(samples), PIECE_LINES):
         piece = samples[start : start + PIECE_LINES]
-        yield encoder.encode_lines([as_record(sample) for sample in piece])
+        yield encoder.encode_lines([to_record(sample) for sample in piece])
 
 
-def _summary(log: Imported, files: tuple[str, ...]) -> LogSummary:
+def _summarize_log(log: Imported, files: tuple[str, ...]) -> LogSummary:
     return LogSummary(
         files=files,
         tool=log.tool,

@@ -210,7 +210,7 @@ def importers() -> Registry[Importer]:
     )
 
 
-def as_record(sample: ForeignSample) -> dict[str, Any]:
+def to_record(sample: ForeignSample) -> dict[str, Any]:
     """Return the `gatemark.sample/1` object of a row; an unknown origin or cost is left out."""
     record: dict[str, Any] = {"schema": SAMPLE_SCHEMA, **msgspec.to_builtins(sample)}
     for name in ("origin", "cost", "tokens"):
@@ -235,7 +235,7 @@ def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
     most = min(limits.file_bytes, max(limits.free_bytes, len(packed) * limits.unpack_ratio))
-    data = _unpacked(packed, path, most)
+    data = _unpack(packed, path, most)
     if data is not packed and len(data) > most:
         raise BadInputError(f"{path}: unpacks to more than {most} bytes")
     if data.count(b"[") + data.count(b"{") > limits.containers:
@@ -247,10 +247,10 @@ def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
     return ForeignFile(name=str(path), data=data, folder=str(path.parent))
 
 
-def _unpacked(data: bytes, path: Path, most: int) -> bytes:
+def _unpack(data: bytes, path: Path, most: int) -> bytes:
     """Decompress gzip or zstd, up to one byte more than allowed; return other data unchanged."""
     if data.startswith(ZSTD_MAGIC):
-        return _unzstd(data, path, most)
+        return _unpack_zstd(data, path, most)
     if not data.startswith(GZIP_MAGIC):
         return data
     try:
@@ -260,7 +260,7 @@ def _unpacked(data: bytes, path: Path, most: int) -> bytes:
         raise BadInputError(f"{path}: gzip data is damaged or truncated ({error})") from error
 
 
-def _unzstd(data: bytes, path: Path, most: int) -> bytes:
+def _unpack_zstd(data: bytes, path: Path, most: int) -> bytes:
     import zstandard  # noqa: PLC0415 - few logs come packed that way
 
     unpack = zstandard.ZstdDecompressor()
@@ -293,31 +293,31 @@ def import_files(
 ) -> tuple[Imported, ...]:
     """Read logs of one tool: one result per log, or one for all if they belong together."""
     options = options or ReadOptions()
-    return tuple(_each_log(paths, tool, options, lambda one, files: one.read(files, options)))
+    return tuple(_read_each_log(paths, tool, options, lambda one, files: one.read(files, options)))
 
 
 def list_arms(paths: Sequence[Path], *, tool: str = "auto") -> tuple[LogExperiment, ...]:
     """Return the experiments in the files."""
     options = ReadOptions()
-    found = _each_log(paths, tool, options, lambda one, files: one.arms(files, options))
+    found = _read_each_log(paths, tool, options, lambda one, files: one.arms(files, options))
     return tuple(arm for arms in found for arm in arms)
 
 
-def _each_log(
+def _read_each_log(
     paths: Sequence[Path],
     tool: str,
     options: ReadOptions,
     read: Callable[[Importer, Sequence[ForeignFile]], T],
 ) -> Iterator[T]:
-    files = [open_foreign(log_file(path), options.limits) for path in paths]
-    importer = _one_importer(files, tool, options)
+    files = [open_foreign(find_tool_log(path), options.limits) for path in paths]
+    importer = _choose_importer(files, tool, options)
     for group in [files] if importer.joint else [[file] for file in files]:
-        with _naming_tool(importer, group):
+        with _name_tool_in_errors(importer, group):
             yield read(importer, group)
 
 
 @contextmanager
-def _naming_tool(importer: Importer, files: Sequence[ForeignFile]) -> Iterator[None]:
+def _name_tool_in_errors(importer: Importer, files: Sequence[ForeignFile]) -> Iterator[None]:
     """Add the tool and its version to the message of every refusal."""
     try:
         yield
@@ -330,7 +330,7 @@ def _naming_tool(importer: Importer, files: Sequence[ForeignFile]) -> Iterator[N
         raise BadInputError((first, *others), unlisted_count=error.unlisted_count) from error
 
 
-def log_file(path: Path) -> Path:
+def find_tool_log(path: Path) -> Path:
     """Return the log at a path: the file itself, or the only log in a tool's folder."""
     if not path.is_dir():
         return path
@@ -347,7 +347,7 @@ def log_file(path: Path) -> Path:
     raise BadInputError(f"{path}: a folder without a log of a known tool; name a file in it")
 
 
-def log_files(path: Path, tool: str) -> tuple[Path, ...]:
+def find_tool_logs(path: Path, tool: str) -> tuple[Path, ...]:
     """The logs that a path names: those of a folder too, where several files make up one log."""
     if not path.is_dir():
         return (path,)
@@ -355,21 +355,21 @@ def log_files(path: Path, tool: str) -> tuple[Path, ...]:
     names = [one.name for one in inside]
     found = [one for one in inside if _JSON_NAME.search(one.name)]
     if any(one.in_folder(names) for one in importers() if one.in_folder is not None) or not found:
-        return (log_file(path),)
+        return (find_tool_log(path),)
     if tool != "auto":
-        return tuple(found) if importer_called(tool).joint else (log_file(path),)
+        return tuple(found) if get_importer(tool).joint else (find_tool_log(path),)
     limits = ForeignLimits()
     kinds = {detect(open_foreign(one, limits), importers()).name for one in found}
     is_one_log = len(kinds) == 1 and importers().get(kinds.pop()).joint
-    return tuple(found) if is_one_log else (log_file(path),)
+    return tuple(found) if is_one_log else (find_tool_log(path),)
 
 
-def importer_called(tool: str) -> Importer:
+def get_importer(tool: str) -> Importer:
     """Return the importer of that name; all kinds of tables share one."""
     return importers().get(TABLES if tool in _TABLE_NAMES else tool)
 
 
-def _one_importer(files: Sequence[ForeignFile], tool: str, options: ReadOptions) -> Importer:
+def _choose_importer(files: Sequence[ForeignFile], tool: str, options: ReadOptions) -> Importer:
     known = importers()
     if not files:
         raise BadInputError("nothing to import: no file was named")
@@ -378,7 +378,7 @@ def _one_importer(files: Sequence[ForeignFile], tool: str, options: ReadOptions)
             raise UsageError(f"--map is for tables (--from {TABLES}), not for {tool} logs")
         return known.get(TABLES)
     if tool != "auto":
-        return importer_called(tool)
+        return get_importer(tool)
     found = [detect(file, known) for file in files]
     names = sorted({importer.name for importer in found})
     if len(names) > 1:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
-from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, text_key, union_rows
+from gatemark.statistics.multiset import Runs, add_rows, hash_name, merge_runs, row_type, union_rows
 from gatemark.statistics.paired.comparison import (
     ALPHA,
     Comparison,
@@ -89,8 +89,8 @@ def step(state: PairedState, batch: Batch) -> PairedState:
             continue
         if not (math.isfinite(base) and math.isfinite(cand)):
             raise InvalidValueError(f"paired scores must be finite, got {base} and {cand}")
-        added[_cell(base, cand)] += count
-        key = (0, 0, 0) if cluster is None else (1, *text_key(cluster))
+        added[_name_cell(base, cand)] += count
+        key = (0, 0, 0) if cluster is None else (1, *hash_name(cluster))
         rows.append((*key, cand - base + 0.0, count))
     counts = {name: getattr(state, name) + count for name, count in added.items()}
     return PairedState(runs=add_rows(state.runs, rows, _ROW), **counts)
@@ -105,7 +105,7 @@ def merge(left: PairedState, right: PairedState) -> PairedState:
     return PairedState(runs=merge_runs(left.runs, right.runs, _ROW), **counts)
 
 
-def table(state: PairedState) -> PairedTable:
+def build_paired_table(state: PairedState) -> PairedTable:
     """Return the deltas, candidate minus baseline, with their clusters."""
     rows = union_rows(state.runs, _ROW)
     deltas = np.repeat(rows["delta"], rows["count"])
@@ -121,7 +121,7 @@ def table(state: PairedState) -> PairedTable:
     return PairedTable(state, deltas, codes)
 
 
-def compare(
+def compare_paired(
     state: PairedState,
     *,
     seed: int = DEFAULT_SEED,
@@ -129,7 +129,7 @@ def compare(
     alpha: float = ALPHA,
 ) -> Comparison | None:
     """Compare by the method that fits the scores; return None if no item has both."""
-    pairs = table(state)
+    pairs = build_paired_table(state)
     rng = np.random.default_rng(seed)
     if pairs.n == 0:
         return None
@@ -142,13 +142,13 @@ def compare(
 
 def finish(state: PairedState) -> tuple[Measurement, ...]:
     """Return the measurements, with the default seed for resampling."""
-    found = compare(state)
-    excluded = _excluded(state)
+    found = compare_paired(state)
+    excluded = _count_excluded(state)
     if found is None:
         reason = "no item is scored on both sides"
-        nothing = (_number(name, None, reason, 0, excluded) for name in _GIVES[:-2])
-        return (*nothing, *_error_counts(state))
-    n = _scored(state)
+        nothing = (_make_measurement(name, None, reason, 0, excluded) for name in _GIVES[:-2])
+        return (*nothing, *_measure_errors(state))
+    n = _count_scored(state)
     no_spread = "nothing shows any spread to judge the delta by"
     only_binary = "only for independent items that are right or wrong"
     return (
@@ -163,15 +163,15 @@ def finish(state: PairedState) -> tuple[Measurement, ...]:
             excluded=excluded,
             caveats=found.caveats,
         ),
-        _number("p_value", found.p_value, no_spread, n, excluded),
-        _number("mid_p_value", found.mid_p_value, only_binary, n, excluded),
-        _number("mde", found.mde, no_spread, n, excluded),
-        *_cells(state, n, excluded),
-        *_error_counts(state),
+        _make_measurement("p_value", found.p_value, no_spread, n, excluded),
+        _make_measurement("mid_p_value", found.mid_p_value, only_binary, n, excluded),
+        _make_measurement("mde", found.mde, no_spread, n, excluded),
+        *_measure_cells(state, n, excluded),
+        *_measure_errors(state),
     )
 
 
-def _cell(base: float, cand: float) -> str:
+def _name_cell(base: float, cand: float) -> str:
     if base == 1:
         return "both_right" if cand == 1 else "lost" if cand == 0 else "graded"
     if base == 0:
@@ -179,28 +179,29 @@ def _cell(base: float, cand: float) -> str:
     return "graded"
 
 
-def _scored(state: PairedState) -> int:
+def _count_scored(state: PairedState) -> int:
     return state.both_right + state.both_wrong + state.gained + state.lost + state.graded
 
 
-def _cells(state: PairedState, n: int, excluded: dict[str, int]) -> tuple[Measurement, ...]:
+def _measure_cells(state: PairedState, n: int, excluded: dict[str, int]) -> tuple[Measurement, ...]:
     reason = f"{state.graded} of {n} items have graded scores"
     counts = {name: None if state.graded else getattr(state, name) for name in _COUNTS}
     return tuple(
-        _number(name, count, reason, n, excluded, unit="count") for name, count in counts.items()
-    )
-
-
-def _error_counts(state: PairedState) -> tuple[Measurement, ...]:
-    received = _scored(state) + state.base_errors + state.cand_errors - state.both_errors
-    counts = {"base_errors": state.base_errors, "cand_errors": state.cand_errors}
-    return tuple(
-        _number(name, count if received else None, "no items", received, {}, unit="count")
+        _make_measurement(name, count, reason, n, excluded, unit="count")
         for name, count in counts.items()
     )
 
 
-def _excluded(state: PairedState) -> dict[str, int]:
+def _measure_errors(state: PairedState) -> tuple[Measurement, ...]:
+    received = _count_scored(state) + state.base_errors + state.cand_errors - state.both_errors
+    counts = {"base_errors": state.base_errors, "cand_errors": state.cand_errors}
+    return tuple(
+        _make_measurement(name, count if received else None, "no items", received, {}, unit="count")
+        for name, count in counts.items()
+    )
+
+
+def _count_excluded(state: PairedState) -> dict[str, int]:
     sides = {
         "base_error": state.base_errors - state.both_errors,
         "cand_error": state.cand_errors - state.both_errors,
@@ -209,7 +210,7 @@ def _excluded(state: PairedState) -> dict[str, int]:
     return {name: count for name, count in sides.items() if count}
 
 
-def _number(
+def _make_measurement(
     name: str,
     value: float | None,
     reason: str,
@@ -218,13 +219,13 @@ def _number(
     *,
     unit: str = "ratio",
 ) -> Measurement:
-    direction = _direction(name)
+    direction = _choose_direction(name)
     if value is None:
         return unmeasured(name, reason, n=n, direction=direction, unit=unit, excluded=excluded)
     return measured(name, value, n=n, direction=direction, unit=unit, excluded=excluded)
 
 
-def _direction(name: str) -> Direction:
+def _choose_direction(name: str) -> Direction:
     if name in ("delta", "gained", "both_right"):
         return "higher_is_better"
     return "neutral" if name in ("p_value", "mid_p_value") else "lower_is_better"

@@ -120,9 +120,9 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
     clashing: list[str] = []
     is_clustered = bool(base.clusters or cand.clusters)
     epoch_count = 0
-    for item, keys in _by_id(shared):
+    for item, keys in _group_by_id(shared):
         epoch_count = max(epoch_count, len(keys))
-        named = _clusters_of(keys, base, cand) if is_clustered else frozenset()
+        named = _find_clusters(keys, base, cand) if is_clustered else frozenset()
         if len(named) > 1:
             clashing.append(f"{item!r} is in {' and '.join(map(repr, sorted(named)))}")
         scores = (_mean_of(columns[0], keys), _mean_of(columns[1], keys))
@@ -137,17 +137,17 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
     return SamplePairing(
         score=score,
         items=tuple(items),
-        unscored=(_unscored(base, columns[0]), _unscored(cand, columns[1])),
+        unscored=(_find_unscored(base, columns[0]), _find_unscored(cand, columns[1])),
         unpaired=(
             tuple(sorted(base.keys.keys() - cand.keys.keys())),
             tuple(sorted(cand.keys.keys() - base.keys.keys())),
         ),
         means=(
-            _side_mean(base, columns[0], bounded=bounded),
-            _side_mean(cand, columns[1], bounded=bounded),
+            _average_side(base, columns[0], bounded=bounded),
+            _average_side(cand, columns[1], bounded=bounded),
         ),
         different={
-            name: _different(base.contents[name], cand.contents[name], shared)
+            name: _find_different(base.contents[name], cand.contents[name], shared)
             for name in (DOC_HASH, "target", "input")
         },
         clusterless=tuple(i.id for i in items if i.cluster is None) if clustered else (),
@@ -166,7 +166,7 @@ def _is_bounded(lowest: float | None, highest: float | None) -> bool:
     return lowest is None or highest is None or 0 <= lowest <= highest <= 1
 
 
-def _by_id(keys: Sequence[Key]) -> Iterator[tuple[str, list[Key]]]:
+def _group_by_id(keys: Sequence[Key]) -> Iterator[tuple[str, list[Key]]]:
     """Yield items with their epochs, from sorted keys."""
     if len({key[0] for key in keys}) == len(keys):
         yield from ((key[0], [key]) for key in keys)
@@ -175,7 +175,7 @@ def _by_id(keys: Sequence[Key]) -> Iterator[tuple[str, list[Key]]]:
         yield item, list(group)
 
 
-def _clusters_of(keys: Iterable[Key], *sides: SampleSet) -> frozenset[str]:
+def _find_clusters(keys: Iterable[Key], *sides: SampleSet) -> frozenset[str]:
     return frozenset(side.clusters[key] for side in sides for key in keys if key in side.clusters)
 
 
@@ -186,14 +186,14 @@ def _mean_of(column: Mapping[Key, float], keys: list[Key]) -> float | None:
     return math.fsum(scores) / len(scores) if len(scores) == len(keys) else None
 
 
-def _unscored(side: SampleSet, column: Mapping[Key, float]) -> tuple[Key, ...]:
+def _find_unscored(side: SampleSet, column: Mapping[Key, float]) -> tuple[Key, ...]:
     return tuple(sorted(key for key in side.keys if key not in column and key not in side.errors))
 
 
-def _side_mean(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -> SideMean:
+def _average_side(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -> SideMean:
     scored: list[float] = []
     counted: list[float] = []
-    for _, keys in _by_id(sorted(side.keys)):
+    for _, keys in _group_by_id(sorted(side.keys)):
         mean = _mean_of(column, keys)
         if mean is not None:
             scored.append(mean)
@@ -208,7 +208,7 @@ def _side_mean(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -
     )
 
 
-def _different(
+def _find_different(
     base: Mapping[Key, int], cand: Mapping[Key, int], shared: Iterable[Key]
 ) -> tuple[Key, ...]:
     """Return the samples whose contents are known on both sides and differ."""

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.evidence.hygiene import personal_data, secret_kinds
-from gatemark.evidence.rows import Row, Sampling, draw, freeze
+from gatemark.evidence.rows import Row, Sampling, draw_rows, freeze
 from gatemark.samples.importer import ForeignSample
 
 SHOWN_DIGEST: Final = 16
@@ -43,14 +43,14 @@ class Prepared(msgspec.Struct, frozen=True):
     unanswered: int = 0
 
 
-def prepare(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
+def prepare_samples(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
     """Redact, deduplicate and draw, in this order: private text does not affect the draw."""
     if wanted.stratify is not None and wanted.take is None:
         raise UsageError("--stratify needs --take: how many samples to draw")
     left = list(samples)
     redacted = 0
     if wanted.redact:
-        cleaned = [_redacted(sample) for sample in left]
+        cleaned = [_redact(sample) for sample in left]
         redacted = sum(new != old for new, old in zip(cleaned, left, strict=True))
         left = cleaned
     before = len(left)
@@ -59,37 +59,37 @@ def prepare(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
     unanswered = before - len(left)
     before = len(left)
     if wanted.dedupe:
-        left = _without_repeats(left)
+        left = _drop_repeats(left)
     repeats = before - len(left)
     before = len(left)
     if wanted.take is not None:
-        left = _drawn(left, wanted.take, wanted)
+        left = _draw_samples(left, wanted.take, wanted)
     return Prepared(tuple(left), redacted, repeats, before - len(left), unanswered)
 
 
-def _redacted(sample: ForeignSample) -> ForeignSample:
+def _redact(sample: ForeignSample) -> ForeignSample:
     error = sample.error
     return msgspec.structs.replace(
         sample,
-        id=_unnamed(sample.id),
-        input=without_private(sample.input),
-        target=without_private(sample.target),
-        output=without_private(sample.output),
-        tags={name: without_private(text) for name, text in sample.tags.items()},
+        id=_redact_name(sample.id),
+        input=remove_private(sample.input),
+        target=remove_private(sample.target),
+        output=remove_private(sample.output),
+        tags={name: remove_private(text) for name, text in sample.tags.items()},
         error=None
         if error is None
-        else msgspec.structs.replace(error, message=without_private(error.message)),
+        else msgspec.structs.replace(error, message=remove_private(error.message)),
     )
 
 
-def _unnamed(name: str) -> str:
+def _redact_name(name: str) -> str:
     """Return the id, or its digest if it contains personal data."""
     if not set(personal_data(name)) & {"email", "phone"}:
         return name
     return f"redacted-{digest_bytes(name.encode()).removeprefix('sha256:')[:SHOWN_DIGEST]}"
 
 
-def without_private(value: object) -> object:
+def remove_private(value: object) -> object:
     """Return the value with every text that has personal data or a secret replaced by a digest."""
     if isinstance(value, str):
         kinds = (*personal_data(value), *secret_kinds(value))
@@ -98,13 +98,13 @@ def without_private(value: object) -> object:
         name = digest_bytes(value.encode(errors="surrogatepass"))[: SHOWN_DIGEST + len("sha256:")]
         return f"[redacted: {', '.join(dict.fromkeys(kinds))}; {name}]"
     if isinstance(value, dict):
-        return {without_private(key): without_private(item) for key, item in value.items()}
+        return {remove_private(key): remove_private(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_private(item) for item in value]
+        return [remove_private(item) for item in value]
     return value
 
 
-def _without_repeats(samples: Sequence[ForeignSample]) -> list[ForeignSample]:
+def _drop_repeats(samples: Sequence[ForeignSample]) -> list[ForeignSample]:
     seen: set[bytes] = set()
     kept = []
     for sample in samples:
@@ -115,7 +115,9 @@ def _without_repeats(samples: Sequence[ForeignSample]) -> list[ForeignSample]:
     return kept
 
 
-def _drawn(samples: Sequence[ForeignSample], take: int, wanted: Preparation) -> list[ForeignSample]:
+def _draw_samples(
+    samples: Sequence[ForeignSample], take: int, wanted: Preparation
+) -> list[ForeignSample]:
     if any(sample.epoch > 1 for sample in samples):
         raise UsageError("--take draws whole items, but these samples have several epochs")
     tag = wanted.stratify
@@ -125,5 +127,5 @@ def _drawn(samples: Sequence[ForeignSample], take: int, wanted: Preparation) -> 
     rows = tuple(Row(id=sample.id, input=None, tags=sample.tags) for sample in samples)
     if take >= len(rows):
         return list(samples)
-    drawn = draw(freeze("samples", rows), Sampling(take, wanted.seed, wanted.stratify))
+    drawn = draw_rows(freeze("samples", rows), Sampling(take, wanted.seed, wanted.stratify))
     return [sample for sample in samples if sample.id in drawn.ids]

@@ -15,9 +15,15 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import parse_settings
-from gatemark.samples.foreign_json import decode, key_paths, lines, rows, without_bom
+from gatemark.samples.foreign_json import (
+    decode,
+    find_key_paths,
+    read_json_lines,
+    read_json_rows,
+    strip_bom,
+)
 from gatemark.samples.importer import ForeignFile, Refusal
-from gatemark.samples.tables import csv_cells, header_of
+from gatemark.samples.tables import read_cells, read_header
 
 MAX_YAML_BYTES: Final = 16 << 20
 _ERROR: Final = 2
@@ -204,10 +210,10 @@ _Found = Iterator[tuple[str, msgspec.Raw, PromptfooRow | Refusal]]
 def is_promptfoo(head: bytes, filename: str) -> bool:
     """Return whether the first bytes of a file look like one of promptfoo's forms."""
     if filename.endswith(".csv"):
-        return _columns_of(header_of(head, filename)) != {}
+        return _find_columns(read_header(head, filename)) != {}
     if filename.endswith((".yaml", ".yml")):
         return b"promptIdx:" in head or (b"\nresults:" in head and b"evalId:" in head)
-    paths = key_paths(head)
+    paths = find_key_paths(head)
     if paths >= {"promptIdx", "promptId", "gradingResult"}:
         return True
     if any(f"{at}table.head" in paths and f"{at}table.body" in paths for at in _NESTED):
@@ -223,15 +229,15 @@ def is_promptfoo(head: bytes, filename: str) -> bool:
 _NESTED: Final = ("", "results.", "data.", "data.results.")
 
 
-def load(file: ForeignFile) -> tuple[PromptfooLog | None, _Found]:
+def load_promptfoo(file: ForeignFile) -> tuple[PromptfooLog | None, _Found]:
     """Return the evaluation (None if a file has only rows), and every row with its place."""
     if file.name.endswith(".csv"):
-        return None, _csv_rows(file)
-    data = without_bom(file.data)
+        return None, _read_csv_rows(file)
+    data = strip_bom(file.data)
     if not data.lstrip().startswith(b"{"):
         data = _from_yaml(file)
-    elif key_paths(file.head) >= {"promptIdx", "testIdx"}:
-        return None, _line_rows(file)
+    elif find_key_paths(file.head) >= {"promptIdx", "testIdx"}:
+        return None, _read_line_rows(file)
     top = decode(data, _Document, file.name)
     if bytes(top.data) and not bytes(top.results) and top.table is None:
         top = decode(bytes(top.data), _Document, f"{file.name}: data")
@@ -240,15 +246,15 @@ def load(file: ForeignFile) -> tuple[PromptfooLog | None, _Found]:
         body = decode(bytes(top.results), _Document, place)
         place = f"{place}.results"
     listed = decode(bytes(body.results or b"[]"), list[msgspec.Raw], place)
-    log = _log_of(top, body)
+    log = _build_log(top, body)
     if body.table is not None and not any(b'"testIdx"' in bytes(raw) for raw in listed[:1]):
-        return log, _table_rows(body.table, file.name)
+        return log, _read_table_rows(body.table, file.name)
     if not listed:
         raise BadInputError(f"{file.name}: contains no evaluation results")
-    return log, rows(listed, PromptfooRow, place)
+    return log, read_json_rows(listed, PromptfooRow, place)
 
 
-def _log_of(top: _Document, body: _Document) -> PromptfooLog:
+def _build_log(top: _Document, body: _Document) -> PromptfooLog:
     config = top.config or _Config()
     tests = config.tests
     counted = isinstance(tests, list) and all(isinstance(test, dict) for test in tests)
@@ -272,26 +278,28 @@ def _from_yaml(file: ForeignFile) -> bytes:
             f"{file.name}: YAML must be at most {MAX_YAML_BYTES} bytes; write .json instead"
         )
     try:
-        value = parse_settings(without_bom(file.data).decode(), file.name)
+        value = parse_settings(strip_bom(file.data).decode(), file.name)
         return msgspec.json.encode(value)
     except (UnicodeDecodeError, TypeError, RecursionError) as error:
         raise BadInputError(f"{file.name}: not a promptfoo document: {error}") from error
 
 
-def _line_rows(file: ForeignFile) -> _Found:
-    for place, raw in lines(file, msgspec.Raw):
+def _read_line_rows(file: ForeignFile) -> _Found:
+    for place, raw in read_json_lines(file, msgspec.Raw):
         if isinstance(raw, Refusal):
             yield place, msgspec.Raw(), raw
         else:
-            for _, _, row in rows([raw], PromptfooRow, place):
+            for _, _, row in read_json_rows([raw], PromptfooRow, place):
                 yield place, raw, Refusal(place, row.reason) if isinstance(row, Refusal) else row
 
 
-def _table_rows(table: _Table, name: str) -> _Found:
+def _read_table_rows(table: _Table, name: str) -> _Found:
     heads = [
         PromptfooColumn(label=one) if isinstance(one, str) else one for one in table.head.prompts
     ]
-    for number, (place, raw, row) in enumerate(rows(table.body, _TableRow, f"{name}: table.body")):
+    for number, (place, raw, row) in enumerate(
+        read_json_rows(table.body, _TableRow, f"{name}: table.body")
+    ):
         if isinstance(row, Refusal):
             yield place, raw, row
             continue
@@ -308,10 +316,10 @@ def _table_rows(table: _Table, name: str) -> _Found:
         for column, cell in enumerate(row.outputs):
             if cell is not None:
                 index = number if row.test_idx is None else row.test_idx
-                yield place, raw, _row_of(cell, (index, column), heads[column], given, row.test)
+                yield place, raw, _build_row(cell, (index, column), heads[column], given, row.test)
 
 
-def _row_of(
+def _build_row(
     cell: _Cell | str,
     at: tuple[int, int],
     head: PromptfooColumn,
@@ -319,7 +327,7 @@ def _row_of(
     test: PromptfooTest,
 ) -> PromptfooRow:
     if isinstance(cell, str):
-        cell = _written_cell(cell)
+        cell = _parse_written_cell(cell)
     # Before failure reasons were stored, an output without a grading was the error's text.
     ungraded = cell.success is False and cell.grading_result is None
     outcome = {name: getattr(cell, name) for name in _Outcome.__struct_fields__}
@@ -336,7 +344,7 @@ def _row_of(
     )
 
 
-def _written_cell(text: str) -> _Cell:
+def _parse_written_cell(text: str) -> _Cell:
     """Return an output of the first version, which starts with its verdict."""
     found = _CELL.match(text)
     if found is None:
@@ -344,20 +352,20 @@ def _written_cell(text: str) -> _Cell:
     passed = found[1] == "PASS"
     return _Cell(
         success=passed,
-        score=_number(found[2]) if found[2] else float(passed),
+        score=_parse_number(found[2]) if found[2] else float(passed),
         text=text[found.end() :],
         failure_reason={"PASS": 0, "FAIL": 1, "ERROR": _ERROR}[found[1]],
     )
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
         return None
 
 
-def _columns_of(header: list[str]) -> dict[int, int]:
+def _find_columns(header: list[str]) -> dict[int, int]:
     """Return where each column of outputs begins and ends."""
     starts = [
         place - 1
@@ -367,11 +375,11 @@ def _columns_of(header: list[str]) -> dict[int, int]:
     return dict(zip(starts, [*starts, len(header)][1:], strict=True))
 
 
-def _csv_rows(file: ForeignFile) -> _Found:
+def _read_csv_rows(file: ForeignFile) -> _Found:
     """Yield the rows of a CSV table, whose scores have two decimals."""
-    found = csv_cells(file)
+    found = read_cells(file)
     header = next(found, [])
-    columns = _columns_of(header)
+    columns = _find_columns(header)
     if not columns:
         raise BadInputError(f"{file.name}: not a promptfoo table: it has no Status and Score")
     first = min(columns)
@@ -390,20 +398,20 @@ def _csv_rows(file: ForeignFile) -> _Found:
         test = PromptfooTest(description=(cells[0] or None) if described else None)
         raw = msgspec.Raw(msgspec.json.encode(dict(zip(header, cells, strict=True))))
         for column, (start, end) in enumerate(columns.items()):
-            cell = _csv_cell(header[start:end], cells[start:end])
+            cell = _build_csv_cell(header[start:end], cells[start:end])
             if cell is not None:
-                head = _csv_head(header[start])
-                yield place, raw, _row_of(cell, (number, column), head, given, test)
+                head = _parse_csv_head(header[start])
+                yield place, raw, _build_row(cell, (number, column), head, given, test)
 
 
-def _csv_head(title: str) -> PromptfooColumn:
+def _parse_csv_head(title: str) -> PromptfooColumn:
     found = _COLUMN.fullmatch(title)
     if found is None:
         return PromptfooColumn(label=title)
     return PromptfooColumn(label=found["label"], provider=found["provider"])
 
 
-def _csv_cell(header: list[str], cells: list[str]) -> _Cell | None:
+def _build_csv_cell(header: list[str], cells: list[str]) -> _Cell | None:
     named = dict(zip(header[1:], cells[1:], strict=True))
     status = named.get("Status", "").strip()
     if status not in ("PASS", "FAIL", "ERROR"):
@@ -412,10 +420,10 @@ def _csv_cell(header: list[str], cells: list[str]) -> _Cell | None:
         return _Cell(failure_reason=_ERROR, error=f"its status is {status!r}", text=cells[0])
     return _Cell(
         success=status == "PASS",
-        score=_number(named.get("Score", "")),
+        score=_parse_number(named.get("Score", "")),
         text=cells[0],
         named_scores={
-            name.removeprefix(_METRIC): _number(text)
+            name.removeprefix(_METRIC): _parse_number(text)
             for name, text in named.items()
             if name.startswith(_METRIC) and text
         },

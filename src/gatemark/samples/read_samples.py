@@ -11,8 +11,9 @@ import xxhash
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.rows import names_schema
-from gatemark.evidence.source import ReadingChoices, Source
+from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
@@ -117,15 +118,15 @@ class SampleSet:
             if found is not None:
                 self.clusters[key] = found
         if sample.target is not None:
-            self.contents["target"][key] = _hashed(sample.target)
+            self.contents["target"][key] = _hash_content(sample.target)
         if sample.input is not None:
-            self.contents["input"][key] = _hashed(sample.input)
+            self.contents["input"][key] = _hash_content(sample.input)
         if sample.origin is not None:
             self.origins.add(sample.origin)
         if not sample.tags:
             return
         if DOC_HASH in sample.tags:
-            self.contents[DOC_HASH][key] = _hashed(sample.tags[DOC_HASH])
+            self.contents[DOC_HASH][key] = _hash_content(sample.tags[DOC_HASH])
         if TASK_HASH in sample.tags:
             self.task_hashes.add(sample.tags[TASK_HASH])
 
@@ -138,8 +139,8 @@ def read_samples(
 ) -> SampleSet:
     """Read the samples of a file in any format."""
     if request.tool == AUTO and not request.columns and is_own_file(source, choices):
-        return _own_samples(source, request, choices, on_progress)
-    found = _imported_samples(source, request)
+        return _read_own_samples(source, request, choices, on_progress)
+    found = _import_samples(source, request)
     if on_progress is not None:
         on_progress(source.byte_count, source.byte_count)
     return found
@@ -150,7 +151,7 @@ def is_own_file(source: Source, choices: ReadingChoices) -> bool:
     return names_schema(source, choices.limits, SAMPLE_SCHEMA)
 
 
-def _own_samples(
+def _read_own_samples(
     source: Source, request: SampleRequest, choices: ReadingChoices, on_progress: Progress | None
 ) -> SampleSet:
     if request.arm is not None:
@@ -165,7 +166,7 @@ def _own_samples(
     return found
 
 
-def _imported_samples(source: Source, request: SampleRequest) -> SampleSet:
+def _import_samples(source: Source, request: SampleRequest) -> SampleSet:
     if source.name != source.path:
         raise UsageError(
             f"{source.name}: standard input must be {SAMPLE_SCHEMA}; "
@@ -195,5 +196,5 @@ def _sample_set(name: str, log: Imported, cluster: str | None) -> SampleSet:
     return found
 
 
-def _hashed(content: object) -> int:
+def _hash_content(content: object) -> int:
     return xxhash.xxh3_64_intdigest(msgspec.json.encode(content, order="deterministic"))

@@ -88,7 +88,7 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     answered_at: Annotated[datetime, Meta(tz=True)] | None = None
 
 
-def errored_means_unscored(sample: Sample) -> list[Problem]:
+def check_errored_is_unscored(sample: Sample) -> list[Problem]:
     """Check that an errored sample has no scores; a 0 would be an invented number."""
     if sample.error is None or not sample.scores:
         return []
@@ -96,7 +96,7 @@ def errored_means_unscored(sample: Sample) -> list[Problem]:
     return [Problem("$.error", f"an errored sample must have no scores, got {named}")]
 
 
-def numbers_are_finite(sample: Sample) -> list[Problem]:
+def check_numbers_are_finite(sample: Sample) -> list[Problem]:
     """Check that every number is finite; a missing score is null."""
     numbers = {f"$.scores.{name}": score for name, score in sample.scores.items()}
     numbers |= {
@@ -111,7 +111,7 @@ def numbers_are_finite(sample: Sample) -> list[Problem]:
     ]
 
 
-def rules_hold(samples: Sequence[Sample]) -> bool:
+def do_rules_hold(samples: Sequence[Sample]) -> bool:
     """Return whether both rules hold for all samples; x - x is 0 only for a finite x."""
     nothing = 0.0
     for sample in samples:
@@ -191,8 +191,8 @@ SCHEMA: Final = RecordSchema(
                 BadExample("no scores at all", {"schema": NAME, "id": "q1"}, "$"),
                 BadExample("another schema", _SCORED | {"schema": "gatemark.pair/1"}, "$.schema"),
             ),
-            rules=(errored_means_unscored, numbers_are_finite),
-            proof=rules_hold,
+            rules=(check_errored_is_unscored, check_numbers_are_finite),
+            proof=do_rules_hold,
         ),
     ),
 )

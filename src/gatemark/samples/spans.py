@@ -156,7 +156,7 @@ class TraceSpan(msgspec.Struct, frozen=True):
         return (self.end_ns - self.start_ns) / NANOS_PER_MS if self.is_timed else None
 
 
-def kind_of(attributes: Mapping[str, object]) -> SpanKind | None:
+def find_span_kind(attributes: Mapping[str, object]) -> SpanKind | None:
     """Return the kind of a span by either convention, or None."""
     operation = attributes.get("gen_ai.operation.name")
     if isinstance(operation, str) and operation in _OPERATIONS:
@@ -165,21 +165,21 @@ def kind_of(attributes: Mapping[str, object]) -> SpanKind | None:
     return _SPAN_KINDS.get(str(span_kind).upper()) if span_kind is not None else None
 
 
-def input_of(attributes: Mapping[str, object], events: Told = ()) -> object:
+def find_input(attributes: Mapping[str, object], events: Told = ()) -> object:
     """Return the input of a span."""
     asked = [
         {"role": _MESSAGES[name], **values} for name, values in events if name in _MESSAGES
     ] or None
-    return _content(attributes, events, _INPUTS, _INDEXED_INPUTS, asked)
+    return _read_content(attributes, events, _INPUTS, _INDEXED_INPUTS, asked)
 
 
-def output_of(attributes: Mapping[str, object], events: Told = ()) -> object:
+def find_output(attributes: Mapping[str, object], events: Told = ()) -> object:
     """Return the output of a span."""
     chosen = [dict(values) for name, values in events if name == _CHOICE] or None
-    return _content(attributes, events, _OUTPUTS, _INDEXED_OUTPUTS, chosen)
+    return _read_content(attributes, events, _OUTPUTS, _INDEXED_OUTPUTS, chosen)
 
 
-def _content(
+def _read_content(
     attributes: Mapping[str, object],
     events: Told,
     names: Sequence[str],
@@ -189,17 +189,17 @@ def _content(
     """Return content from whichever dialect has it."""
     carried = [values for name, values in events if name in _CARRIERS]
     for source in (attributes, *carried):
-        found = _first(source, names)
+        found = _read_first(source, names)
         if found is not None:
-            return opened(found)
+            return decode_value(found)
     for prefix in prefixes:
-        indexed = _indexed(attributes, prefix)
+        indexed = _collect_indexed(attributes, prefix)
         if indexed:
             return indexed
     return messages
 
 
-def _indexed(attributes: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
+def _collect_indexed(attributes: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
     """Return attributes such as ``llm.input_messages.0.message.role`` as a list of objects."""
     found: dict[int, dict[str, object]] = {}
     for name in attributes:
@@ -207,46 +207,46 @@ def _indexed(attributes: Mapping[str, object], prefix: str) -> list[dict[str, ob
         if name.startswith(prefix) and rest and index.isascii() and index.isdigit():
             for wrapper in _WRAPPERS:
                 rest = rest.removeprefix(wrapper)
-            found.setdefault(int(index[:9]), {})[rest] = opened(attributes[name])
+            found.setdefault(int(index[:9]), {})[rest] = decode_value(attributes[name])
     return [found[index] for index in sorted(found)]
 
 
-def model_of(attributes: Mapping[str, object]) -> str | None:
+def find_model(attributes: Mapping[str, object]) -> str | None:
     """Return the model that answered, or else the one that was requested."""
-    return _text(_first(attributes, _MODELS))
+    return _to_text(_read_first(attributes, _MODELS))
 
 
-def response_of(attributes: Mapping[str, object]) -> str | None:
+def find_response(attributes: Mapping[str, object]) -> str | None:
     """The id of the answer, which evaluations name where they do not know the span."""
-    return _text(attributes.get("gen_ai.response.id"))
+    return _to_text(attributes.get("gen_ai.response.id"))
 
 
-def tool_of(attributes: Mapping[str, object]) -> str | None:
+def find_tool(attributes: Mapping[str, object]) -> str | None:
     """Return the tool that ran."""
-    return _text(_first(attributes, _TOOLS))
+    return _to_text(_read_first(attributes, _TOOLS))
 
 
-def retrieval_of(attributes: Mapping[str, object]) -> str | None:
+def find_retrieval(attributes: Mapping[str, object]) -> str | None:
     """Return the source of retrieved documents."""
-    return _text(_first(attributes, _SOURCES))
+    return _to_text(_read_first(attributes, _SOURCES))
 
 
-def prompt_of(attributes: Mapping[str, object]) -> tuple[str, str] | None:
+def find_prompt(attributes: Mapping[str, object]) -> tuple[str, str] | None:
     """Return a prompt's name and revision, if both are known."""
-    name = _text(_first(attributes, ("gen_ai.prompt.name", "prompt.id", "prompt_name")))
-    version = _text(_first(attributes, ("gen_ai.prompt.version", "prompt.version")))
+    name = _to_text(_read_first(attributes, ("gen_ai.prompt.name", "prompt.id", "prompt_name")))
+    version = _to_text(_read_first(attributes, ("gen_ai.prompt.version", "prompt.version")))
     return (name, version) if name and version else None
 
 
-def _first(attributes: Mapping[str, object], names: Sequence[str]) -> object:
+def _read_first(attributes: Mapping[str, object], names: Sequence[str]) -> object:
     return next((attributes[name] for name in names if attributes.get(name) is not None), None)
 
 
-def _text(value: object) -> str | None:
+def _to_text(value: object) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def opened(value: object) -> object:
+def decode_value(value: object) -> object:
     """Decode a value that is JSON inside a text."""
     if isinstance(value, str) and value[:1] in "[{":
         try:
@@ -256,7 +256,9 @@ def opened(value: object) -> object:
     return value
 
 
-def tags_of(attributes: Mapping[str, object], around: Mapping[str, object]) -> dict[str, str]:
+def make_span_tags(
+    attributes: Mapping[str, object], around: Mapping[str, object]
+) -> dict[str, str]:
     """Return attributes of a span and its resource as tags: short plain values, no content."""
     tags = {}
     for key, name in _AROUND.items():
@@ -274,7 +276,7 @@ def tags_of(attributes: Mapping[str, object], around: Mapping[str, object]) -> d
     return tags
 
 
-def by_trace(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
+def group_by_trace(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
     """Group spans by trace, sorted by start."""
     found: dict[str, list[TraceSpan]] = {}
     for span in spans:
@@ -285,7 +287,7 @@ def by_trace(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
     }
 
 
-def root_of(spans: Sequence[TraceSpan]) -> TraceSpan | None:
+def find_root(spans: Sequence[TraceSpan]) -> TraceSpan | None:
     """Return the span that contains all others, or None if there is not exactly one.
 
     A parent that is not in the trace belongs to another trace, as behind a gateway.

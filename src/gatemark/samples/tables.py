@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import decode, lines, without_bom
+from gatemark.samples.foreign_json import decode, read_json_lines, strip_bom
 from gatemark.samples.importer import ForeignFile, Refusal
 
 MAX_CELL_CHARS: Final = 16 << 20
@@ -26,49 +26,51 @@ class ForeignTable(msgspec.Struct, frozen=True):
     rows: list[TableRow]
 
 
-def read_table(file: ForeignFile) -> ForeignTable:
+def read_foreign_table(file: ForeignFile) -> ForeignTable:
     """Read the table of a file; the first character and the name decide the format."""
-    start = without_bom(file.data).lstrip()[:1]
+    start = strip_bom(file.data).lstrip()[:1]
     if start == b"[":
-        return _of_rows(records_of(file))
+        return _build_table(read_records(file))
     if start == b"{":
-        return _by_columns(file) or _of_rows(list(lines(file, dict[str, object])))
-    return _delimited(file)
+        return _read_by_columns(file) or _build_table(
+            list(read_json_lines(file, dict[str, object]))
+        )
+    return _read_delimited(file)
 
 
-def header_of(head: bytes, filename: str) -> list[str]:
+def read_header(head: bytes, filename: str) -> list[str]:
     """Return the header of a CSV or TSV file; empty for other files."""
-    text = without_bom(head).decode("utf-8", "replace")
+    text = strip_bom(head).decode("utf-8", "replace")
     if text.lstrip()[:1] in ("{", "[", "", "\x00"):
         return []
     csv.field_size_limit(MAX_CELL_CHARS)
     try:
-        delimiter = _delimiter(filename, text)
+        delimiter = _choose_delimiter(filename, text)
         return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
     except csv.Error:
         return []
 
 
-def csv_cells(file: ForeignFile) -> Iterator[list[str]]:
+def read_cells(file: ForeignFile) -> Iterator[list[str]]:
     """Yield every line of a CSV or TSV file as cells, the header first."""
     csv.field_size_limit(MAX_CELL_CHARS)
     try:
-        text = without_bom(file.data).decode()
-        delimiter = _delimiter(file.name, text)
+        text = strip_bom(file.data).decode()
+        delimiter = _choose_delimiter(file.name, text)
         yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     except (csv.Error, UnicodeDecodeError) as error:
         raise BadInputError(f"{file.name}: not readable CSV: {error}") from error
 
 
-def _delimiter(filename: str, text: str) -> str:
+def _choose_delimiter(filename: str, text: str) -> str:
     if filename.lower().endswith((".tsv", ".tab")):
         return "\t"
     first = text.split("\n", 1)[0]
     return "\t" if first.count("\t") > first.count(",") else ","
 
 
-def _delimited(file: ForeignFile) -> ForeignTable:
-    found = csv_cells(file)
+def _read_delimited(file: ForeignFile) -> ForeignTable:
+    found = read_cells(file)
     header = next(found, [])
     if len(header) > MAX_COLUMNS:
         raise BadInputError(f"{file.name}: has {len(header)} columns, at most {MAX_COLUMNS}")
@@ -87,7 +89,7 @@ def _delimited(file: ForeignFile) -> ForeignTable:
     return ForeignTable(tuple(header), rows)
 
 
-def _by_columns(file: ForeignFile) -> ForeignTable | None:
+def _read_by_columns(file: ForeignFile) -> ForeignTable | None:
     """Read a data frame written as one object of columns; return None for other files."""
     try:
         columns = decode(file.data, dict[str, dict[str, object]], file.name)
@@ -99,10 +101,10 @@ def _by_columns(file: ForeignFile) -> ForeignTable | None:
     uneven = [name for name, cells in columns.items() if list(cells) != keys]
     if uneven:
         raise BadInputError(f"{file.name}: column {uneven[0]!r} does not have the same rows")
-    return ForeignTable(tuple(columns), rows_of_columns(columns, keys, file))
+    return ForeignTable(tuple(columns), read_columns(columns, keys, file))
 
 
-def rows_of_columns(
+def read_columns(
     columns: Mapping[str, Mapping[str, object]], keys: Sequence[str], file: ForeignFile
 ) -> list[TableRow]:
     """Return the rows of a data frame that was written by columns."""
@@ -112,7 +114,7 @@ def rows_of_columns(
     ]
 
 
-def _of_rows(rows: list[TableRow]) -> ForeignTable:
+def _build_table(rows: list[TableRow]) -> ForeignTable:
     names: dict[str, None] = {}
     for _, row in rows:
         if not isinstance(row, Refusal):
@@ -120,7 +122,7 @@ def _of_rows(rows: list[TableRow]) -> ForeignTable:
     return ForeignTable(tuple(names), rows)
 
 
-def records_of(file: ForeignFile) -> list[TableRow]:
+def read_records(file: ForeignFile) -> list[TableRow]:
     """Return the rows of a file that is one list of objects."""
     rows: list[TableRow] = []
     for number, record in enumerate(decode(file.data, list[object], file.name)):

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from gatemark.samples.gathering import Gathering, error_of, short_text
+from gatemark.samples.gathering import Gathering, make_error, shorten_value
 from gatemark.samples.importer import (
     ForeignFile,
     Imported,
@@ -21,8 +21,8 @@ from gatemark.samples.spans import (
     TraceScore,
     TraceSpan,
     UnreadRecords,
-    by_trace,
-    root_of,
+    find_root,
+    group_by_trace,
 )
 
 TraceItem = TraceSpan | TraceEvaluation | UnreadRecords | Refusal
@@ -67,22 +67,24 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
                 before = known.setdefault((item.trace, item.id), item)
                 repeats += before is not item and before == item
                 if before != item and item.trace not in torn:
-                    problem = f"trace {short_text(item.trace)} has two spans {short_text(item.id)}"
+                    problem = (
+                        f"trace {shorten_value(item.trace)} has two spans {shorten_value(item.id)}"
+                    )
                     refused.append(Refusal(place, problem))
                     torn.add(item.trace)
     notes = [f"{repeats} spans are repeated and counted once"] if repeats else []
     if others:
         notes.append(f"{others} log records are not evaluations and were not read")
     if evaluations:
-        known, orphans, again = _joined(known, evaluations)
+        known, orphans, again = _join_evaluations(known, evaluations)
         refused += orphans
         if again:
             notes.append(f"{again} evaluations are repeated and counted once")
     whole = [span for span in known.values() if span.trace not in torn]
-    return Traces(by_trace(whole), refused, notes, _contradictions(whole))
+    return Traces(group_by_trace(whole), refused, notes, _find_contradictions(whole))
 
 
-def _joined(
+def _join_evaluations(
     known: Mapping[SpanKey, TraceSpan], evaluations: Sequence[tuple[str, TraceEvaluation]]
 ) -> tuple[dict[SpanKey, TraceSpan], list[Refusal], int]:
     """The spans with the evaluations that name them, those that name none, and repeats."""
@@ -93,7 +95,7 @@ def _joined(
     for place, evaluation in evaluations:
         key = places.of(evaluation)
         if isinstance(key, str):
-            name = short_text(evaluation.score.name)
+            name = shorten_value(evaluation.score.name)
             orphans.append(Refusal(place, f"evaluation {name} {key}"))
             continue
         scores = added.setdefault(key, list(known[key].evaluations))
@@ -130,38 +132,38 @@ class _Places:
         if trace is not None and span is not None:
             around = self._keys.get((trace.casefold(), span.casefold()))
         if evaluation.response is not None:
-            return self._of_response(evaluation.response, around)
+            return self._find_by_response(evaluation.response, around)
         if around is not None:
             return around
         if trace is None:
             return "names neither a span nor a gen_ai.response.id, so it belongs to no trace"
         if span is not None:
-            return f"names span {short_text(span)} of trace {short_text(trace)}, {ELSEWHERE}"
-        root = root_of(self._traces.get(trace.casefold(), ()))
+            return f"names span {shorten_value(span)} of trace {shorten_value(trace)}, {ELSEWHERE}"
+        root = find_root(self._traces.get(trace.casefold(), ()))
         if root is None:
-            return f"names trace {short_text(trace)}, whose root is in none of these files"
+            return f"names trace {shorten_value(trace)}, whose root is in none of these files"
         return root.trace, root.id
 
-    def _of_response(self, response: str, around: SpanKey | None) -> SpanKey | str:
+    def _find_by_response(self, response: str, around: SpanKey | None) -> SpanKey | str:
         keys = self._responses.get(response, [])
         if around in keys:
             return around
         own = None if around is None else self._known[around]
         if own is not None and own.response is not None:
             return (
-                f"names response {short_text(response)} and span {short_text(own.id)}, "
-                f"whose response is {short_text(own.response)}"
+                f"names response {shorten_value(response)} and span {shorten_value(own.id)}, "
+                f"whose response is {shorten_value(own.response)}"
             )
         if own is not None and not keys and own.kind != "verifier":
             return own.trace, own.id
         if not keys:
-            return f"names response {short_text(response)}, {ELSEWHERE}"
+            return f"names response {shorten_value(response)}, {ELSEWHERE}"
         if len({trace for trace, _ in keys}) > 1:
-            return f"names response {short_text(response)}, which several traces have"
+            return f"names response {shorten_value(response)}, which several traces have"
         return max(keys, key=lambda key: (self._known[key].start_ns, key))
 
 
-def _contradictions(spans: Iterable[TraceSpan]) -> dict[str, str]:
+def _find_contradictions(spans: Iterable[TraceSpan]) -> dict[str, str]:
     """One sentence for each trace in which a span has two different values of one score."""
     found: dict[str, str] = {}
     for span in spans:
@@ -174,13 +176,13 @@ def _contradictions(spans: Iterable[TraceSpan]) -> dict[str, str]:
             if first.number != one.number or len(verdicts) > 1:
                 found.setdefault(
                     span.trace,
-                    f"trace {short_text(span.trace)}: span {short_text(span.id)} has two different "
-                    f"results of {short_text(one.name)}",
+                    f"trace {shorten_value(span.trace)}: span {shorten_value(span.id)} has two "
+                    f"different results of {shorten_value(one.name)}",
                 )
     return found
 
 
-def trace_importer(
+def make_trace_importer(
     name: str, summary: str, sniff: Callable[[bytes, str], bool], reader: ReadSpans
 ) -> Importer:
     """Return an importer of one sample per trace; spans of a trace can be in several files."""
@@ -188,18 +190,18 @@ def trace_importer(
         name=name,
         summary=summary,
         sniff=sniff,
-        arms=lambda files, _options: trace_arms(files, reader),
-        read=lambda files, options: trace_samples(name, files, options, reader),
+        arms=lambda files, _options: read_trace_arms(files, reader),
+        read=lambda files, options: read_trace_samples(name, files, options, reader),
         joint=True,
     )
 
 
-def trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[LogExperiment, ...]:
+def read_trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[LogExperiment, ...]:
     """Return the only experiment of traces."""
     return (LogExperiment("traces", len(read_all(files, reader).found)),)
 
 
-def trace_samples(
+def read_trace_samples(
     tool: str, files: Sequence[ForeignFile], options: ReadOptions, reader: ReadSpans
 ) -> Imported:
     """Read one sample per trace: the input and output of its root, with the trace's scores."""
@@ -214,11 +216,11 @@ def trace_samples(
         gathering.contradiction(reason)
     mixed = 0
     for trace, spans in traces.found.items():
-        root = root_of(spans)
+        root = find_root(spans)
         if root is None:
-            gathering.refuse(Refusal(place, f"trace {short_text(trace)} {NO_ROOT}"))
+            gathering.refuse(Refusal(place, f"trace {shorten_value(trace)} {NO_ROOT}"))
             continue
-        scores, unclear = _scores(root, spans)
+        scores, unclear = _collect_scores(root, spans)
         mixed += unclear
         gathering.add(
             place,
@@ -227,21 +229,23 @@ def trace_samples(
             target=root.target,
             output=root.output,
             scores=scores,
-            error=None if root.error is None else error_of(root.error, "trace"),
+            error=None if root.error is None else make_error(root.error, "trace"),
             latency_ms=root.latency_ms,
-            tags=_tags(root, spans),
+            tags=_collect_tags(root, spans),
         )
     if mixed:
         gathering.note(f"{mixed} scores have several values in one trace and are left out")
     return gathering.finish(headline=gathering.only_score())
 
 
-def _scores(root: TraceSpan, spans: Sequence[TraceSpan]) -> tuple[dict[str, float | None], int]:
+def _collect_scores(
+    root: TraceSpan, spans: Sequence[TraceSpan]
+) -> tuple[dict[str, float | None], int]:
     """The root's own scores, and others where all spans of the trace say the same.
 
     A score that has no number, because its evaluation failed, is null.
     """
-    own, elsewhere = _values([root]), _values(spans)
+    own, elsewhere = _collect_values([root]), _collect_values(spans)
     found: dict[str, float | None] = {}
     mixed = 0
     for name in elsewhere:
@@ -252,7 +256,7 @@ def _scores(root: TraceSpan, spans: Sequence[TraceSpan]) -> tuple[dict[str, floa
     return found, mixed
 
 
-def _values(spans: Sequence[TraceSpan]) -> dict[str, set[float]]:
+def _collect_values(spans: Sequence[TraceSpan]) -> dict[str, set[float]]:
     values: dict[str, set[float]] = {}
     for span in spans:
         for one in span.evaluations:
@@ -260,7 +264,7 @@ def _values(spans: Sequence[TraceSpan]) -> dict[str, set[float]]:
     return values
 
 
-def _tags(root: TraceSpan, spans: Sequence[TraceSpan]) -> dict[str, str]:
+def _collect_tags(root: TraceSpan, spans: Sequence[TraceSpan]) -> dict[str, str]:
     models = sorted({span.model for span in spans if span.model})
     tags = {"name": root.name, **root.tags}
     if models:

@@ -135,28 +135,30 @@ class ComparisonReport(msgspec.Struct, frozen=True, kw_only=True):
     """The sealed result, if one was requested."""
 
 
-def render_json(compared: ComparisonReport) -> bytes:
+def render_comparison_json(compared: ComparisonReport) -> bytes:
     """Return the document as indented JSON."""
     return json_file(compared)
 
 
-def render_markdown(compared: ComparisonReport) -> bytes:
+def render_comparison_markdown(compared: ComparisonReport) -> bytes:
     """Return a comment for a pull request: the verdict, then gains and losses."""
     verdict = words.VERDICT_WORDS[compared.verdict]
     sections = [
         f"**{verdict}** {code(compared.score)} — {prose(compared.reason)}",
-        _listed("Also", compared.blockers[1:]),
-        _section("Gained and lost", _table(("", "Count"), _cell_rows(compared))),
-        _section("Numbers", _table(("", "Value"), number_rows(compared))),
-        _section("Sides", _table(("", "Base", "Candidate"), side_rows(compared))),
-        _section("Worst regressions", _changes(compared)),
-        *(_missing(compared)),
-        _listed("Caveats", compared.caveats),
+        _render_list("Also", compared.blockers[1:]),
+        _render_section("Gained and lost", _render_table(("", "Count"), _list_cell_rows(compared))),
+        _render_section("Numbers", _render_table(("", "Value"), list_number_rows(compared))),
+        _render_section(
+            "Sides", _render_table(("", "Base", "Candidate"), list_side_rows(compared))
+        ),
+        _render_section("Worst regressions", _format_changes(compared)),
+        *(_format_missing(compared)),
+        _render_list("Caveats", compared.caveats),
     ]
     return ("\n\n".join(section for section in sections if section) + "\n").encode()
 
 
-def plain_text(compared: ComparisonReport) -> str:
+def render_comparison_text(compared: ComparisonReport) -> str:
     """Return the text for a terminal, without colours."""
     parts = [
         words.one_line(compared.reason),
@@ -165,50 +167,54 @@ def plain_text(compared: ComparisonReport) -> str:
         f"  candidate: {words.one_line(compared.cand.file)}",
         "",
     ]
-    parts += _columns(_cell_rows(compared) + number_rows(compared))
-    parts += ["", *_columns((("", "base", "candidate"), *side_rows(compared)[1:]))]
+    parts += _align_columns(_list_cell_rows(compared) + list_number_rows(compared))
+    parts += ["", *_align_columns((("", "base", "candidate"), *list_side_rows(compared)[1:]))]
     if compared.worst:
         shown = compared.worst[:SHOWN_IDS]
         rows = [(c.id, words.number(c.base), words.number(c.cand)) for c in shown]
-        parts += ["", "Worst regressions", *_columns((("id", "base", "candidate"), *rows))]
+        parts += ["", "Worst regressions", *_align_columns((("id", "base", "candidate"), *rows))]
         if compared.worsened > len(shown):
             parts.append(f"  and {compared.worsened - len(shown)} more")
     for title, items in (("Also", compared.blockers[1:]), ("Caveats", compared.caveats)):
         if items:
             parts += ["", title, *(f"  - {words.one_line(item)}" for item in items)]
-    for title, names in _missing_names(compared):
+    for title, names in _list_missing_names(compared):
         parts += ["", title, *(f"  {words.one_line(name)}" for name in names[:SHOWN_IDS])]
         if len(names) > SHOWN_IDS:
             parts.append(f"  and {len(names) - SHOWN_IDS} more")
     return "\n".join(line.rstrip() for line in parts) + "\n"
 
 
-def number_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
+def list_number_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     """Return the numbers behind the verdict, with labels."""
     level = words.shortest(round(compared.interval_level * 100, 6))
     rows: list[tuple[str, ...]] = [
         ("items scored on both sides", str(compared.n)),
-        ("delta (candidate - base)", _number(compared.delta)),
-        (f"{level} % interval", _interval(compared)),
-        ("p-value, two-sided", _number(compared.p_value)),
-        ("smallest detectable difference", _number(compared.mde)),
+        ("delta (candidate - base)", _format_number(compared.delta)),
+        (f"{level} % interval", _format_interval(compared)),
+        ("p-value, two-sided", _format_number(compared.p_value)),
+        ("smallest detectable difference", _format_number(compared.mde)),
     ]
     if compared.delta_over_all is not None and compared.delta_over_all != compared.delta:
-        rows.insert(2, ("delta with errors as 0", _number(compared.delta_over_all)))
+        rows.insert(2, ("delta with errors as 0", _format_number(compared.delta_over_all)))
     if compared.clusters is not None:
         rows.append((f"clusters by {compared.clusters.key}", str(compared.clusters.count)))
     rows.append(("method", compared.method))
     return rows
 
 
-def side_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
+def list_side_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     """Return both sides as a table."""
     base, cand = compared.base, compared.cand
     rows: list[tuple[str, ...]] = [
         ("file", base.file, cand.file),
         ("samples", str(base.samples), str(cand.samples)),
         ("mean of scored items", _mean(base), _mean(cand)),
-        ("mean with errors as 0", _number(base.mean_over_all), _number(cand.mean_over_all)),
+        (
+            "mean with errors as 0",
+            _format_number(base.mean_over_all),
+            _format_number(cand.mean_over_all),
+        ),
     ]
     for name in ("errors", "unscored", "unpaired", "refused"):
         counts: Sides = getattr(compared, name)
@@ -216,7 +222,7 @@ def side_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     return rows
 
 
-def _cell_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
+def _list_cell_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     if compared.gained is None:
         cells = (
             ("improved", compared.improved),
@@ -232,34 +238,34 @@ def _cell_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     ]
 
 
-def _interval(compared: ComparisonReport) -> str:
+def _format_interval(compared: ComparisonReport) -> str:
     if compared.interval is None:
         return words.NOT_MEASURED
     low, high = compared.interval
     return f"[{words.number(low)}, {words.number(high)}] {compared.interval_method}"
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return words.NOT_MEASURED if value is None else words.number(value)
 
 
 def _mean(side: Side) -> str:
-    return f"{_number(side.mean)} (n={side.scored_items})"
+    return f"{_format_number(side.mean)} (n={side.scored_items})"
 
 
-def _changes(compared: ComparisonReport) -> str:
+def _format_changes(compared: ComparisonReport) -> str:
     if not compared.worst:
         return ""
     rows = [
         (prose(change.id), words.number(change.base), words.number(change.cand))
         for change in compared.worst[:SHOWN_CHANGES]
     ]
-    lines = _table(("Item", "Base", "Candidate"), rows, escaped=True)
+    lines = _render_table(("Item", "Base", "Candidate"), rows, escaped=True)
     more = compared.worsened - len(rows)
     return f"{lines}\n\n{words.more_rows(more)}" if more > 0 else lines
 
 
-def _missing_names(compared: ComparisonReport) -> list[tuple[str, tuple[str, ...]]]:
+def _list_missing_names(compared: ComparisonReport) -> list[tuple[str, tuple[str, ...]]]:
     lists = (
         ("Errored", compared.error_ids),
         ("Without this score", compared.unscored_ids),
@@ -273,31 +279,33 @@ def _missing_names(compared: ComparisonReport) -> list[tuple[str, tuple[str, ...
     ]
 
 
-def _missing(compared: ComparisonReport) -> list[str]:
+def _format_missing(compared: ComparisonReport) -> list[str]:
     sections = []
-    for title, names in _missing_names(compared):
+    for title, names in _list_missing_names(compared):
         shown = [f"- {prose(name)}" for name in names[:SHOWN_CHANGES]]
         if len(names) > SHOWN_CHANGES:
             shown.append(f"- {len(names) - SHOWN_CHANGES} more")
-        sections.append(_section(title, "\n".join(shown)))
+        sections.append(_render_section(title, "\n".join(shown)))
     return sections
 
 
-def _listed(title: str, items: Sequence[str]) -> str:
-    return _section(title, "\n".join(f"- {prose(item)}" for item in items))
+def _render_list(title: str, items: Sequence[str]) -> str:
+    return _render_section(title, "\n".join(f"- {prose(item)}" for item in items))
 
 
-def _section(title: str, body: str) -> str:
+def _render_section(title: str, body: str) -> str:
     return f"### {title}\n\n{body}" if body else ""
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, escaped: bool = False) -> str:
+def _render_table(
+    head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, escaped: bool = False
+) -> str:
     rule = ("---", *("---:" for _ in head[1:]))
     body = rows if escaped else [tuple(prose(cell) for cell in row) for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
 
 
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     clean = [tuple(words.one_line(cell) for cell in row) for row in rows]
     widths = [max(len(row[place]) for row in clean) for place in range(len(clean[0]))]
     return [

@@ -16,7 +16,7 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.result import AssetKind
 
 ScheduleKind = Literal[
-    "full_pack", "regression", "drift", "calibration_refit", "adversarial", "own"
+    "required_pack", "regression", "drift", "calibration_refit", "adversarial", "own"
 ]
 TriggerKind = Literal["change", "threat"]
 OccasionState = Literal["due", "missed", "expired"]
@@ -24,11 +24,11 @@ OnFail = Literal["keep_last", "fallback", "stop"]
 ScheduleId = Annotated[
     str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")
 ]
-_FULL_PACK: Final = ("run", "{pack}")
+_REQUIRED_PACK: Final = ("run", "{pack}")
 _BUILT_IN: Final[dict[ScheduleKind, tuple[str, ...]]] = {
-    "full_pack": _FULL_PACK,
-    "regression": _FULL_PACK,
-    "adversarial": _FULL_PACK,
+    "required_pack": _REQUIRED_PACK,
+    "regression": _REQUIRED_PACK,
+    "adversarial": _REQUIRED_PACK,
 }
 """The default command of each kind of schedule."""
 MOST_MISSES: Final = 10_000
@@ -40,9 +40,9 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name events that also
     start a run. ``run`` has the arguments of a gatemark command; ``{asset}``, ``{pack}`` (the file
-    of its full pack), ``{now}`` and ``{due}`` are replaced. Without ``run``, a full pack, a
-    regression and an adversarial sweep run the full pack. A schedule with an ``asset_class``, or
-    with ``{asset}`` or ``{pack}``, runs once for every such asset, or for ``asset`` alone.
+    of its required pack), ``{now}`` and ``{due}`` are replaced. Without ``run``, a required pack, a
+    regression and an adversarial sweep run the required pack. A schedule with an ``asset_class``,
+    or with ``{asset}`` or ``{pack}``, runs once for every such asset, or for ``asset`` alone.
 
     ``on_fail`` says what a failed gate means for a live version: ``keep_last`` alerts, ``fallback``
     demotes it if an earlier version can take over, ``stop`` demotes it even if nothing is live
@@ -92,7 +92,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def needs_pack(self) -> bool:
-        """Whether its command names the full pack of an asset."""
+        """Whether its command names the required pack of an asset."""
         return any("{pack}" in argument for argument in self.command)
 
     @property
@@ -156,7 +156,7 @@ class Trigger(msgspec.Struct, frozen=True):
     asset: str | None = None
 
 
-def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> list[Occasion]:
+def list_occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> list[Occasion]:
     """Return the occasions of a schedule at a given time, oldest first; at most one is due.
 
     ``last_due`` is the latest fire time that was handled. Later fire times that are older than the
@@ -168,17 +168,17 @@ def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> l
     since = horizon
     if last_due is not None:
         since = last_due
-        expired = _until(schedule, last_due, horizon)
+        expired = _list_fire_times(schedule, last_due, horizon)
         if expired:
-            found.append(_at(schedule, expired[-1], "expired", len(expired)))
+            found.append(_make_occasion(schedule, expired[-1], "expired", len(expired)))
             since = horizon
-    waiting = _until(schedule, since, now)
-    found.extend(_at(schedule, moment, "missed") for moment in waiting[:-1])
-    found.extend(_at(schedule, moment, "due") for moment in waiting[-1:])
+    waiting = _list_fire_times(schedule, since, now)
+    found.extend(_make_occasion(schedule, moment, "missed") for moment in waiting[:-1])
+    found.extend(_make_occasion(schedule, moment, "due") for moment in waiting[-1:])
     return found
 
 
-def triggered(
+def list_triggered(
     schedule: Schedule, triggers: Sequence[Trigger], done: frozenset[str], now: datetime
 ) -> list[Occasion]:
     """Return the triggered runs that have not been made; old ones are expired."""
@@ -198,22 +198,22 @@ def triggered(
     ]
 
 
-def missed_since(schedule: Schedule, now: datetime, last_done: datetime) -> int:
+def count_missed(schedule: Schedule, now: datetime, last_done: datetime) -> int:
     """Return how many fire times passed since the last successful run."""
-    return len(_until(schedule, last_done, now))
+    return len(_list_fire_times(schedule, last_done, now))
 
 
 def is_overdue(schedule: Schedule, now: datetime, last_done: datetime) -> bool:
     """Whether enough runs were missed to raise a warning."""
-    return missed_since(schedule, now, last_done) >= schedule.overdue_after
+    return count_missed(schedule, now, last_done) >= schedule.overdue_after
 
 
-def next_fire(schedule: Schedule, now: datetime) -> datetime | None:
+def find_next_fire(schedule: Schedule, now: datetime) -> datetime | None:
     """Return the next fire time; None if only triggers start it."""
     return next(schedule.fire_times(now), None)
 
 
-def _until(schedule: Schedule, after: datetime, end: datetime) -> list[datetime]:
+def _list_fire_times(schedule: Schedule, after: datetime, end: datetime) -> list[datetime]:
     moments: list[datetime] = []
     for moment in schedule.fire_times(after):
         if moment > end:
@@ -224,7 +224,9 @@ def _until(schedule: Schedule, after: datetime, end: datetime) -> list[datetime]
     return moments
 
 
-def _at(schedule: Schedule, moment: datetime, state: OccasionState, count: int = 1) -> Occasion:
+def _make_occasion(
+    schedule: Schedule, moment: datetime, state: OccasionState, count: int = 1
+) -> Occasion:
     name = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
     return Occasion(
         schedule=schedule.id,
@@ -240,7 +242,7 @@ RETRY_MARK: Final = "#"
 MAX_ATTEMPTS: Final = 3
 
 
-def retries(
+def list_retries(
     schedule: Schedule, runs: Sequence[tuple[str, datetime, str]], now: datetime
 ) -> list[Occasion]:
     """Return the runs to repeat because their worker disappeared.
@@ -259,7 +261,7 @@ def retries(
             id=f"{name}{RETRY_MARK}{len(made) + 1}",
             due_at=made[0][0],
             state="due",
-            asset=schedule.asset or _asset_in(name),
+            asset=schedule.asset or _parse_asset(name),
         )
         for name, made in attempts.items()
         if made[-1][1] == "abandoned"
@@ -268,7 +270,7 @@ def retries(
     ]
 
 
-def _asset_in(name: str) -> str | None:
+def _parse_asset(name: str) -> str | None:
     """Return the asset of a change trigger; None for other occasions."""
     kind, _, identity = name.partition(":")
     return identity.partition("@")[0] if kind == "change" else None
@@ -289,7 +291,7 @@ _REFITTED: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
 
 DEFAULT_PLAN: Final = SchedulePlan(
     (
-        Schedule(id="full-pack", kind="full_pack", triggers=("change",)),
+        Schedule(id="required-pack", kind="required_pack", triggers=("change",)),
         *(
             Schedule(
                 id=f"regression-{kind}",

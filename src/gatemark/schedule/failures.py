@@ -13,9 +13,9 @@ from gatemark.core.result import Result
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import RESULT_SEALED, SCHEDULE_FAILED, SYSTEM
 from gatemark.ledger.port import event_moment
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import Demote
 from gatemark.lifecycle.decisions.demotion import LastLiveError
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
@@ -53,7 +53,7 @@ class FailedRun(msgspec.Struct, frozen=True):
     since: int
 
 
-def per_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
+def split_by_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
     """Return the plan with one schedule per asset where a schedule covers several.
 
     Assets without a pack file are left out of schedules that run the pack.
@@ -73,22 +73,24 @@ def per_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
             msgspec.structs.replace(schedule, id=f"{schedule.id}/{asset.name}", asset=asset.name)
             for asset in assets
             if schedule.asset_class in (None, asset.kind)
-            and not (schedule.needs_pack and asset.exam_file is None)
+            and not (schedule.needs_pack and asset.required_pack_file is None)
         ]
         # A schedule without assets stays in listings, with nothing to run.
         found.extend(fitting or [msgspec.structs.replace(schedule, enabled=False)])
     return SchedulePlan(tuple(found))
 
 
-def conclude(
+def conclude_failure(
     workspace: Workspace, run: FailedRun, now: datetime, queue: FailureAlert | None
 ) -> str:
     """Record a run that did not pass, apply its policy, and alert; return a description."""
     asset = run.occasion.asset
-    failed = None if run.state != "gate_failed" else _failed_result(workspace, run)
-    version = None if failed is None or asset is None else _live_version(workspace, asset, failed)
+    failed = None if run.state != "gate_failed" else _find_failed_result(workspace, run)
+    version = (
+        None if failed is None or asset is None else _find_live_version(workspace, asset, failed)
+    )
     level: FailureLevel = "WARN" if version is None else "BREACH"
-    reason = _reason(run, version)
+    reason = _explain_failure(run, version)
     payload = {
         "schedule": run.schedule.id,
         "occasion": run.occasion.id,
@@ -117,7 +119,7 @@ def conclude(
     return "; ".join(part for part in (run.detail, done) if part)
 
 
-def _reason(run: FailedRun, version: str | None) -> str:
+def _explain_failure(run: FailedRun, version: str | None) -> str:
     words = {
         "gate_failed": "the gate failed",
         "unjudged": "the evidence could not decide",
@@ -128,7 +130,7 @@ def _reason(run: FailedRun, version: str | None) -> str:
     return f"{words}{about} ({run.detail}){live}"
 
 
-def _failed_result(workspace: Workspace, run: FailedRun) -> Result | None:
+def _find_failed_result(workspace: Workspace, run: FailedRun) -> Result | None:
     """Return the newest failed result about the asset that was sealed during the run."""
     found = None
     for event, payload in workspace.events.events(run.since, kind=RESULT_SEALED):
@@ -138,7 +140,7 @@ def _failed_result(workspace: Workspace, run: FailedRun) -> Result | None:
     return found
 
 
-def _live_version(workspace: Workspace, asset: str, failed: Result) -> str | None:
+def _find_live_version(workspace: Workspace, asset: str, failed: Result) -> str | None:
     """Return the live version that a result is about, or None if it is about another one."""
     state = read_state(workspace, asset).asset
     place = state.place(PRODUCTION)

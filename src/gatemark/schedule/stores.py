@@ -84,7 +84,7 @@ class SqlRuns:
         """Return when each schedule was first ticked; now for those that never were."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(SCHEDULES_SEEN)).all()
-        known = {row.schedule: _moment(row.first_seen_s) for row in rows}
+        known = {row.schedule: _parse_moment(row.first_seen_s) for row in rows}
         return {name: known.get(name, now) for name in schedules}
 
     def first_seen(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
@@ -106,7 +106,7 @@ class SqlRuns:
             if ahead:
                 here = SCHEDULES_SEEN.c.schedule.in_(ahead)
                 connection.execute(sa.update(SCHEDULES_SEEN).where(here).values(first_seen_s=seen))
-        return {name: _moment(min(known.get(name, seen), seen)) for name in schedules}
+        return {name: _parse_moment(min(known.get(name, seen), seen)) for name in schedules}
 
     def last_due(self, schedule: str, now: datetime) -> datetime | None:
         """Return the latest fire time up to now that was handled; triggered runs do not count.
@@ -132,7 +132,7 @@ class SqlRuns:
         )
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
-        return [(row.occasion, _moment(row.due_s), row.state) for row in rows]
+        return [(row.occasion, _parse_moment(row.due_s), row.state) for row in rows]
 
     def claim(
         self, occasion: Occasion, worker: str, now: datetime, lease_s: int
@@ -198,11 +198,11 @@ class SqlRuns:
             Run(
                 schedule=row.schedule,
                 occasion=row.occasion,
-                due_at=_moment(row.due_s),
+                due_at=_parse_moment(row.due_s),
                 state=row.state,
                 worker=row.worker,
-                claimed_at=_moment(row.claimed_s),
-                finished_at=None if row.finished_s is None else _moment(row.finished_s),
+                claimed_at=_parse_moment(row.claimed_s),
+                finished_at=None if row.finished_s is None else _parse_moment(row.finished_s),
                 detail=row.detail,
             )
             for row in rows
@@ -244,7 +244,7 @@ class SqlRuns:
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
         return [
-            Trigger(kind=row.kind, id=row.id, at=_moment(row.at_s), asset=row.asset or None)
+            Trigger(kind=row.kind, id=row.id, at=_parse_moment(row.at_s), asset=row.asset or None)
             for row in rows
         ]
 
@@ -256,7 +256,7 @@ class SqlRuns:
         )
         with self._database.reading() as connection:
             seconds = connection.execute(query).scalar()
-        return None if seconds is None else _moment(seconds)
+        return None if seconds is None else _parse_moment(seconds)
 
 
 def _is_time() -> sa.ColumnElement[bool]:
@@ -264,5 +264,5 @@ def _is_time() -> sa.ColumnElement[bool]:
     return RUNS.c.occasion.like("____-__-__T__:__:__Z")
 
 
-def _moment(seconds: int) -> datetime:
+def _parse_moment(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)

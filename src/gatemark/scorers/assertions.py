@@ -45,7 +45,7 @@ def _score(options: AssertionsOptions, item: Scorable) -> Score:
     return score_parts([ready_part(part) for part in parts], item, options.combine)
 
 
-def _pins(_options: AssertionsOptions) -> dict[str, str]:
+def _pin_parts(_options: AssertionsOptions) -> dict[str, str]:
     return {"parts": digest({name: str(scorers().get(name).version) for name in ALLOWED})}
 
 
@@ -62,7 +62,7 @@ SCORER = Scorer(
     options=AssertionsOptions,
     build=with_options(_score),
     needs_target=False,
-    pins=_pins,
+    pins=_pin_parts,
     known=(
         KnownScore("both hold", 1.0, output="at noon", sample=_ITEM),
         KnownScore("3 of 4 by weight", 0.75, output="Noon", sample=_ITEM),

@@ -43,7 +43,7 @@ def pieces(text: str, n: int) -> Counter[str]:
     return Counter(clean[start : start + n] for start in range(len(clean) - n + 1))
 
 
-def _cosine(first: Counter[str], second: Counter[str]) -> float:
+def _compute_cosine(first: Counter[str], second: Counter[str]) -> float:
     dot = sum(count * second[piece] for piece, count in first.items())
     squares = [sum(count * count for count in each.values()) for each in (first, second)]
     return dot / math.sqrt(squares[0] * squares[1])
@@ -56,7 +56,7 @@ def _score(options: CharNgramsOptions, item: Scorable) -> Score:
         expected = pieces(target, options.n)
         if not expected:
             raise BadInputError("target must not be blank")
-        return min(1.0, _cosine(output, expected)) if output else 0.0
+        return min(1.0, _compute_cosine(output, expected)) if output else 0.0
 
     best, closest = best_target(item, similarity)
     value = best if options.at_least is None else float(best >= options.at_least)

@@ -51,7 +51,7 @@ class ChoiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"letters must be capitals from A to Z, got {self.letters!r}")
 
 
-def _rules(letters: str) -> tuple[tuple[str, Callable[[str], list[str]]], ...]:
+def _make_rules(letters: str) -> tuple[tuple[str, Callable[[str], list[str]]], ...]:
     either = f"[{letters}{letters.lower()}]"
     stated = re.compile(
         r"\b(?:answer|choice|option)(?:\s+is)?\s*[:=]?\s{0,3}"
@@ -70,7 +70,7 @@ def _rules(letters: str) -> tuple[tuple[str, Callable[[str], list[str]]], ...]:
         return [
             match.group(1) or match.group(2)
             for match in stated.finditer(text)
-            if match.group(1) != "a" or not _opens_a_phrase(text, match.end())
+            if match.group(1) != "a" or not _is_start_of_phrase(text, match.end())
         ]
 
     def opened(text: str) -> list[str]:
@@ -81,19 +81,19 @@ def _rules(letters: str) -> tuple[tuple[str, Callable[[str], list[str]]], ...]:
         return [
             match.group(1)
             for match in lone.finditer(text)
-            if match.group(1) not in "AI" or not _opens_a_phrase(text, match.end())
+            if match.group(1) not in "AI" or not _is_start_of_phrase(text, match.end())
         ]
 
     return (("whole", whole), ("stated", said), ("leading", opened), ("lone", alone))
 
 
-def _opens_a_phrase(text: str, end: int) -> bool:
+def _is_start_of_phrase(text: str, end: int) -> bool:
     """Return whether a letter is the article or pronoun of the following words."""
     return _NEXT_WORD.match(text, end) is not None
 
 
 def _build(options: ChoiceOptions) -> ScoreFunction:
-    rules = _rules(options.letters)
+    rules = _make_rules(options.letters)
 
     def target_letter(text: str) -> str:
         letter = text.strip(_DRESS).upper()

@@ -117,7 +117,7 @@ def _build(options: CombinedOptions) -> ScoreFunction:
     return lambda item: score_parts(parts, item, options.combine)
 
 
-def _pins(options: CombinedOptions) -> dict[str, str]:
+def _pin_parts(options: CombinedOptions) -> dict[str, str]:
     """Return the identity of each part: its version, and the files its options point to."""
     identities = []
     for part in options.scorers:
@@ -137,7 +137,7 @@ SCORER = Scorer(
     options=CombinedOptions,
     build=_build,
     needs_target=False,
-    pins=_pins,
+    pins=_pin_parts,
     known=(
         KnownScore("the mean of two", 0.5, output="at noon", options={"scorers": _BOTH}),
         KnownScore(

@@ -59,7 +59,7 @@ def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
     return distance
 
 
-def _units(text: str, options: EditDistanceOptions) -> Sequence[str]:
+def _split_units(text: str, options: EditDistanceOptions) -> Sequence[str]:
     folded = text.casefold() if options.ignore_case else text
     found = folded.split() if options.unit == "word" else folded
     if len(found) > MAX_LENGTH:
@@ -70,10 +70,10 @@ def _units(text: str, options: EditDistanceOptions) -> Sequence[str]:
 
 
 def _score(options: EditDistanceOptions, item: Scorable) -> Score:
-    output = _units(item.output_text(), options)
+    output = _split_units(item.output_text(), options)
 
     def similarity(target: str) -> float:
-        expected = _units(target, options)
+        expected = _split_units(target, options)
         longer = max(len(output), len(expected))
         return 1.0 if not longer else 1 - edit_distance(output, expected) / longer
 

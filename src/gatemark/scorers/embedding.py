@@ -52,7 +52,7 @@ class EmbeddingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     ] = None
 
 
-def text_key(text: str) -> str:
+def compute_text_key(text: str) -> str:
     """Return the key that a text's vector is stored under."""
     return digest_bytes(text.encode(errors="surrogatepass"))
 
@@ -100,9 +100,9 @@ def _score(options: EmbeddingOptions, item: Scorable) -> Score:
     recorded = item.sample.get(NAME)
     if not isinstance(recorded, Mapping):
         return unscored("the sample has no recorded vectors")
-    output = _vector(recorded, item.output_text(), "output")
+    output = _unpack_recorded(recorded, item.output_text(), "output")
     best, closest = best_target(
-        item, lambda target: cosine(output, _vector(recorded, target, "target"))
+        item, lambda target: cosine(output, _unpack_recorded(recorded, target, "target"))
     )
     # Opposite meanings score no better than unrelated ones.
     similarity = min(1.0, max(0.0, best))
@@ -110,8 +110,8 @@ def _score(options: EmbeddingOptions, item: Scorable) -> Score:
     return scored(value, similarity=f"{best:.6f}", closest_target=closest)
 
 
-def _vector(recorded: Mapping[str, object], text: str, subject: str) -> tuple[float, ...]:
-    kept = recorded.get(text_key(text))
+def _unpack_recorded(recorded: Mapping[str, object], text: str, subject: str) -> tuple[float, ...]:
+    kept = recorded.get(compute_text_key(text))
     if not isinstance(kept, Mapping):
         raise BadInputError(f"no vector of the {subject} was recorded")
     if not isinstance(kept.get("vector"), str):
@@ -120,7 +120,7 @@ def _vector(recorded: Mapping[str, object], text: str, subject: str) -> tuple[fl
 
 
 def _sample(**vectors: Sequence[float]) -> dict[str, object]:
-    kept = {text_key(text): {"vector": packed_vector(v)} for text, v in vectors.items()}
+    kept = {compute_text_key(text): {"vector": packed_vector(v)} for text, v in vectors.items()}
     return {NAME: kept}
 
 

@@ -82,14 +82,14 @@ class _Comparison:
         if self._ignored and self._is_ignored(path):
             return None
         if isinstance(target, dict) and isinstance(output, dict):
-            return self._in_objects(target, output, path)
+            return self._compare_objects(target, output, path)
         if isinstance(target, (list, tuple)) and isinstance(output, (list, tuple)):
-            return self._in_lists(target, output, path)
+            return self._compare_lists(target, output, path)
         if self._are_equal(target, output):
             return None
-        return _Difference(path, _summary(target), _summary(output))
+        return _Difference(path, _summarize_value(target), _summarize_value(output))
 
-    def _in_objects(
+    def _compare_objects(
         self, target: dict[str, object], output: dict[str, object], path: Path
     ) -> _Difference | None:
         for key, value in target.items():
@@ -99,29 +99,29 @@ class _Comparison:
             elif self._is_ignored(place):
                 found = None
             else:
-                found = _Difference(place, _summary(value), "nothing")
+                found = _Difference(place, _summarize_value(value), "nothing")
             if found:
                 return found
         for key, value in output.items():
             place = (*path, str(key))
             if key not in target and not self._is_ignored(place):
-                return _Difference(place, "nothing", _summary(value))
+                return _Difference(place, "nothing", _summarize_value(value))
         return None
 
-    def _in_lists(
+    def _compare_lists(
         self, target: Sequence[object], output: Sequence[object], path: Path
     ) -> _Difference | None:
         if len(target) != len(output):
             return _Difference(path, f"{len(target)} items", f"{len(output)} items")
         if self._options.unordered_lists:
-            return self._in_unordered_lists(target, output, path)
+            return self._compare_unordered_lists(target, output, path)
         for index, (expected, found) in enumerate(zip(target, output, strict=True)):
             difference = self.difference(expected, found, (*path, str(index)))
             if difference:
                 return difference
         return None
 
-    def _in_unordered_lists(
+    def _compare_unordered_lists(
         self, target: Sequence[object], output: Sequence[object], path: Path
     ) -> _Difference | None:
         """Match every item of one list with an equal one of the other.
@@ -154,7 +154,9 @@ class _Comparison:
         partners = maximum_bipartite_matching(csr_array(fits), perm_type="column")
         for index, partner in enumerate(partners):
             if partner < 0:
-                return _Difference((*path, str(index)), _summary(target[index]), "no equal item")
+                return _Difference(
+                    (*path, str(index)), _summarize_value(target[index]), "no equal item"
+                )
         return None
 
     def _are_equal(self, target: object, output: object) -> bool:
@@ -190,7 +192,9 @@ def pointer(path: Path) -> str:
 def parse_json(text: str) -> object:
     """Parse strict JSON: no NaN, no repeated keys, limited depth; ValueError says what is wrong."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        value = json.loads(
+            text, object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse_constant
+        )
     except RecursionError as error:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from error
     check_depth(value)
@@ -223,7 +227,7 @@ def unfenced(text: str) -> str:
     return text
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a key appears more than once")
@@ -234,7 +238,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _summary(value: object) -> str:
+def _summarize_value(value: object) -> str:
     """Return a short form of a value for a detail."""
     if isinstance(value, dict):
         return f"an object of {len(value)} keys"
@@ -243,7 +247,7 @@ def _summary(value: object) -> str:
     return truncate(value)
 
 
-def _value(value: object, subject: str, options: JsonEqualOptions) -> object:
+def _read_value(value: object, subject: str, options: JsonEqualOptions) -> object:
     if not isinstance(value, str):
         check_depth(value)
         return value
@@ -253,11 +257,11 @@ def _value(value: object, subject: str, options: JsonEqualOptions) -> object:
 
 def _score(options: JsonEqualOptions, item: Scorable) -> Score:
     try:
-        target = _value(item.target, "target", options)
+        target = _read_value(item.target, "target", options)
     except ValueError as error:
         raise BadInputError(f"target must be JSON: {error}") from error
     try:
-        output = _value(item.output, "output", options)
+        output = _read_value(item.output, "output", options)
     except ValueError as error:
         return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
     difference = _Comparison(options).difference(target, output)

@@ -32,14 +32,14 @@ class JsonSchemaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def _build(options: JsonSchemaOptions) -> ScoreFunction:
-    own = None if options.schema is None else _first_error(options.schema)
+    own = None if options.schema is None else _make_error_finder(options.schema)
 
     def score(item: Scorable) -> Score:
         error_in = own
         if error_in is None:
             if not isinstance(item.target, dict):
                 raise BadInputError("json_schema needs a schema in its options or as the target")
-            error_in = _first_error(item.target)
+            error_in = _make_error_finder(item.target)
         try:
             value = json_output(item.output, fences=options.fences)
         except ValueError as error:
@@ -50,7 +50,7 @@ def _build(options: JsonSchemaOptions) -> ScoreFunction:
     return score
 
 
-def _first_error(schema: dict[str, object]) -> Callable[[object], str | None]:
+def _make_error_finder(schema: dict[str, object]) -> Callable[[object], str | None]:
     """Return a function that finds the first error of a value, with its place."""
     import jsonschema_rs  # noqa: PLC0415 - few packs need it
 

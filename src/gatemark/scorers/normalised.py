@@ -37,7 +37,7 @@ class NormalisedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     whitespace: Annotated[bool, about("Whether runs of blanks are one blank.")] = True
 
 
-def plain_form(text: str, options: NormalisedOptions) -> str:
+def normalise(text: str, options: NormalisedOptions) -> str:
     """Return the normalised text.
 
     Punctuation is every character of a Unicode P category and ASCII punctuation, removed and not
@@ -60,8 +60,8 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _score(options: NormalisedOptions, item: Scorable) -> Score:
-    output = plain_form(item.output_text(), options)
-    targets = [plain_form(target, options) for target in item.target_texts()]
+    output = normalise(item.output_text(), options)
+    targets = [normalise(target, options) for target in item.target_texts()]
     return scored(output in targets, output=truncate(output))
 
 

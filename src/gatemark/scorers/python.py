@@ -49,7 +49,7 @@ class PythonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"function must be module:function, got {self.function!r}")
 
 
-def _source(options: PythonOptions) -> tuple[Path, str]:
+def _find_source(options: PythonOptions) -> tuple[Path, str]:
     """Return the module's file, which must be inside the folder, and the function's name."""
     match = _REFERENCE.fullmatch(options.function)
     if match is None:
@@ -75,7 +75,7 @@ class _SourceOnly(SourceFileLoader):
 
 
 def _load(options: PythonOptions) -> Callable[[Scorable], object]:
-    path, name = _source(options)
+    path, name = _find_source(options)
     # Named by its path, so that equal file names in two packs stay apart.
     module_name = f"gatemark_pack_{path.stem}_{digest_bytes(str(path).encode())[-12:]}"
     loader = _SourceOnly(module_name, str(path))
@@ -87,7 +87,7 @@ def _load(options: PythonOptions) -> Callable[[Scorable], object]:
     except _RAISED as error:
         del sys.modules[module_name]
         raise BadInputError(
-            f"scorer python: {options.function} cannot be loaded: {_error_words(error)}"
+            f"scorer python: {options.function} cannot be loaded: {_describe_error(error)}"
         ) from error
     function = getattr(module, name, None)
     if not callable(function):
@@ -106,7 +106,7 @@ def _build(options: PythonOptions) -> ScoreFunction:
         except BadInputError:
             raise
         except _RAISED as error:
-            return unscored(truncate(f"{options.function} raised {_error_words(error)}"))
+            return unscored(truncate(f"{options.function} raised {_describe_error(error)}"))
         return _score_from(answer, options.function)
 
     return score
@@ -125,13 +125,15 @@ def _score_from(answer: object, function: str) -> Score:
     return unscored(truncate(f"{function} must return a number or a score, got {truncate(answer)}"))
 
 
-def _error_words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _pins(options: PythonOptions) -> dict[str, str]:
+def _pin_file(options: PythonOptions) -> dict[str, str]:
     """Return the digest of the function's file; the pack pins what that file imports."""
-    return {"source": digest_bytes(_source(options)[0].read_bytes())} if options.function else {}
+    return (
+        {"source": digest_bytes(_find_source(options)[0].read_bytes())} if options.function else {}
+    )
 
 
 SCORER = Scorer(
@@ -140,7 +142,7 @@ SCORER = Scorer(
     options=PythonOptions,
     build=_build,
     needs_target=False,
-    pins=_pins,
+    pins=_pin_file,
     places=("folder",),
     known=(KnownScore("no function named", None, "x", "x"),),
 )

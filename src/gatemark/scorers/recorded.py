@@ -34,8 +34,8 @@ class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _score(options: RecordedOptions, item: Scorable) -> Score:
     kept = item.sample.get(NAME)
-    scores = _scores(kept)
-    name = options.score or _only(scores)
+    scores = _read_scores(kept)
+    name = options.score or _get_only_name(scores)
     inverted = kept.get("inverted") if isinstance(kept, Mapping) else None
     if isinstance(inverted, Mapping) and name in inverted:
         return unscored(str(inverted[name]))
@@ -50,7 +50,7 @@ def _score(options: RecordedOptions, item: Scorable) -> Score:
     return scored(float(value), score=name)
 
 
-def _scores(kept: object) -> Mapping[str, object]:
+def _read_scores(kept: object) -> Mapping[str, object]:
     """Return the scores recorded with the answer; a live target has none."""
     scores = kept.get("scores") if isinstance(kept, Mapping) else None
     if not isinstance(scores, Mapping):
@@ -61,7 +61,7 @@ def _scores(kept: object) -> Mapping[str, object]:
     return scores
 
 
-def _only(scores: Mapping[str, object]) -> str:
+def _get_only_name(scores: Mapping[str, object]) -> str:
     if len(scores) != 1:
         listed = ", ".join(sorted(scores)) or "none"
         raise BadInputError(

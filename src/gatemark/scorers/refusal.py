@@ -8,7 +8,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.settings_file import about
-from gatemark.scorers.canary import REFUSALS, is_refusal, plain
+from gatemark.scorers.canary import REFUSALS, is_refusal, normalise_text
 from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, scored, with_options
 
 
@@ -28,7 +28,7 @@ class RefusalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = REFUSALS
 
     def __post_init__(self) -> None:
-        if any(not plain(phrase) for phrase in self.phrases):
+        if any(not normalise_text(phrase) for phrase in self.phrases):
             raise InvalidValueError("phrases must not be empty")
 
 

@@ -48,7 +48,7 @@ def common_length(first: Sequence[str], second: Sequence[str]) -> int:
     return row.bit_count()
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     words = _WORD.findall(text.casefold())
     if len(words) > MAX_WORDS:
         raise BadInputError(f"rouge_l takes at most {MAX_WORDS} words, got {len(words)}")
@@ -56,10 +56,10 @@ def _words(text: str) -> list[str]:
 
 
 def _score(options: RougeLOptions, item: Scorable) -> Score:
-    output = _words(item.output_text())
+    output = _split_words(item.output_text())
 
     def similarity(text: str) -> float:
-        target = _words(text)
+        target = _split_words(text)
         if not target:
             raise BadInputError("target must hold at least one word")
         shared = common_length(output, target)

@@ -116,7 +116,7 @@ class KnownScore(msgspec.Struct, frozen=True):
         return Scorable(self.title, self.input, self.target, self.output, self.sample)
 
 
-def _no_pins(_: object) -> dict[str, str]:
+def _pin_nothing(_: object) -> dict[str, str]:
     return {}
 
 
@@ -136,7 +136,7 @@ class Scorer(msgspec.Struct, frozen=True):
     needs_target: bool = True
     needs_output: bool = True
     version: int = 1
-    pins: Callable[[Any], dict[str, str]] = _no_pins
+    pins: Callable[[Any], dict[str, str]] = _pin_nothing
     places: tuple[str, ...] = ()
 
     def options_from(self, given: Mapping[str, object]) -> msgspec.Struct:
@@ -153,7 +153,7 @@ class Scorer(msgspec.Struct, frozen=True):
         score = self.build(options)
 
         def score_item(item: Scorable) -> Score:
-            missing = self._missing(item)
+            missing = self._find_missing(item)
             if missing is not None:
                 return unscored(missing)
             try:
@@ -175,7 +175,7 @@ class Scorer(msgspec.Struct, frozen=True):
             **self.pins(options),
         }
 
-    def _missing(self, item: Scorable) -> str | None:
+    def _find_missing(self, item: Scorable) -> str | None:
         error = item.sample.get("error")
         if error is not None:
             kind = error.get("kind") if isinstance(error, Mapping) else error

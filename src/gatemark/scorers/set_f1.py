@@ -40,7 +40,7 @@ def f1(overlap_count: int, found_count: int, expected_count: int) -> float:
     return 2 * overlap_count / (found_count + expected_count)
 
 
-def _items(value: object, subject: str, options: SetF1Options) -> frozenset[str]:
+def _split_items(value: object, subject: str, options: SetF1Options) -> frozenset[str]:
     items: Iterable[object] = (
         value if isinstance(value, (list, tuple)) else _split(value, subject, options.separator)
     )
@@ -49,8 +49,8 @@ def _items(value: object, subject: str, options: SetF1Options) -> frozenset[str]
 
 
 def _score(options: SetF1Options, item: Scorable) -> Score:
-    expected = _items(item.target, "target", options)
-    found = _items(item.output, "output", options)
+    expected = _split_items(item.target, "target", options)
+    found = _split_items(item.output, "output", options)
     detail = {
         name: truncate(", ".join(sorted(rest)))
         for name, rest in (("missing", expected - found), ("extra", found - expected))

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.evidence.settings_file import about
 from gatemark.scorers.normalised import NormalisedOptions as PlainForm
-from gatemark.scorers.normalised import plain_form
+from gatemark.scorers.normalised import normalise
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -33,7 +33,7 @@ def _build(options: TokenF1Options) -> ScoreFunction:
     form = PlainForm(articles=options.articles, punctuation=options.punctuation)
 
     def words(text: str) -> Counter[str]:
-        return Counter(plain_form(text, form).split())
+        return Counter(normalise(text, form).split())
 
     def score(item: Scorable) -> Score:
         found = words(item.output_text())

@@ -69,7 +69,7 @@ def shifts_each(
     standard deviation; ``parameters`` is the number of parameters fitted to the values before.
     """
     count = np.count_nonzero(present, axis=1).astype(np.float64)
-    clipped = _without_outliers(values, present, count)
+    clipped = _clip_outliers(values, present, count)
     first = np.take_along_axis(clipped, np.argmax(present, axis=1)[:, None], axis=1)
     absent = ~present
     # In place, since an array for each step takes longer.
@@ -78,15 +78,15 @@ def shifts_each(
     shift = centred.sum(axis=1) / np.maximum(count, 1)
     centred -= shift[:, None]
     np.copyto(centred, 0.0, where=absent)
-    cuts = _cuts(centred, count)
+    cuts = _list_cuts(centred, count)
     size = np.asarray(CUTS[: len(cuts.moved)], dtype=np.float64)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         explained = np.where(cuts.is_possible, cuts.moved**2 * size * (count - size) / count, -1.0)
     at = np.argmax(explained, axis=0)
-    best = _chosen(cuts, at)
+    best = _select_cuts(cuts, at)
     has_cut = best.is_possible
     after = size[at, 0]
-    correlation = correlation_each(_left_over(centred, present, best, after), count)
+    correlation = correlation_each(_compute_residual(centred, present, best, after), count)
     freedom = np.maximum(count * (1 - correlation) / (1 + correlation) - 2 - parameters, 1.0)
     largest = largest_each(values, present)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,15 +135,15 @@ def without_season(values: Floats, present: Flags, place: NDArray[np.int64], len
     return found
 
 
-def _without_outliers(values: Floats, present: Flags, count: Floats) -> Floats:
-    median = _median(values, present, count)
+def _clip_outliers(values: Floats, present: Flags, count: Floats) -> Floats:
+    median = _compute_median(values, present, count)
     apart = values - median
-    spread = _MAD_TO_SD * _median(np.abs(apart, out=apart), present, count)
+    spread = _MAD_TO_SD * _compute_median(np.abs(apart, out=apart), present, count)
     reach = np.where(spread > 0, OUTLIER * spread, np.inf)
     return np.asarray(np.clip(values, median - reach, median + reach))
 
 
-def _median(values: Floats, present: Flags, count: Floats) -> Floats:
+def _compute_median(values: Floats, present: Flags, count: Floats) -> Floats:
     """Return the median of the present values as a column; zero where there are none."""
     ordered = np.where(present, values, np.inf)
     ordered.sort(axis=1)
@@ -154,7 +154,7 @@ def _median(values: Floats, present: Flags, count: Floats) -> Floats:
     return np.where(count > 0, middle, 0.0)[:, None]
 
 
-def _cuts(centred: Floats, count: Floats) -> _Cuts:
+def _list_cuts(centred: Floats, count: Floats) -> _Cuts:
     """Return every cut of rows whose mean is zero."""
     # Cuts that are possible for no row are left out, but for the first, which stands for none.
     longest = count.max(initial=0.0) - LEAST_BEFORE
@@ -170,7 +170,7 @@ def _cuts(centred: Floats, count: Floats) -> _Cuts:
     return _Cuts(before, moved, np.maximum(left, 0.0), is_possible)
 
 
-def _chosen(cuts: _Cuts, at: NDArray[np.int64]) -> _Cuts:
+def _select_cuts(cuts: _Cuts, at: NDArray[np.int64]) -> _Cuts:
     rows = np.arange(at.size)
     return _Cuts(
         before=cuts.before[at, rows],
@@ -180,7 +180,7 @@ def _chosen(cuts: _Cuts, at: NDArray[np.int64]) -> _Cuts:
     )
 
 
-def _left_over(centred: Floats, present: Flags, best: _Cuts, after: Floats) -> Floats:
+def _compute_residual(centred: Floats, present: Flags, best: _Cuts, after: Floats) -> Floats:
     """Return the residual after removing the means of both parts."""
     width = centred.shape[1]
     is_after = np.arange(width) >= (width - after).astype(np.int64)[:, None]

@@ -75,18 +75,18 @@ class PooledDrop(msgspec.Struct, frozen=True):
 
     def bounds(self, alpha: float) -> tuple[float, float]:
         """Return the lower and upper bound, each one-sided at alpha."""
-        low = self.drop - self._half(alpha, -self.third)
-        high = self.drop + self._half(alpha, self.third)
+        low = self.drop - self._compute_half_width(alpha, -self.third)
+        high = self.drop + self._compute_half_width(alpha, self.third)
         return max(-1.0, low), min(1.0, high)
 
     def beyond_p_value(self, margin: float) -> float:
         """Return the smallest alpha at which the lower bound is above the margin; 1 from 0.5 on."""
-        if self.drop - self._half(0.5, -self.third) <= margin:
+        if self.drop - self._compute_half_width(0.5, -self.third) <= margin:
             return 1.0
         low, high = math.log(SMALLEST_P), math.log(0.5)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            if self.drop - self._half(math.exp(middle), -self.third) > margin:
+            if self.drop - self._compute_half_width(math.exp(middle), -self.third) > margin:
                 high = middle
             else:
                 low = middle
@@ -101,12 +101,12 @@ class PooledDrop(msgspec.Struct, frozen=True):
         if abs(gap) < RANGE_TOLERANCE or not self._is_enough:
             return None
         third = self.third if gap > 0 else -self.third
-        _, tail, skew = _terms(self.variance, third, self.leverage, alpha, self._degrees)
+        _, tail, skew = _compute_terms(self.variance, third, self.leverage, alpha, self._degrees)
         t = tail + float(scipy.special.ndtri(power))
         needed = (abs(gap) * -math.log(alpha) * skew + t * t * self.variance) / gap**2
         return max(float(needed), -math.log(alpha) * self.leverage / abs(gap))
 
-    def _half(self, alpha: float, third: float) -> float:
+    def _compute_half_width(self, alpha: float, third: float) -> float:
         if not self._is_enough:
             return 2.0
         return float(half_width(self.variance, third, self.leverage, alpha, self._degrees))
@@ -126,12 +126,12 @@ def half_width(
     """Return the distance from the drop to its bound on the side where ``third`` is positive."""
     v = np.asarray(variance, dtype=np.float64)
     a = np.asarray(leverage, dtype=np.float64)
-    bits, tail, skew = _terms(v, third, a, alpha, degrees)
+    bits, tail, skew = _compute_terms(v, third, a, alpha, degrees)
     middle = bits * skew / 2
     return np.maximum(middle + np.sqrt(tail**2 * v + middle**2), bits * a)
 
 
-def _terms(
+def _compute_terms(
     variance: ArrayLike, third: ArrayLike, leverage: ArrayLike, alpha: float, degrees: ArrayLike
 ) -> tuple[float, Floats, Floats]:
     if not 0 < alpha <= 0.5:
@@ -150,8 +150,8 @@ def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
     total = math.fsum(stratum.weight for stratum in strata)
     if not strata or total <= 0 or any(stratum.weight < 0 for stratum in strata):
         raise InvalidValueError("a pooled drop needs strata with weights of at least 0")
-    parts = [_contributions(stratum, stratum.weight / total) for stratum in strata]
-    names = np.concatenate([_labels(stratum, place) for place, stratum in enumerate(strata)])
+    parts = [_compute_contributions(stratum, stratum.weight / total) for stratum in strata]
+    names = np.concatenate([_label_units(stratum, place) for place, stratum in enumerate(strata)])
     _, codes = np.unique(names, return_inverse=True)
     residuals = np.bincount(codes, weights=np.concatenate([part[1] for part in parts]))
     leverage = np.bincount(codes, weights=np.concatenate([part[2] for part in parts]))
@@ -162,7 +162,7 @@ def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
         leverage=float(leverage.max()),
         n=names.size,
         units=residuals.size,
-        groups=_groups(np.split(codes, np.cumsum([part[1].size for part in parts])[:-1])),
+        groups=_count_groups(np.split(codes, np.cumsum([part[1].size for part in parts])[:-1])),
     )
 
 
@@ -185,7 +185,7 @@ def drop_of_counts(lost: int, gained: int, n: int) -> PooledDrop:
     )
 
 
-def _groups(codes: Sequence[NDArray[np.intp]]) -> int:
+def _count_groups(codes: Sequence[NDArray[np.intp]]) -> int:
     """Return the number of sets of strata that share no unit with another set."""
     groups: list[set[int]] = []
     for found in codes:
@@ -196,7 +196,7 @@ def _groups(codes: Sequence[NDArray[np.intp]]) -> int:
     return len(groups)
 
 
-def _contributions(stratum: Stratum, weight: float) -> tuple[float, Floats, Floats]:
+def _compute_contributions(stratum: Stratum, weight: float) -> tuple[float, Floats, Floats]:
     x = np.asarray(stratum.drops, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not bool(np.all(np.abs(x) <= 1 + RANGE_TOLERANCE)):
         raise InvalidValueError("drops must be one non-empty list of numbers inside [-1, 1]")
@@ -214,7 +214,7 @@ def _contributions(stratum: Stratum, weight: float) -> tuple[float, Floats, Floa
     )
 
 
-def _labels(stratum: Stratum, place: int) -> NDArray[np.str_]:
+def _label_units(stratum: Stratum, place: int) -> NDArray[np.str_]:
     if stratum.units is None:
         return np.array([f"\x00{place}/{item}" for item in range(len(stratum.drops))])
     return np.asarray(stratum.units, dtype=np.str_)

@@ -56,7 +56,7 @@ def labels_of(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
 
 def cohen_kappa(table: npt.ArrayLike) -> Estimate:
     """Return Cohen's kappa; undefined if chance alone already gives full agreement."""
-    return _single(cohen_kappa_each, _square(table), ONE_LABEL)
+    return _estimate_single(cohen_kappa_each, _check_square(table), ONE_LABEL)
 
 
 def gwet_ac1(table: npt.ArrayLike, *, label_space: LabelSpace) -> Estimate:
@@ -67,13 +67,15 @@ def gwet_ac1(table: npt.ArrayLike, *, label_space: LabelSpace) -> Estimate:
     which is what irrCAC does with raw ratings if it is given no categories. With a single category
     there is nothing to disagree on, and AC1 is 1.
     """
-    return _single(lambda tables: gwet_ac1_each(tables, label_space), _square(table), NO_ITEMS)
+    return _estimate_single(
+        lambda tables: gwet_ac1_each(tables, label_space), _check_square(table), NO_ITEMS
+    )
 
 
 def percent_agreement_each(tables: Counts) -> Floats:
     """Return the percent agreement of each table."""
     counts = tables.astype(np.float64)
-    return _divide(_diagonal(counts), counts.sum(axis=(-2, -1)))
+    return _divide(_get_diagonal(counts), counts.sum(axis=(-2, -1)))
 
 
 def cohen_kappa_each(tables: Counts) -> Floats:
@@ -84,7 +86,7 @@ def cohen_kappa_each(tables: Counts) -> Floats:
     chance = (rows * columns).sum(axis=-1)
     room = n * n - chance
     return _divide(
-        n * _diagonal(counts) - chance, np.where(room < _SMALLEST_ROOM * n * n, 0.0, room)
+        n * _get_diagonal(counts) - chance, np.where(room < _SMALLEST_ROOM * n * n, 0.0, room)
     )
 
 
@@ -100,13 +102,13 @@ def gwet_ac1_each(tables: Counts, label_space: LabelSpace) -> Floats:
     # Both sides of (agreement - chance) / (1 - chance), times 4 n n (categories - 1).
     scale = 4 * n * (categories - 1)
     chance = (uses * (2 * n[..., np.newaxis] - uses)).sum(axis=-1)
-    values = _divide(scale * _diagonal(counts) - chance, scale * n - chance)
+    values = _divide(scale * _get_diagonal(counts) - chance, scale * n - chance)
     return np.where((categories == 1) & (n > 0), 1.0, values)
 
 
 def kappa_variance(table: npt.ArrayLike) -> Estimate:
     """Return the large-sample variance of kappa by Fleiss, Cohen and Everitt (1969)."""
-    counts = _square(table)
+    counts = _check_square(table)
     kappa = cohen_kappa(counts)
     if kappa.value is None:
         return kappa
@@ -153,14 +155,14 @@ def multinomial_bootstrap(
     shape; ``statistic`` gets a stack with the draws along the first axis. Draws without a value are
     counted and left out; above 5 % of them there is no interval.
     """
-    counts = _counts(table)
+    counts = _check_counts(table)
     if resamples < 1:
         raise InvalidValueError(f"a bootstrap needs at least one draw, got {resamples}")
     if not 0 < level < 1:
         raise InvalidValueError(f"interval level must be inside (0, 1), got {level}")
     if counts.sum() == 0:
         return Bootstrap(None, NO_ITEMS, draw_count=0, undefined_count=0)
-    values = _redrawn(counts, statistic, resamples, seed)
+    values = _compute_redrawn(counts, statistic, resamples, seed)
     defined = values[~np.isnan(values)]
     undefined_count = resamples - defined.size
     if undefined_count > _LARGEST_UNDEFINED_SHARE * resamples:
@@ -179,11 +181,11 @@ def affordable_resamples(table: npt.ArrayLike) -> int:
 
     The number depends on the table alone, so equal tables always get equal intervals.
     """
-    used_count = max(1, int(np.count_nonzero(_counts(table))))
+    used_count = max(1, int(np.count_nonzero(_check_counts(table))))
     return max(_FEWEST_RESAMPLES, min(_MOST_RESAMPLES, _DRAWN_CELLS // used_count))
 
 
-def _redrawn(counts: Counts, statistic: EachStatistic, resamples: int, seed: int) -> Floats:
+def _compute_redrawn(counts: Counts, statistic: EachStatistic, resamples: int, seed: int) -> Floats:
     """Return the statistic of every resample, with bounded memory."""
     # Only nonzero cells are drawn: rounding must never put an item into an empty one.
     used = np.flatnonzero(counts)
@@ -191,7 +193,7 @@ def _redrawn(counts: Counts, statistic: EachStatistic, resamples: int, seed: int
     chunk = max(1, _CELLS_PER_CHUNK // counts.size)
     values = np.empty(resamples, dtype=np.float64)
     start = 0
-    for drawn in _draws(cells, resamples, seed, chunk):
+    for drawn in _draw_chunks(cells, resamples, seed, chunk):
         stack = np.zeros((len(drawn), counts.size), dtype=np.int64)
         stack[:, used] = drawn
         end = start + len(drawn)
@@ -200,10 +202,10 @@ def _redrawn(counts: Counts, statistic: EachStatistic, resamples: int, seed: int
     return values
 
 
-def _draws(cells: tuple[int, ...], resamples: int, seed: int, chunk: int) -> Iterator[Counts]:
+def _draw_chunks(cells: tuple[int, ...], resamples: int, seed: int, chunk: int) -> Iterator[Counts]:
     """Draw the cells again and again, in chunks; few enough draws are kept for the next asker."""
     if resamples <= chunk and resamples * len(cells) <= _KEPT_CELLS:
-        yield _kept_draws(cells, resamples, seed)
+        yield _draw_cached(cells, resamples, seed)
         return
     n = sum(cells)
     shares, rng = np.array(cells) / n, np.random.default_rng(seed)
@@ -212,7 +214,7 @@ def _draws(cells: tuple[int, ...], resamples: int, seed: int, chunk: int) -> Ite
 
 
 @lru_cache(maxsize=2)
-def _kept_draws(cells: tuple[int, ...], resamples: int, seed: int) -> Counts:
+def _draw_cached(cells: tuple[int, ...], resamples: int, seed: int) -> Counts:
     """Several statistics are asked of the same draws of the same table."""
     n = sum(cells)
     drawn = np.random.default_rng(seed).multinomial(n, np.array(cells) / n, resamples)
@@ -220,14 +222,14 @@ def _kept_draws(cells: tuple[int, ...], resamples: int, seed: int) -> Counts:
     return drawn
 
 
-def _single(statistic: EachStatistic, table: Counts, undefined_reason: str) -> Estimate:
+def _estimate_single(statistic: EachStatistic, table: Counts, undefined_reason: str) -> Estimate:
     if table.sum() == 0:
         return Estimate(None, NO_ITEMS)
     value = float(statistic(table[np.newaxis])[0])
     return Estimate(None, undefined_reason) if math.isnan(value) else Estimate(value)
 
 
-def _counts(table: npt.ArrayLike) -> Counts:
+def _check_counts(table: npt.ArrayLike) -> Counts:
     counts: npt.NDArray[Any] = np.asarray(table)
     if counts.size and not np.issubdtype(counts.dtype, np.integer):
         raise InvalidValueError(f"a count table must hold whole numbers, got {counts.dtype}")
@@ -236,14 +238,14 @@ def _counts(table: npt.ArrayLike) -> Counts:
     return counts.astype(np.int64)
 
 
-def _square(table: npt.ArrayLike) -> Counts:
-    counts = _counts(table)
+def _check_square(table: npt.ArrayLike) -> Counts:
+    counts = _check_counts(table)
     if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
         raise InvalidValueError(f"an agreement table must be square, got shape {counts.shape}")
     return counts
 
 
-def _diagonal(counts: Floats) -> Floats:
+def _get_diagonal(counts: Floats) -> Floats:
     diagonal: Floats = np.trace(counts, axis1=-2, axis2=-1)
     return diagonal
 

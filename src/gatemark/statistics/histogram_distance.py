@@ -29,7 +29,7 @@ def kl_each(current: Floats, reference: Floats, smoothing: float = SMOOTHING) ->
 
 def kl_null_mean_each(bins: int, current_items: Floats, reference_items: Floats) -> Floats:
     """Return the expected KL if both histograms come from one distribution."""
-    return np.asarray((bins - 1) / 2 * _inverse_sizes(current_items, reference_items))
+    return np.asarray((bins - 1) / 2 * _sum_inverse_sizes(current_items, reference_items))
 
 
 def kl_null_sd_each(bins: int, current_items: Floats, reference_items: Floats) -> Floats:
@@ -37,7 +37,7 @@ def kl_null_sd_each(bins: int, current_items: Floats, reference_items: Floats) -
 
     Twice KL over the summed inverse sizes is close to chi-square with bins - 1 degrees of freedom.
     """
-    return np.asarray(np.sqrt((bins - 1) / 2) * _inverse_sizes(current_items, reference_items))
+    return np.asarray(np.sqrt((bins - 1) / 2) * _sum_inverse_sizes(current_items, reference_items))
 
 
 def js_each(current: Floats, reference: Floats) -> Floats:
@@ -52,7 +52,7 @@ def js_each(current: Floats, reference: Floats) -> Floats:
     return np.where(empty, np.nan, np.maximum((left + right) / 2, 0.0))
 
 
-def _inverse_sizes(current_items: Floats, reference_items: Floats) -> Floats:
+def _sum_inverse_sizes(current_items: Floats, reference_items: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         total = 1 / current_items + 1 / reference_items
     return np.where(np.isfinite(total), total, np.nan)

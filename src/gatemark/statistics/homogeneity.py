@@ -26,7 +26,7 @@ class Homogeneity(NamedTuple):
 
 def largest_shift(counts: npt.ArrayLike) -> float:
     """Return the largest total variation distance between one run and all others together."""
-    table = _table(counts)
+    table = _check_table(counts)
     others = table.sum(axis=0) - table
     shares = table / table.sum(axis=1, keepdims=True)
     other_shares = others / others.sum(axis=1, keepdims=True)
@@ -39,7 +39,7 @@ def homogeneity(counts: npt.ArrayLike, rng: np.random.Generator) -> Homogeneity:
     If a class is expected fewer than five times in a run, the p-value comes from random tables with
     the same margins, (1 + at least as extreme) / (1 + draws).
     """
-    table = _table(counts)
+    table = _check_table(counts)
     table = table[:, table.sum(axis=0) > 0]
     dof = (table.shape[0] - 1) * (table.shape[1] - 1)
     if dof == 0:
@@ -47,21 +47,21 @@ def homogeneity(counts: npt.ArrayLike, rng: np.random.Generator) -> Homogeneity:
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
     statistic = float(((table - expected) ** 2 / expected).sum())
     if expected.min() >= _LEAST_EXPECTED:
-        return Homogeneity(statistic, dof, _chi_square_tail(statistic, dof), "chi_square")
-    drawn = _random_tables(table, rng)
+        return Homogeneity(statistic, dof, _compute_chi_square_tail(statistic, dof), "chi_square")
+    drawn = _draw_tables(table, rng)
     statistics = ((drawn - expected) ** 2 / expected).sum(axis=(1, 2))
     # Equally extreme tables must not be missed because of the last bit of a sum.
     extreme = int(np.count_nonzero(statistics >= statistic * (1 - 1e-12)))
     return Homogeneity(statistic, dof, (1 + extreme) / (1 + DRAWS), "monte_carlo")
 
 
-def _chi_square_tail(statistic: float, dof: int) -> float:
+def _compute_chi_square_tail(statistic: float, dof: int) -> float:
     from scipy.special import gammaincc  # noqa: PLC0415 - slow to load, and rarely needed
 
     return float(gammaincc(dof / 2, statistic / 2))
 
 
-def _random_tables(table: Counts, rng: np.random.Generator) -> Counts:
+def _draw_tables(table: Counts, rng: np.random.Generator) -> Counts:
     """Return random tables with the same margins, by dealing the items to the runs again."""
     runs, classes = table.shape
     drawn = np.zeros((DRAWS, runs, classes), dtype=np.int64)
@@ -79,7 +79,7 @@ def _random_tables(table: Counts, rng: np.random.Generator) -> Counts:
     return drawn
 
 
-def _table(counts: npt.ArrayLike) -> Counts:
+def _check_table(counts: npt.ArrayLike) -> Counts:
     table = np.asarray(counts, dtype=np.int64)
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 1:
         raise InvalidValueError("homogeneity needs two runs and a class")

@@ -23,7 +23,7 @@ def row_type(*fields: tuple[str, str]) -> np.dtype[np.void]:
     return np.dtype([*fields, ("count", "<i8")])
 
 
-def text_key(text: str) -> tuple[int, int]:
+def hash_name(text: str) -> tuple[int, int]:
     """Return a 128-bit hash of a name, as two numbers."""
     raw = blake2b(text.encode(), digest_size=16).digest()
     return int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
@@ -33,7 +33,7 @@ def add_rows(runs: Runs, rows: Sequence[tuple[Any, ...]], kind: np.dtype[np.void
     """Add rows, each a tuple of all fields including the count."""
     if not rows:
         return runs
-    return merge_runs(runs, (_tally(np.array(rows, dtype=kind)).tobytes(),), kind)
+    return merge_runs(runs, (_tally_rows(np.array(rows, dtype=kind)).tobytes(),), kind)
 
 
 def merge_runs(left: Runs, right: Runs, kind: np.dtype[np.void]) -> Runs:
@@ -54,10 +54,10 @@ def merge_runs(left: Runs, right: Runs, kind: np.dtype[np.void]) -> Runs:
 
 def union_rows(runs: Runs, kind: np.dtype[np.void]) -> Rows:
     """Return every distinct row once, sorted by its fields, with its total count."""
-    return _tally(np.concatenate([np.empty(0, kind), *(np.frombuffer(r, kind) for r in runs)]))
+    return _tally_rows(np.concatenate([np.empty(0, kind), *(np.frombuffer(r, kind) for r in runs)]))
 
 
-def _tally(rows: Rows) -> Rows:
+def _tally_rows(rows: Rows) -> Rows:
     if rows.size == 0:
         return rows
     names = rows.dtype.names or ()

@@ -74,10 +74,10 @@ def zero_width_caveat(interval: Interval | None) -> tuple[str, ...]:
 def two_sided_z(level: float) -> float:
     """Return the normal quantile that leaves ``(1 - level) / 2`` in each tail."""
     _check_level(level)
-    return Z_95 if level == 0.95 else float(_special().ndtri((1 + level) / 2))
+    return Z_95 if level == 0.95 else float(_load_special().ndtri((1 + level) / 2))
 
 
-def _special() -> ModuleType:
+def _load_special() -> ModuleType:
     """Return SciPy's functions. Loading them takes longer than most files take to read."""
     return importlib.import_module("scipy.special")
 
@@ -101,8 +101,8 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     _check_counts(k, n)
     _check_level(level)
     tail = (1 - level) / 2
-    low = 0.0 if k == 0 else float(_special().betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(_special().betaincinv(k + 1, n - k, 1 - tail))
+    low = 0.0 if k == 0 else float(_load_special().betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(_load_special().betaincinv(k + 1, n - k, 1 - tail))
     return low, high
 
 
@@ -126,12 +126,12 @@ ProbeOutcome = Literal["held", "broken", "undecided"]
 
 def mean_pass_at_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
     """Return the mean of pass@k over items given as (attempts, correct attempts)."""
-    return _mean(_at_least_one, items, k)
+    return _average_share(_compute_at_least_one, items, k)
 
 
 def mean_pass_hat_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
     """Return the mean of pass^k over items given as (attempts, correct attempts)."""
-    return _mean(_all, items, k)
+    return _average_share(_compute_all, items, k)
 
 
 def probe_outcome(broken_count: int, unscored_count: int, reruns: int, k: int) -> ProbeOutcome:
@@ -151,18 +151,18 @@ def probe_outcome(broken_count: int, unscored_count: int, reruns: int, k: int) -
     return "held" if broken_count + unscored_count < k else "undecided"
 
 
-def _at_least_one(n: int, right_count: int, k: int) -> Fraction:
+def _compute_at_least_one(n: int, right_count: int, k: int) -> Fraction:
     return 1 - Fraction(comb(n - right_count, k), comb(n, k))
 
 
-def _all(n: int, right_count: int, k: int) -> Fraction:
+def _compute_all(n: int, right_count: int, k: int) -> Fraction:
     return Fraction(comb(right_count, k), comb(n, k))
 
 
 _Share = Callable[[int, int, int], Fraction]
 
 
-def _mean(share: _Share, items: Iterable[tuple[int, int]], k: int) -> Estimate:
+def _average_share(share: _Share, items: Iterable[tuple[int, int]], k: int) -> Estimate:
     total, item_count, short_count = Fraction(0), 0, 0
     known: dict[tuple[int, int], Fraction] = {}
     for n, right_count in items:

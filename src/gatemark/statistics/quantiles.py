@@ -51,17 +51,17 @@ def percentile_disc(ordered: Floats, percent: int) -> float:
     """Return the smallest value whose cumulative share is at least ``percent``."""
     if ordered.size == 0:
         raise InvalidValueError("a percentile needs at least one value")
-    return float(ordered[rank(percent, ordered.size) - 1])
+    return float(ordered[compute_rank(percent, ordered.size) - 1])
 
 
-def rank(percent: int, n: int) -> int:
+def compute_rank(percent: int, n: int) -> int:
     """Return the rank of the percentile among ``n`` ordered values, counted from 1."""
     if not 0 < percent <= 100:
         raise InvalidValueError(f"a percentile must be in (0, 100], got {percent}")
     return -(-percent * n // 100)
 
 
-def sketched(values: Floats) -> dict[int, int]:
+def sketch_values(values: Floats) -> dict[int, int]:
     """Count values by their leading bits; values must not be negative."""
     if values.size and not values.min() >= 0:
         raise InvalidValueError("a sketch holds values >= 0")
@@ -71,15 +71,15 @@ def sketched(values: Floats) -> dict[int, int]:
 
 def sketch_percentile(sketch: Mapping[int, int], percent: int) -> float:
     """Return the upper edge of the bin with the percentile; exact for zero."""
-    wanted = rank(percent, sum(sketch.values()))
+    wanted = compute_rank(percent, sum(sketch.values()))
     for key in sorted(sketch):
         wanted -= sketch[key]
         if wanted <= 0:
-            return 0.0 if key == 0 else _edge(key + 1)
+            return 0.0 if key == 0 else _compute_edge(key + 1)
     raise InvalidValueError("a percentile needs at least one value")
 
 
-def _edge(key: int) -> float:
+def _compute_edge(key: int) -> float:
     return float(np.int64(key << _DROPPED_BITS).view(np.float64))
 
 
@@ -109,13 +109,13 @@ class Times(NamedTuple):
 
     def bounds(self, percent: int, unknown: int) -> tuple[float, float | None]:
         """Return the range of the percentile with ``unknown`` more times; None is unbounded."""
-        wanted = rank(percent, self.n + unknown)
+        wanted = compute_rank(percent, self.n + unknown)
         if self.n == 0:
             return 0.0, None
-        low = self._nth(wanted - unknown) if wanted > unknown else 0.0
-        return low, self._nth(wanted) if wanted <= self.n else None
+        low = self._find_nth(wanted - unknown) if wanted > unknown else 0.0
+        return low, self._find_nth(wanted) if wanted <= self.n else None
 
-    def _nth(self, place: int) -> float:
+    def _find_nth(self, place: int) -> float:
         if self.exact is not None:
             return float(self.exact[place - 1])
         first: dict[int, int] = {}

@@ -98,7 +98,7 @@ class RatingTable:
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
         """How many raters gave each label to each item."""
-        return _counted(self.codes, self.label_count)
+        return _count_codes(self.codes, self.label_count)
 
     @cached_property
     def rated(self) -> npt.NDArray[np.int64]:
@@ -114,7 +114,7 @@ class RatingTable:
     @cached_property
     def _parts(self) -> _Sums:
         """What one item of each pattern adds to the sums."""
-        counts = _counted(self._patterns, self.label_count).astype(np.float64)
+        counts = _count_codes(self._patterns, self.label_count).astype(np.float64)
         rated = counts.sum(axis=1)
         paired = rated >= 2
         others = np.where(paired, rated - 1, 1.0)
@@ -163,13 +163,15 @@ class RatingTable:
         half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * error
         low, high = max(-1.0, value - half_width), min(1.0, value + half_width)
         delta = Interval(low=low, high=high, level=level, method="delta")
-        ends = [low, high, *self._at_ends(coefficient, level, empty_differ)]
+        ends = [low, high, *self._evaluate_ends(coefficient, level, empty_differ)]
         interval = Interval(
             low=max(-1.0, min(ends)), high=min(1.0, max(ends)), level=level, method="delta_wilson"
         )
         return RaterEstimate(Estimate(value), error, delta, interval)
 
-    def _at_ends(self, coefficient: Coefficient, level: float, empty_differ: bool) -> list[float]:
+    def _evaluate_ends(
+        self, coefficient: Coefficient, level: float, empty_differ: bool
+    ) -> list[float]:
         """Return the coefficient at both ends of percent agreement, chance being the same."""
         agreement = self.agreement_interval(level, empty_differ=empty_differ)
         totals = self._totals
@@ -205,7 +207,7 @@ class RatingTable:
         """Return the agreement of all raters on a label; None if no comparable item has it."""
         has = (self.rated >= 2) & (self.counts[:, label] > 0)
         uses = self.counts[has, label]
-        return _specific(
+        return _compute_label_agreement(
             int(uses.sum()),
             int(has.sum()),
             float((uses * (uses - 1)).sum()),
@@ -220,7 +222,7 @@ class RatingTable:
         own, others = own[has], self.counts[has, label] - own[has]
         shared = 2.0 * float((own * others).sum())
         total = float((own * (self.rated[has] - 1)).sum() + others.sum())
-        return _specific(int(own.sum()), int(has.sum()), shared, total, level)
+        return _compute_label_agreement(int(own.sum()), int(has.sum()), shared, total, level)
 
     def pair_agreement(self, first: int, second: int) -> tuple[int, int]:
         """Return how many items two raters both rated, and how many of those alike."""
@@ -232,13 +234,13 @@ class RatingTable:
 def percent_agreement(sums: _Sums) -> Numbers:
     """Return the mean over items of the share of rating pairs that agree."""
     # The number of paired items is taken as fixed, as in irrCAC, so the interval is slightly wide.
-    return _quotient(sums.agreed, sums.paired.real)
+    return _divide(sums.agreed, sums.paired.real)
 
 
 def fleiss_kappa(sums: _Sums) -> Numbers:
     """Return Fleiss' kappa: chance is two ratings drawn from the labels of all raters together."""
     chance = (_each(sums.shares, sums.all) ** 2).sum(axis=-1)
-    return _corrected(sums, chance)
+    return _correct_for_chance(sums, chance)
 
 
 def gwet_ac1(sums: _Sums) -> Numbers:
@@ -246,7 +248,7 @@ def gwet_ac1(sums: _Sums) -> Numbers:
     shares = _each(sums.shares, sums.all)
     if shares.shape[-1] < 2:
         return np.ones_like(sums.agreed)
-    return _corrected(sums, (shares * (1 - shares)).sum(axis=-1) / (shares.shape[-1] - 1))
+    return _correct_for_chance(sums, (shares * (1 - shares)).sum(axis=-1) / (shares.shape[-1] - 1))
 
 
 def conger_kappa(sums: _Sums) -> Numbers:
@@ -257,7 +259,7 @@ def conger_kappa(sums: _Sums) -> Numbers:
     shares = sums.by_rater / np.where(has_ratings, ratings, 1.0)[..., np.newaxis]
     total, squares = shares.sum(axis=-2), (shares**2).sum(axis=(-2, -1))
     pairs = np.where(raters > 1, raters * (raters - 1), 1)
-    return _corrected(sums, ((total**2).sum(axis=-1) - squares) / pairs)
+    return _correct_for_chance(sums, ((total**2).sum(axis=-1) - squares) / pairs)
 
 
 def krippendorff_alpha(sums: _Sums) -> Numbers:
@@ -266,7 +268,7 @@ def krippendorff_alpha(sums: _Sums) -> Numbers:
     expected = np.where(expected.real < _SMALLEST_ROOM * sums.ratings.real**2, 0.0, expected)
     # The factor is the correction for few ratings; as a constant, it has no derivative.
     factor = 1 - 1 / np.where(sums.ratings.real > 0, sums.ratings.real, 1.0)
-    return 1 - factor * _quotient(sums.ratings * sums.clashes, expected)
+    return 1 - factor * _divide(sums.ratings * sums.clashes, expected)
 
 
 COEFFICIENTS: Final[dict[str, Coefficient]] = {
@@ -278,10 +280,10 @@ COEFFICIENTS: Final[dict[str, Coefficient]] = {
 }
 
 
-def _corrected(sums: _Sums, chance: Numbers) -> Numbers:
+def _correct_for_chance(sums: _Sums, chance: Numbers) -> Numbers:
     room = 1 - chance
-    above_chance = percent_agreement(sums) - chance * _quotient(sums.paired, sums.paired.real)
-    return _quotient(above_chance, np.where(room.real < _SMALLEST_ROOM, 0.0, room))
+    above_chance = percent_agreement(sums) - chance * _divide(sums.paired, sums.paired.real)
+    return _divide(above_chance, np.where(room.real < _SMALLEST_ROOM, 0.0, room))
 
 
 def _each(parts: Numbers, total: Numbers) -> Numbers:
@@ -289,20 +291,20 @@ def _each(parts: Numbers, total: Numbers) -> Numbers:
     return quotient
 
 
-def _quotient(numerator: Numbers, denominator: Numbers) -> Numbers:
+def _divide(numerator: Numbers, denominator: Numbers) -> Numbers:
     """Divide; NaN where the denominator is zero."""
     is_zero = denominator == 0
     return np.where(is_zero, np.nan, numerator / np.where(is_zero, 1.0, denominator))
 
 
-def _counted(codes: Codes, label_count: int) -> npt.NDArray[np.int64]:
+def _count_codes(codes: Codes, label_count: int) -> npt.NDArray[np.int64]:
     counts = np.zeros((codes.shape[0], label_count), dtype=np.int64)
     rows, raters = np.nonzero(codes != MISSING)
     np.add.at(counts, (rows, codes[rows, raters]), 1)
     return counts
 
 
-def _specific(
+def _compute_label_agreement(
     uses: int, items: int, shared: float, total: float, level: float
 ) -> LabelAgreement | None:
     if not total:

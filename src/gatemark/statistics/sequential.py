@@ -99,9 +99,9 @@ def harm_so_far(
     pairs = [pair for pair in windows if pair.canary.n > 0 and pair.baseline.n > 0]
     if not pairs:
         return "no window has samples in both arms"
-    canary = _pooled([pair.canary for pair in pairs])
-    baseline = _pooled([pair.baseline for pair in pairs])
-    variances = _variances(canary, baseline)
+    canary = _pool_arms([pair.canary for pair in pairs])
+    baseline = _pool_arms([pair.baseline for pair in pairs])
+    variances = _estimate_variances(canary, baseline)
     information = drift = noise = 0.0
     for pair in pairs:
         weight = pair.canary.n * pair.baseline.n / (pair.canary.n + pair.baseline.n)
@@ -117,14 +117,14 @@ def harm_so_far(
     # In units in which one piece of information has variance one.
     scale = math.sqrt(noise / information)
     excess = (difference - tolerance) * information / scale
-    log_e = _one_sided_log_e(excess, information, rho)
+    log_e = _compute_one_sided_log_e(excess, information, rho)
     if _is_too_rare(canary, baseline):
         log_e = min(log_e, 0.0)
-    half_width = _two_sided_bound(information, rho, alpha) * scale / information
+    half_width = _compute_two_sided_bound(information, rho, alpha) * scale / information
     return Harm(difference, log_e, difference + half_width, canary.n, baseline.n)
 
 
-def _pooled(arms: Sequence[ArmMoments]) -> ArmMoments:
+def _pool_arms(arms: Sequence[ArmMoments]) -> ArmMoments:
     return ArmMoments(
         sum(arm.n for arm in arms),
         math.fsum(arm.sum for arm in arms),
@@ -144,15 +144,15 @@ def _is_too_rare(canary: ArmMoments, baseline: ArmMoments) -> bool:
     return min(ones, canary.n + baseline.n - ones) < MIN_EVENTS
 
 
-def _variances(canary: ArmMoments, baseline: ArmMoments) -> tuple[float, float]:
+def _estimate_variances(canary: ArmMoments, baseline: ArmMoments) -> tuple[float, float]:
     """Return each arm's variance; for 0/1 samples that of a shared rate, above zero."""
     if _is_binary(canary) and _is_binary(baseline):
         rate = (canary.sum + baseline.sum + 1) / (canary.n + baseline.n + 2)
         return rate * (1 - rate), rate * (1 - rate)
-    return _variance(canary), _variance(baseline)
+    return _estimate_variance(canary), _estimate_variance(baseline)
 
 
-def _variance(arm: ArmMoments) -> float:
+def _estimate_variance(arm: ArmMoments) -> float:
     if arm.n < 2:
         return 0.0
     spread = arm.sum_squares - arm.sum**2 / arm.n
@@ -162,7 +162,7 @@ def _variance(arm: ArmMoments) -> float:
     return spread / (arm.n - 1)
 
 
-def _one_sided_log_e(excess: float, information: float, rho: float) -> float:
+def _compute_one_sided_log_e(excess: float, information: float, rho: float) -> float:
     """Return the log likelihood ratio of a half-normal mixture of positive drifts against none."""
     total = information + rho
     z = excess / math.sqrt(total)
@@ -175,7 +175,7 @@ def _log_normal_cdf(z: float) -> float:
     return -z * z / 2 - math.log(-z * math.sqrt(2 * math.pi))
 
 
-def _two_sided_bound(information: float, rho: float, alpha: float) -> float:
+def _compute_two_sided_bound(information: float, rho: float, alpha: float) -> float:
     """Return the time-uniform bound of a driftless sum, at level alpha."""
     total = information + rho
     return math.sqrt(total * (math.log(total / rho) - 2 * math.log(alpha)))

@@ -38,20 +38,22 @@ def drop_bounds(
         )
     if not 0 < one_sided_alpha < 0.5:
         raise InvalidValueError(f"alpha must be inside (0, 0.5), got {one_sided_alpha}")
-    return -_upper(gained, lost, n, one_sided_alpha), _upper(lost, gained, n, one_sided_alpha)
+    return -_find_upper(gained, lost, n, one_sided_alpha), _find_upper(
+        lost, gained, n, one_sided_alpha
+    )
 
 
-def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
+def _find_upper(lost: int, gained: int, n: int, alpha: float) -> float:
     changed = lost + gained
     if gained == 0:
         return 1.0 if lost == n else float(scipy.special.betaincinv(lost + 1, n - lost, 1 - alpha))
     if scipy.special.betainc(lost + 1, gained, 0.5) <= 1 - alpha:
         low, high = 0.0, 1.0
-        rates = _rate_quantiles(changed + 1, n - changed)
+        rates = _compute_rate_quantiles(changed + 1, n - changed)
     else:
         low, high = -1.0, 0.0
-        rates = _rate_quantiles(changed, n - changed + 1)
-    _, weights = _gauss_nodes()
+        rates = _compute_rate_quantiles(changed, n - changed + 1)
+    _, weights = _make_gauss_nodes()
 
     def share_at(drop: float) -> float:
         split = (1 + np.clip(drop / rates, -1, 1)) / 2
@@ -59,7 +61,7 @@ def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
 
     drop = (lost - gained) / n
     error = math.sqrt(changed / n - drop**2 + 1 / n**2) / math.sqrt(n)
-    below, above = _narrowed(share_at, 1 - alpha, drop, error)
+    below, above = _narrow_interval(share_at, 1 - alpha, drop, error)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         if middle <= below or (middle < above and share_at(middle) < 1 - alpha):
@@ -69,7 +71,7 @@ def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
     return high
 
 
-def _narrowed(
+def _narrow_interval(
     share_at: Callable[[float], float], share: float, middle: float, error: float
 ) -> tuple[float, float]:
     """Return a narrow interval in which an increasing share is reached.
@@ -93,14 +95,14 @@ def _narrowed(
     return -math.inf, math.inf
 
 
-def _rate_quantiles(a: int, b: int) -> Floats:
+def _compute_rate_quantiles(a: int, b: int) -> Floats:
     """Return the confidence distribution Beta(a, b) of the discordant rate at the nodes."""
-    nodes, _ = _gauss_nodes()
+    nodes, _ = _make_gauss_nodes()
     return np.ones_like(nodes) if b == 0 else np.asarray(scipy.special.betaincinv(a, b, nodes))
 
 
 @cache
-def _gauss_nodes() -> tuple[Floats, Floats]:
+def _make_gauss_nodes() -> tuple[Floats, Floats]:
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     t = (nodes + 1) / 2
     # Quantile functions bend sharply at 0 and 1; this substitution puts more nodes there.
@@ -159,10 +161,10 @@ def minimum_detectable_effect(
 
 def detectable_effect(standard_error: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """Return the smallest true difference detected with this power, given its standard error."""
-    return _z_sum(alpha / 2, power) * standard_error
+    return _sum_z(alpha / 2, power) * standard_error
 
 
-def _z_sum(one_sided_alpha: float, power: float) -> float:
+def _sum_z(one_sided_alpha: float, power: float) -> float:
     return float(scipy.special.ndtri(1 - one_sided_alpha) + scipy.special.ndtri(power))
 
 
@@ -180,10 +182,10 @@ def _refuse_bad_design(discordant_rate: float, alpha: float, power: float) -> No
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
     """Return Holm's step-down p-values in the given order, for the chance of any false claim."""
-    p = _checked(p_values)
+    p = _check_p_values(p_values)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
-    return _restored(stepped, order)
+    return _restore_order(stepped, order)
 
 
 def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
@@ -202,20 +204,20 @@ def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
 
 def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
     """Return Benjamini-Hochberg p-values in the given order, for the share of false claims."""
-    p = _checked(p_values)
+    p = _check_p_values(p_values)
     order = np.argsort(p, kind="stable")
     scaled = p[order] * (p.size / np.arange(1, p.size + 1))
-    return _restored(np.minimum.accumulate(scaled[::-1])[::-1], order)
+    return _restore_order(np.minimum.accumulate(scaled[::-1])[::-1], order)
 
 
-def _checked(p_values: Sequence[float] | Floats) -> Floats:
+def _check_p_values(p_values: Sequence[float] | Floats) -> Floats:
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not bool(np.all((p >= 0) & (p <= 1))):
         raise InvalidValueError("p-values must be one list of numbers inside [0, 1]")
     return p
 
 
-def _restored(adjusted: Floats, order: NDArray[np.intp]) -> Floats:
+def _restore_order(adjusted: Floats, order: NDArray[np.intp]) -> Floats:
     out = np.empty_like(adjusted)
     out[order] = np.minimum(adjusted, 1.0)
     return out

@@ -101,20 +101,20 @@ def homogeneity(
         used = (c + b) > 0
         table = np.stack([c[used], b[used]]).astype(np.int64)
         method: Method = "fisher" if df == 1 else "monte_carlo"
-        p_value = _fisher(table) if df == 1 else _simulated(table, rng, tables)
+        p_value = _compute_fisher(table) if df == 1 else _simulate_p_value(table, rng, tables)
     else:
         method = "chi_square"
         p_value = float(chi_square_p_each(np.asarray(statistic), np.asarray(df)))
     return TwoSampleTest(statistic, int(df), p_value, v, method)
 
 
-def _fisher(table: NDArray[np.int64]) -> float:
+def _compute_fisher(table: NDArray[np.int64]) -> float:
     from scipy.stats import fisher_exact  # noqa: PLC0415 - heavy, and most tables need none
 
     return float(fisher_exact(table).pvalue)
 
 
-def _simulated(table: NDArray[np.int64], rng: np.random.Generator, tables: int) -> float:
+def _simulate_p_value(table: NDArray[np.int64], rng: np.random.Generator, tables: int) -> float:
     """Return a Monte Carlo p-value; stop early if it is clearly not small."""
     classes = table.sum(axis=0)
     size = int(table[0].sum())

@@ -73,7 +73,7 @@ class AwsKeys(msgspec.Struct, frozen=True):
         return text
 
 
-def keys_from(spec: AwsSignature, environ: Mapping[str, str]) -> AwsKeys:
+def read_aws_keys(spec: AwsSignature, environ: Mapping[str, str]) -> AwsKeys:
     """Return the keys that a pack names; raise UsageError if one is missing."""
     found = []
     for variable in (spec.access_key_env, spec.secret_key_env):
@@ -91,7 +91,7 @@ def keys_from(spec: AwsSignature, environ: Mapping[str, str]) -> AwsKeys:
     return AwsKeys(found[0], found[1], token)
 
 
-def authorization(
+def sign_request(
     keys: AwsKeys,
     *,
     method: str,
@@ -113,7 +113,7 @@ def authorization(
             method,
             # Every service but S3 encodes the path that is sent once more.
             quote(path or "/", safe="/" + _UNRESERVED),
-            _canonical_query(query),
+            _encode_query(query),
             *(f"{name}:{values[name]}" for name in sorted(values)),
             "",
             names,
@@ -123,14 +123,14 @@ def authorization(
     credential = "/".join((*scope, "aws4_request"))
     hashed = hashlib.sha256(canonical.encode()).hexdigest()
     text = "\n".join((ALGORITHM, values["x-amz-date"], credential, hashed))
-    signature = hmac.new(signing_key(keys.secret_key, scope), text.encode(), hashlib.sha256)
+    signature = hmac.new(derive_day_key(keys.secret_key, scope), text.encode(), hashlib.sha256)
     return (
         f"{ALGORITHM} Credential={keys.access_key}/{credential}, "
         f"SignedHeaders={names}, Signature={signature.hexdigest()}"
     )
 
 
-def signing_key(secret_key: str, scope: tuple[str, str, str]) -> bytes:
+def derive_day_key(secret_key: str, scope: tuple[str, str, str]) -> bytes:
     """Return the key that signs requests of one day, region and service."""
     key = b"AWS4" + secret_key.encode()
     for part in (*scope, "aws4_request"):
@@ -138,7 +138,7 @@ def signing_key(secret_key: str, scope: tuple[str, str, str]) -> bytes:
     return key
 
 
-def _canonical_query(query: str) -> str:
+def _encode_query(query: str) -> str:
     pairs = [
         (quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED))
         for name, value in parse_qsl(query, keep_blank_values=True)
@@ -158,7 +158,7 @@ class AwsSigner:
     ) -> None:
         self._region = spec.region_for(url)
         self._service = spec.service
-        self._keys = keys_from(spec, environ)
+        self._keys = read_aws_keys(spec, environ)
         self._now = now
 
     def redact(self, text: str) -> str:
@@ -177,7 +177,7 @@ class AwsSigner:
         signed = [
             (name, value) for name, value in headers.items() if name.lower() in _SIGNED_HEADERS
         ]
-        value = authorization(
+        value = sign_request(
             self._keys,
             method=method,
             target=target,

@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gatemark.core.canonical import digest_bytes
 from gatemark.targets.isolation import close_process_memory
-from gatemark.targets.python_worker import MARK, end_marked, new_mark
+from gatemark.targets.process_marks import MARK, end_marked, make_mark
 
 DEFAULT_LIMIT: Final = 2**16
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -56,16 +55,6 @@ class Child:
             end_marked(self._mark)
 
 
-def named_files(words: Sequence[str], folder: Path) -> dict[str, str]:
-    """Return digests of the files in a folder that a command line names, as they are now."""
-    paths = {word: (folder / word).resolve() for word in words}
-    return {
-        word: digest_bytes(path.read_bytes())
-        for word, path in paths.items()
-        if path.is_relative_to(folder) and path.is_file()
-    }
-
-
 async def start_child(
     program: str,
     arguments: Sequence[str],
@@ -78,7 +67,7 @@ async def start_child(
     """Start a program with pipes to its stdin and stdout; raise OSError if it cannot start."""
     close_process_memory()
     loop = asyncio.get_running_loop()
-    mark = new_mark()
+    mark = make_mark()
     transport, protocol = await loop.subprocess_exec(
         lambda: SubprocessStreamProtocol(limit=limit, loop=loop),
         program,
@@ -91,3 +80,11 @@ async def start_child(
         start_new_session=True,
     )
     return Child(transport, Process(transport, protocol, loop), mark)
+
+
+def name_signal(number: int) -> str:
+    """Return the name of a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

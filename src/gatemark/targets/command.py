@@ -22,26 +22,25 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.targets.child import Child, named_files, start_child
+from gatemark.targets.child import Child, name_signal, start_child
+from gatemark.targets.file_digests import digest_named_files
 from gatemark.targets.port import (
     UNAVAILABLE_EXIT,
     Call,
     CallPart,
+    Clock,
     Reply,
     TargetError,
-    bad_reply,
-    decode_reply,
-    reply_from_fields,
-    shared_fields,
+    select_fields,
 )
-from gatemark.targets.python_worker import signal_name
+from gatemark.targets.replies import BadReplyError, decode_reply, reply_from_fields
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
@@ -49,8 +48,6 @@ LINE_HINT: Final = 'print one line per item, such as {"id": "q1", "output": "…
 WAIT_HINT: Final = f"answer each line at once, not at the end of the input: {LINE_HINT}, flushed"
 """Hint for a program that reads all of its input before it answers."""
 _ENVELOPE: Final = ("id", "epoch")
-
-Clock = Callable[[], float]
 
 
 class CommandTarget:
@@ -90,14 +87,14 @@ class CommandTarget:
             started = self._clock()
             line = await worker.ask(request)
             latency_ms = (self._clock() - started) * 1000.0
-            fields = self._fields(line, call)
+            fields = self._parse_line(line, call)
             in_step = True
         finally:
             if in_step:
                 self._idle.append(worker)
             else:
                 await worker.kill()
-        return _reply(fields, latency_ms)
+        return _make_reply(fields, latency_ms)
 
     async def close(self) -> None:
         workers, self._idle = self._idle, []
@@ -105,7 +102,7 @@ class CommandTarget:
 
     def current_files(self) -> dict[str, str]:
         """Return digests of the files that the command line names, as they are now."""
-        return named_files(self._argv, self._folder)
+        return digest_named_files(self._argv, self._folder)
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -122,7 +119,7 @@ class CommandTarget:
             message["variables"] = call.variables
         if self._send_sample:
             fields = self._shared or call.sample
-            message["sample"] = shared_fields(call.sample, fields)
+            message["sample"] = select_fields(call.sample, fields)
         return msgspec.json.encode(message) + b"\n"
 
     async def _start(self) -> _Worker:
@@ -139,19 +136,19 @@ class CommandTarget:
             raise TargetError("crash", f"{self._argv[0]} cannot be started: {error}") from error
         return _Worker(child, self._argv[0], self._max_reply_bytes)
 
-    def _fields(self, line: bytes, call: Call) -> dict[str, Any]:
+    def _parse_line(self, line: bytes, call: Call) -> dict[str, Any]:
         try:
             fields = decode_reply(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise bad_reply(
-                f"{self._argv[0]} printed {_excerpt(line)}: {error}; {LINE_HINT}"
+            raise BadReplyError(
+                f"{self._argv[0]} printed {_quote_excerpt(line)}: {error}; {LINE_HINT}"
             ) from error
         if not isinstance(fields, dict):
-            raise bad_reply(
-                f"{self._argv[0]} must print objects, got {_excerpt(line)}; {LINE_HINT}"
+            raise BadReplyError(
+                f"{self._argv[0]} must print objects, got {_quote_excerpt(line)}; {LINE_HINT}"
             )
         if fields.get("id") != call.id or fields.get("epoch", call.epoch) != call.epoch:
-            raise bad_reply(
+            raise BadReplyError(
                 f"{self._argv[0]} was asked for id {call.id!r}, epoch {call.epoch} and answered "
                 f"for id {fields.get('id')!r}, epoch {fields.get('epoch', call.epoch)}"
             )
@@ -180,13 +177,15 @@ class _Worker:
             await self._stdin.drain()
             line = await self._stdout.readuntil(b"\n")
         except asyncio.LimitOverrunError as error:
-            raise bad_reply(
+            raise BadReplyError(
                 f"{self._name}: a reply must be at most {self._max_reply_bytes} bytes"
             ) from error
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise await self._obituary() from error
+            raise await self._make_end_error() from error
         if len(line) > self._max_reply_bytes:
-            raise bad_reply(f"{self._name}: a reply must be at most {self._max_reply_bytes} bytes")
+            raise BadReplyError(
+                f"{self._name}: a reply must be at most {self._max_reply_bytes} bytes"
+            )
         return line
 
     async def finish(self) -> None:
@@ -205,7 +204,7 @@ class _Worker:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
 
-    async def _obituary(self) -> TargetError:
+    async def _make_end_error(self) -> TargetError:
         """Return the error for a process that ended: its exit status and last output."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_GRACE_S):
@@ -215,7 +214,7 @@ class _Worker:
         if code is None:
             ending = "closed its stdout"
         elif code < 0:
-            ending = f"was killed by {signal_name(-code)}"
+            ending = f"was killed by {name_signal(-code)}"
         else:
             ending = f"exited with code {code}"
         words = self._said.decode(errors="replace").strip()
@@ -232,7 +231,7 @@ class _Worker:
             del self._said[:-STDERR_KEPT_BYTES]
 
 
-def _reply(fields: dict[str, Any], latency_ms: float) -> Reply:
+def _make_reply(fields: dict[str, Any], latency_ms: float) -> Reply:
     if "error" in fields:
         is_down = fields.get("unavailable") is True
         raise TargetError(
@@ -253,6 +252,6 @@ def _find_program(word: str, folder: Path) -> str:
     return found
 
 
-def _excerpt(line: bytes) -> str:
+def _quote_excerpt(line: bytes) -> str:
     text = line.decode(errors="replace").strip()
     return repr(text if len(text) <= 120 else text[:120] + "…")

@@ -34,9 +34,9 @@ NETWORK_ERRORS: Final = (
 """Every httpcore2 error of a call without a complete reply."""
 
 
-def new_pool(url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
+def make_pool(url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
     """Return a pool with one connection to an address, reopened if the other side closes it."""
-    proxy = _proxy(url)
+    proxy = _find_proxy(url)
     needs_tls = url.scheme == "https" or (proxy is not None and proxy.url.scheme == b"https")
     tls = httpx2.create_ssl_context() if needs_tls else None
     if proxy is not None and proxy.url.scheme == b"https":
@@ -53,7 +53,7 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
         self, host: str, port: int, *_: object, **__: object
     ) -> httpcore2.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
-        with _errors_as(httpcore2.ConnectError):
+        with _raise_errors_as(httpcore2.ConnectError):
             try:
                 async with asyncio.timeout(CONNECT_LIMIT_S):
                     opened = await loop.create_connection(
@@ -79,11 +79,11 @@ class _Stream(httpcore2.AsyncNetworkStream):
         self._line = line
 
     async def read(self, max_bytes: int, *_: object, **__: object) -> bytes:
-        with _errors_as(httpcore2.ReadError):
+        with _raise_errors_as(httpcore2.ReadError):
             return await self._line.read(max_bytes)
 
     async def write(self, buffer: bytes, *_: object, **__: object) -> None:
-        with _errors_as(httpcore2.WriteError):
+        with _raise_errors_as(httpcore2.WriteError):
             await self._line.write(buffer)
 
     async def aclose(self) -> None:
@@ -101,7 +101,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         loop = asyncio.get_running_loop()
         line = self._line
         try:
-            with _errors_as(httpcore2.ConnectError):
+            with _raise_errors_as(httpcore2.ConnectError):
                 transport = await loop.start_tls(
                     line.transport, line, ssl_context, server_hostname=server_hostname
                 )
@@ -203,14 +203,14 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
 
 
 @contextmanager
-def _errors_as(kind: type[httpcore2.NetworkError]) -> Iterator[None]:
+def _raise_errors_as(kind: type[httpcore2.NetworkError]) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError) as error:
         raise kind(str(error) or type(error).__name__) from error
 
 
-def _proxy(url: httpx2.URL) -> httpcore2.Proxy | None:
+def _find_proxy(url: httpx2.URL) -> httpcore2.Proxy | None:
     """Return the proxy of the environment, or None for calls to this machine."""
     found = getproxies()
     address = found.get(url.scheme) or found.get("all")

@@ -51,7 +51,7 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
-def landlock_version() -> int:
+def get_landlock_version() -> int:
     """Return the version of Landlock that the running kernel offers; 0 without it."""
     if not sys.platform.startswith("linux"):
         return 0
@@ -79,10 +79,10 @@ def close_process_memory() -> None:
 def restrict(hidden: Sequence[str], writable: Sequence[str]) -> None:
     """Permanently give up reading ``hidden`` paths and writing outside ``writable``."""
     libc = ctypes.CDLL(None, use_errno=True)
-    version = landlock_version()
+    version = get_landlock_version()
     handled = sum(rights for abi, rights in _RIGHTS_BY_ABI.items() if abi <= version)
     ruleset = _Ruleset(handled, 0, _SCOPES if version >= _ABI_WITH_SCOPES else 0)
-    rules = _checked(
+    rules = _check_call(
         libc.syscall(
             _CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(ctypes.sizeof(ruleset)), 0
         ),
@@ -92,31 +92,31 @@ def restrict(hidden: Sequence[str], writable: Sequence[str]) -> None:
     kept_from_it = {Path(path).resolve() for path in hidden}
     others = {path for path in Path("/proc").glob("[0-9]*") if path.name != str(os.getpid())}
     # Landlock itself protects only the memory of other processes, not their environment.
-    for path in readable_paths(kept_from_it | others):
+    for path in find_readable_paths(kept_from_it | others):
         _allow(libc, rules, path, _READ & handled)
-    for device in _devices():
+    for device in _list_devices():
         # Shared memory is a folder like any other, and may contain a store.
         if not any(path.is_relative_to(device) for path in kept_from_it):
             _allow(libc, rules, str(device), handled)
     for path in writable:
         _allow(libc, rules, path, handled)
-    _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
-    _checked(libc.syscall(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
+    _check_call(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    _check_call(libc.syscall(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
     os.close(rules)
 
 
-def _devices() -> list[Path]:
+def _list_devices() -> list[Path]:
     return [device.resolve() for name in _DEVICES for device in Path("/dev").glob(name)]
 
 
-def readable_paths(hidden: set[Path]) -> Iterator[str]:
+def find_readable_paths(hidden: set[Path]) -> Iterator[str]:
     """Yield the largest files and folders that contain nothing hidden.
 
     Devices are left out, except what is alongside something hidden in shared memory.
     """
     hidden = {path.resolve() for path in hidden} | {Path("/dev")}
     above = {parent for path in hidden for parent in path.parents}
-    waiting = [Path("/"), *(device for device in _devices() if device in above)]
+    waiting = [Path("/"), *(device for device in _list_devices() if device in above)]
     while waiting:
         folder = waiting.pop()
         try:
@@ -142,7 +142,7 @@ def _allow(libc: ctypes.CDLL, rules: int, path: str, rights: int) -> None:
         if not Path(path).is_dir():
             rights &= _OF_FILES
         rule = _PathBeneath(rights, opened)
-        _checked(
+        _check_call(
             libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.byref(rule), 0),
             f"landlock_add_rule {path}",
         )
@@ -150,7 +150,7 @@ def _allow(libc: ctypes.CDLL, rules: int, path: str, rights: int) -> None:
         os.close(opened)
 
 
-def _checked(value: int, call: str) -> int:
+def _check_call(value: int, call: str) -> int:
     if value < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{call}: {os.strerror(number)}")

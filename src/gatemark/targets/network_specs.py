@@ -13,7 +13,8 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.settings_file import about
 from gatemark.targets.aws_signature import AwsSignature
 from gatemark.targets.paths import follow, parse_path
-from gatemark.targets.port import Call, Reply, bad_reply
+from gatemark.targets.port import Call, Reply
+from gatemark.targets.replies import BadReplyError
 from gatemark.targets.request_shapes import (
     COMPLETIONS,
     SHAPES,
@@ -21,7 +22,7 @@ from gatemark.targets.request_shapes import (
     Preset,
     RequestShape,
     check_parameters,
-    conversation_from,
+    read_conversation,
 )
 from gatemark.targets.template import Template
 
@@ -103,16 +104,16 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             value = getattr(self, name)
             if name in _FILES and value.startswith(_FILE_ADDRESS):
                 raise InvalidValueError(
-                    f"{name} takes a path, not an address; write {name}: {_path_in(value)}"
+                    f"{name} takes a path, not an address; write {name}: {_strip_prefix(value)}"
                 )
             if name in TEXTS:
                 refuse_file_addresses(value, name, hint=f"{name}{FILE_SUFFIX}")
 
     def key_place(self) -> tuple[str, str]:
         """Return the header that carries the key, and the text before the key."""
-        return self._key_place("Authorization", "Bearer ")
+        return self._choose_key_place("Authorization", "Bearer ")
 
-    def _key_place(self, header: str, prefix: str) -> tuple[str, str]:
+    def _choose_key_place(self, header: str, prefix: str) -> tuple[str, str]:
         if self.api_key_header is not None:
             header, prefix = self.api_key_header, "Bearer "
         return header, prefix if self.api_key_prefix is None else self.api_key_prefix
@@ -121,11 +122,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return the headers of every request, without the key."""
         return dict(self.headers)
 
-    def _chat(
+    def _build_chat(
         self, shape: RequestShape, model: str, filled: object, call: Call
     ) -> dict[str, object]:
         """Return the request that sends a filled-in conversation."""
-        messages = conversation_from(filled, f"{self.kind}.messages of id {call.id!r}")
+        messages = read_conversation(filled, f"{self.kind}.messages of id {call.id!r}")
         options = ChatOptions(model, self.temperature, self.max_tokens, self.parameters)
         return shape.body(messages, options)
 
@@ -242,7 +243,7 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the body of a request, from the filled-in template."""
         if self.shape is None:
             return filled
-        return self._chat(self.shape, self.model or "", filled, call)
+        return self._build_chat(self.shape, self.model or "", filled, call)
 
     def read(self, document: object, latency_ms: float, place: str) -> Reply:
         """Return the reply in a decoded document."""
@@ -252,13 +253,17 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for name, path in self.paths().items():
             found, value = follow(document, path)
             if not found:
-                raise bad_reply(f"{place}: reply has no {'.'.join(path)} ({name})")
+                raise BadReplyError(f"{place}: reply has no {'.'.join(path)} ({name})")
             fields[name] = value
         return Reply(latency_ms=latency_ms, **fields)
 
     def key_place(self) -> tuple[str, str]:
         shape = self.shape
-        return super().key_place() if shape is None else self._key_place(*_key_of(shape))
+        return (
+            super().key_place()
+            if shape is None
+            else self._choose_key_place(*_get_key_header(shape))
+        )
 
     def sent_headers(self) -> dict[str, str]:
         return {**(self.shape.headers if self.shape is not None else {}), **self.headers}
@@ -274,7 +279,7 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if getattr(self, name) is not None or getattr(self, name + FILE_SUFFIX) is not None
         }
         used: set[str] = set()
-        body = _with_texts(self.body, texts, used)
+        body = _insert_texts(self.body, texts, used)
         for name in sorted(texts.keys() - used):
             raise InvalidValueError(
                 f"http.{name} is never sent: put {{{{{name}}}}} into http.body, or name a preset"
@@ -322,7 +327,7 @@ class OpenAISpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True
         A seed is sent as ``seed + epoch``: reruns of a sample are different draws, and the same
         draws whenever the run is repeated.
         """
-        body = self._chat(COMPLETIONS, self.model, filled, call)
+        body = self._build_chat(COMPLETIONS, self.model, filled, call)
         return body if self.seed is None else {**body, "seed": self.seed + call.epoch}
 
     def read(self, document: object, latency_ms: float, place: str) -> Reply:
@@ -335,7 +340,7 @@ def refuse_file_addresses(value: object, name: str, *, hint: str) -> None:
     if isinstance(value, str) and value.strip().startswith(_FILE_ADDRESS + "//"):
         raise InvalidValueError(
             f"{name} would be sent as the text {value.strip()!r}; "
-            f"write {hint}: {_path_in(value.strip())}"
+            f"write {hint}: {_strip_prefix(value.strip())}"
         )
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
@@ -352,20 +357,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _path_in(address: str) -> str:
+def _strip_prefix(address: str) -> str:
     return address.removeprefix(_FILE_ADDRESS).removeprefix("//").removeprefix("./")
 
 
-def _key_of(shape: RequestShape) -> tuple[str, str]:
+def _get_key_header(shape: RequestShape) -> tuple[str, str]:
     return shape.key_header, shape.key_prefix
 
 
-def _with_texts(node: Any, texts: dict[str, Any], used: set[str]) -> Any:
+def _insert_texts(node: Any, texts: dict[str, Any], used: set[str]) -> Any:
     """Insert a pack's own texts into a body, before any item is filled in."""
     if isinstance(node, list):
-        return [_with_texts(item, texts, used) for item in node]
+        return [_insert_texts(item, texts, used) for item in node]
     if isinstance(node, dict):
-        return {key: _with_texts(item, texts, used) for key, item in node.items()}
+        return {key: _insert_texts(item, texts, used) for key, item in node.items()}
     if not isinstance(node, str):
         return node
     whole = _TEXT_NAME.fullmatch(node.strip())

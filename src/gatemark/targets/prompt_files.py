@@ -62,10 +62,10 @@ def _read(folder: Path, path: str, key: str) -> Any:
     if key != _MESSAGES + FILE_SUFFIX:
         # Editors end a file with a line break that should not be sent.
         return text.removesuffix("\n").removesuffix("\r")
-    return _messages(text, place)
+    return _parse_messages(text, place)
 
 
-def _messages(text: str, place: str) -> list[dict[str, Any]]:
+def _parse_messages(text: str, place: str) -> list[dict[str, Any]]:
     value = parse_settings(text, place)
     if not isinstance(value, list) or not all(
         isinstance(message, dict) and {"role", "content"} <= message.keys() for message in value

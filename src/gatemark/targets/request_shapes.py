@@ -14,8 +14,9 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.targets.port import Reply, TargetError, bad_reply, stated_model, stated_usage
-from gatemark.targets.template import as_text
+from gatemark.targets.port import Reply, TargetError
+from gatemark.targets.replies import BadReplyError, read_model, read_usage
+from gatemark.targets.template import spell_value
 
 Preset = Literal["anthropic", "bedrock", "gemini", "ollama", "openai", "vllm"]
 Message = dict[str, object]
@@ -64,12 +65,12 @@ class RequestShape(msgspec.Struct, frozen=True):
     def reply(self, document: object, latency_ms: float, place: str) -> Reply:
         """Return the reply in a decoded document."""
         if not isinstance(document, dict):
-            raise bad_reply(f"{place}: reply is not an object")
+            raise BadReplyError(f"{place}: reply is not an object")
         said = self.read(document, place)
         return Reply(said.text, latency_ms, model=said.model, usage=said.usage)
 
 
-def conversation_from(value: object, place: str) -> list[Message]:
+def read_conversation(value: object, place: str) -> list[Message]:
     """Return filled-in messages, or raise when they are not a conversation."""
     if not isinstance(value, list) or not all(
         isinstance(message, dict) and isinstance(message.get("role"), str) for message in value
@@ -78,14 +79,16 @@ def conversation_from(value: object, place: str) -> list[Message]:
     return [
         message
         if message.get("content") is None or isinstance(message["content"], str | list)
-        else {**message, "content": as_text(message["content"])}
+        else {**message, "content": spell_value(message["content"])}
         for message in value
     ]
 
 
-def _chat_completions(messages: list[Message], options: ChatOptions) -> dict[str, object]:
+def _build_completion(messages: list[Message], options: ChatOptions) -> dict[str, object]:
     body = {"model": options.model, "messages": messages}
-    return _with(options.parameters, body | _given(options, "temperature", "max_tokens"))
+    return _add_parameters(
+        options.parameters, body | _select_options(options, "temperature", "max_tokens")
+    )
 
 
 def _read_completion(document: dict[str, object], place: str) -> Reading:
@@ -93,48 +96,52 @@ def _read_completion(document: dict[str, object], place: str) -> Reading:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise bad_reply(f"{place}: reply has no choices.0.message")
+        raise BadReplyError(f"{place}: reply has no choices.0.message")
     content, refusal = message.get("content"), message.get("refusal")
     if not content and choice.get("finish_reason") == "content_filter":
         raise TargetError("refused", f"{place}: stopped by a content filter")
     # A refusal is an answer: for a hostile question it may be the right one.
     text = refusal if not content and isinstance(refusal, str) and refusal else content
     if not isinstance(text, str):
-        raise bad_reply(
+        raise BadReplyError(
             f"{place}: choices.0.message.content must be text, got {type(text).__name__}"
         )
-    return _reading(text, document.get("model"), document.get("usage"))
+    return _make_reading(text, document.get("model"), document.get("usage"))
 
 
-def _anthropic(messages: list[Message], options: ChatOptions) -> dict[str, object]:
-    system, rest = _apart(messages)
+def _build_anthropic(messages: list[Message], options: ChatOptions) -> dict[str, object]:
+    system, rest = _split_system(messages)
     body: dict[str, object] = {"model": options.model, "messages": rest}
     if system:
         body["system"] = "\n\n".join(system)
-    return _with(options.parameters, body | _given(options, "temperature", "max_tokens"))
+    return _add_parameters(
+        options.parameters, body | _select_options(options, "temperature", "max_tokens")
+    )
 
 
 def _read_anthropic(document: dict[str, object], place: str) -> Reading:
-    text = _joined(document.get("content"), f"{place}: content")
+    text = _join_blocks(document.get("content"), f"{place}: content")
     if not text and document.get("stop_reason") == "refusal":
         raise TargetError("refused", f"{place}: the service refused to answer")
-    return _reading(text, document.get("model"), document.get("usage"))
+    return _make_reading(text, document.get("model"), document.get("usage"))
 
 
-def _gemini(messages: list[Message], options: ChatOptions) -> dict[str, object]:
-    system, rest = _apart(messages)
+def _build_gemini(messages: list[Message], options: ChatOptions) -> dict[str, object]:
+    system, rest = _split_system(messages)
     contents = [
         {
             "role": "model" if message["role"] == "assistant" else message["role"],
-            "parts": [{"text": _plain(message, "gemini")}],
+            "parts": [{"text": _get_text(message, "gemini")}],
         }
         for message in rest
     ]
     body: dict[str, object] = {"contents": contents}
     if system:
         body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
-    settings = _given(options, temperature="temperature", max_tokens="maxOutputTokens")
-    return _with(options.parameters, body | ({"generationConfig": settings} if settings else {}))
+    settings = _select_options(options, temperature="temperature", max_tokens="maxOutputTokens")
+    return _add_parameters(
+        options.parameters, body | ({"generationConfig": settings} if settings else {})
+    )
 
 
 def _read_gemini(document: dict[str, object], place: str) -> Reading:
@@ -144,13 +151,13 @@ def _read_gemini(document: dict[str, object], place: str) -> Reading:
     if first is None and isinstance(feedback, dict) and "blockReason" in feedback:
         raise TargetError("refused", f"{place}: blocked the prompt: {feedback['blockReason']}")
     if not isinstance(first, dict):
-        raise bad_reply(f"{place}: reply has no candidates.0")
+        raise BadReplyError(f"{place}: reply has no candidates.0")
     content = first.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
     reason = first.get("finishReason")
     if not parts and reason not in (None, "STOP", "MAX_TOKENS"):
         raise TargetError("refused", f"{place}: stopped without an answer: {reason}")
-    text = _joined(parts or [], f"{place}: candidates.0.content.parts")
+    text = _join_blocks(parts or [], f"{place}: candidates.0.content.parts")
     counts = document.get("usageMetadata")
     usage = None
     if isinstance(counts, dict):
@@ -160,36 +167,38 @@ def _read_gemini(document: dict[str, object], place: str) -> Reading:
             "input_tokens": counts.get("promptTokenCount"),
             "output_tokens": sum(count for count in output if isinstance(count, int)),
         }
-    return _reading(text, document.get("modelVersion"), usage)
+    return _make_reading(text, document.get("modelVersion"), usage)
 
 
-def _ollama(messages: list[Message], options: ChatOptions) -> dict[str, object]:
+def _build_ollama(messages: list[Message], options: ChatOptions) -> dict[str, object]:
     body = {"model": options.model, "messages": messages, "stream": False}
-    settings = _given(options, temperature="temperature", max_tokens="num_predict")
-    return _with(options.parameters, body | ({"options": settings} if settings else {}))
+    settings = _select_options(options, temperature="temperature", max_tokens="num_predict")
+    return _add_parameters(options.parameters, body | ({"options": settings} if settings else {}))
 
 
 def _read_ollama(document: dict[str, object], place: str) -> Reading:
     message = document.get("message")
     text = message.get("content") if isinstance(message, dict) else None
     if not isinstance(text, str):
-        raise bad_reply(f"{place}: reply has no text at message.content")
+        raise BadReplyError(f"{place}: reply has no text at message.content")
     counts = {"input_tokens": "prompt_eval_count", "output_tokens": "eval_count"}
     usage = {name: document[key] for name, key in counts.items() if key in document}
-    return _reading(text, document.get("model"), usage or None)
+    return _make_reading(text, document.get("model"), usage or None)
 
 
-def _bedrock(messages: list[Message], options: ChatOptions) -> dict[str, object]:
-    system, rest = _apart(messages)
+def _build_bedrock(messages: list[Message], options: ChatOptions) -> dict[str, object]:
+    system, rest = _split_system(messages)
     talk = [
-        {"role": message["role"], "content": [{"text": _plain(message, "bedrock")}]}
+        {"role": message["role"], "content": [{"text": _get_text(message, "bedrock")}]}
         for message in rest
     ]
     body: dict[str, object] = {"messages": talk}
     if system:
         body["system"] = [{"text": text} for text in system]
-    settings = _given(options, temperature="temperature", max_tokens="maxTokens")
-    return _with(options.parameters, body | ({"inferenceConfig": settings} if settings else {}))
+    settings = _select_options(options, temperature="temperature", max_tokens="maxTokens")
+    return _add_parameters(
+        options.parameters, body | ({"inferenceConfig": settings} if settings else {})
+    )
 
 
 def _read_bedrock(document: dict[str, object], place: str) -> Reading:
@@ -199,7 +208,7 @@ def _read_bedrock(document: dict[str, object], place: str) -> Reading:
     reason = document.get("stopReason")
     if not content and reason in ("content_filtered", "guardrail_intervened"):
         raise TargetError("refused", f"{place}: stopped without an answer: {reason}")
-    text = _joined(content, f"{place}: output.message.content")
+    text = _join_blocks(content, f"{place}: output.message.content")
     counts = document.get("usage")
     usage = None
     if isinstance(counts, dict):
@@ -208,17 +217,17 @@ def _read_bedrock(document: dict[str, object], place: str) -> Reading:
     return Reading(text, None, usage)
 
 
-def _reading(text: str, model: object, usage: object) -> Reading:
-    return Reading(text, stated_model(model), stated_usage(usage))
+def _make_reading(text: str, model: object, usage: object) -> Reading:
+    return Reading(text, read_model(model), read_usage(usage))
 
 
-def _apart(messages: list[Message]) -> tuple[list[str], list[Message]]:
+def _split_system(messages: list[Message]) -> tuple[list[str], list[Message]]:
     """Return the texts of the system messages, and the other messages."""
-    system = [_plain(message, "system") for message in messages if message["role"] == "system"]
+    system = [_get_text(message, "system") for message in messages if message["role"] == "system"]
     return system, [message for message in messages if message["role"] != "system"]
 
 
-def _plain(message: Message, where: str) -> str:
+def _get_text(message: Message, where: str) -> str:
     content = message.get("content")
     if not isinstance(content, str):
         raise TargetError(
@@ -229,28 +238,30 @@ def _plain(message: Message, where: str) -> str:
     return content
 
 
-def _joined(blocks: object, place: str) -> str:
+def _join_blocks(blocks: object, place: str) -> str:
     """Return the text of a reply in blocks; thinking is not part of the answer."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise bad_reply(f"{place} must be a list of blocks, got {type(blocks).__name__}")
+        raise BadReplyError(f"{place} must be a list of blocks, got {type(blocks).__name__}")
     texts = [
         block["text"]
         for block in blocks
         if isinstance(block.get("text"), str) and block.get("thought") is not True
     ]
     if blocks and not texts:
-        raise bad_reply(f"{place} has no text (keys of the first block: {', '.join(blocks[0])})")
+        raise BadReplyError(
+            f"{place} has no text (keys of the first block: {', '.join(blocks[0])})"
+        )
     return "".join(texts)
 
 
-def _given(options: ChatOptions, *same: str, **renamed: str) -> dict[str, object]:
+def _select_options(options: ChatOptions, *same: str, **renamed: str) -> dict[str, object]:
     """Return the options that are set, under the service's names."""
     names = {**dict(zip(same, same, strict=True)), **renamed}
     values = {name: getattr(options, field) for field, name in names.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _with(parameters: Mapping[str, object], body: dict[str, object]) -> dict[str, object]:
+def _add_parameters(parameters: Mapping[str, object], body: dict[str, object]) -> dict[str, object]:
     """Add a pack's own parameters; nested settings under the same key are merged."""
     merged = {**parameters, **body}
     for key in parameters.keys() & body.keys():
@@ -268,7 +279,7 @@ def check_parameters(shape: RequestShape, parameters: Mapping[str, object], name
 
 COMPLETIONS: Final = RequestShape(
     path="/v1/chat/completions",
-    body=_chat_completions,
+    body=_build_completion,
     read=_read_completion,
     owned=frozenset({"model", "messages", "stream", "n", "temperature", "max_tokens"}),
 )
@@ -277,7 +288,7 @@ SHAPES: Final[Mapping[Preset, RequestShape]] = {
     "vllm": COMPLETIONS,
     "anthropic": RequestShape(
         path="/v1/messages",
-        body=_anthropic,
+        body=_build_anthropic,
         read=_read_anthropic,
         owned=frozenset({"model", "messages", "system", "stream", "temperature", "max_tokens"}),
         headers={"anthropic-version": "2023-06-01"},
@@ -287,7 +298,7 @@ SHAPES: Final[Mapping[Preset, RequestShape]] = {
     ),
     "gemini": RequestShape(
         path="/v1beta/models/{model}:generateContent",
-        body=_gemini,
+        body=_build_gemini,
         read=_read_gemini,
         owned=frozenset({"contents", "systemInstruction"}),
         key_header="x-goog-api-key",
@@ -295,13 +306,13 @@ SHAPES: Final[Mapping[Preset, RequestShape]] = {
     ),
     "ollama": RequestShape(
         path="/api/chat",
-        body=_ollama,
+        body=_build_ollama,
         read=_read_ollama,
         owned=frozenset({"model", "messages", "stream"}),
     ),
     "bedrock": RequestShape(
         path="/model/{model}/converse",
-        body=_bedrock,
+        body=_build_bedrock,
         read=_read_bedrock,
         owned=frozenset({"messages", "system"}),
         kept_in_path="",

@@ -10,72 +10,37 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
 
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.targets.journal import VERSION, Journal, JournalEntry, call_key
+from gatemark.core.errors import BadInputError
+from gatemark.targets.foreign_code import ForeignCode
+from gatemark.targets.journal import Journal
+from gatemark.targets.journal_lines import VERSION, JournalEntry, compute_call_key
+from gatemark.targets.outcomes import CallOutcome, RunProgress
+from gatemark.targets.pacing import Random, RateLimit, Sleep, draw_backoff_s
 from gatemark.targets.port import (
-    MAX_INTEGER,
     OUTAGES,
     Call,
     CallError,
+    Clock,
     ErrorKind,
-    ForeignCode,
     Reply,
     Target,
     TargetError,
-    checked,
 )
-from gatemark.targets.spec import INPUT_TOKENS, OUTPUT_TOKENS, RunOptions
+from gatemark.targets.replies import check_reply
+from gatemark.targets.run_options import RunOptions
+from gatemark.targets.spending import Spending
 
 logger = logging.getLogger(__name__)
 
-Clock = Callable[[], float]
-Sleep = Callable[[float], Awaitable[None]]
-
 # A target that never awaits would otherwise delay Ctrl-C.
 _YIELD_EVERY_S = 0.02
-
-
-class CallOutcome(msgspec.Struct, frozen=True):
-    """How one call ended. ``attempts`` is 0 if it was never made."""
-
-    id: str
-    epoch: int
-    reply: Reply | None
-    error: CallError | None
-    attempts: int
-    cached: bool
-    is_earlier: bool = False
-    """Whether an earlier run made the call."""
-
-    def __post_init__(self) -> None:
-        if (self.reply is None) == (self.error is None):
-            raise InvalidValueError(f"outcome {self.id!r} needs a reply or an error, and not both")
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What outcomes are ordered by."""
-        return (self.id, self.epoch)
-
-
-class RunProgress(msgspec.Struct, frozen=True):
-    """Counts so far: ``done == ok + error``; ``cached`` are among the done, ``retry`` are not."""
-
-    total: int
-    done: int = 0
-    ok: int = 0
-    error: int = 0
-    retry: int = 0
-    cached: int = 0
-    passed: int | None = None
-    """How many of the ok calls got a full score, if replies are scored as they arrive."""
 
 
 async def run_calls(
@@ -134,7 +99,7 @@ class _Run:
     now: Callable[[], datetime] | None
 
     def __post_init__(self) -> None:
-        _refuse_doubles(self.calls)
+        _refuse_repeated_calls(self.calls)
         options, clock = self.options, self.clock
         self._guard = ForeignCode("target")
         self._progress = RunProgress(len(self.calls), passed=None if self.passes is None else 0)
@@ -202,7 +167,7 @@ class _Run:
         for call in waiting:
             if self._halted is not None:
                 break
-            key = self._key(call)
+            key = self._compute_key(call)
             if not self._reuse(call, key):
                 await self._ask(call, key)
                 self._first_is_over.set()
@@ -237,7 +202,7 @@ class _Run:
                 await self._rate.acquire()
                 self._check_budget()
                 if self._halted is not None:
-                    self._settle(call, _with_last(self._halted, last), attempts=attempts)
+                    self._settle(call, _add_last_error(self._halted, last), attempts=attempts)
                     return
                 attempts += 1
                 self.spent.calls += 1
@@ -245,18 +210,20 @@ class _Run:
                     reply = await self._attempt(call)
                 except TargetError as error:
                     last = error
-                    wait_s = self._patience(error, attempts)
+                    wait_s = self._choose_wait(error, attempts)
                     if wait_s is None:
-                        logger.info("call failed", extra=_names(call, error, attempts))
+                        logger.info("call failed", extra=_describe_failure(call, error, attempts))
                         if error.kind in OUTAGES:
                             self._note_outage(call, error, attempts)
                         else:
                             self._outages_in_a_row = 0
                             self._record(call, key, error.as_call_error(), attempts)
                         return
-                    self._tell(retry=1)
+                    self._count_progress(retry=1)
                     waits = {"wait_s": round(wait_s, 3)}
-                    logger.info("call retried", extra=_names(call, error, attempts) | waits)
+                    logger.info(
+                        "call retried", extra=_describe_failure(call, error, attempts) | waits
+                    )
                     await self.sleep(wait_s)
                 else:
                     self._outages_in_a_row = 0
@@ -266,7 +233,7 @@ class _Run:
         except asyncio.CancelledError:
             if self._halted is None:
                 raise
-            self._settle(call, _with_last(self._halted, last), attempts=attempts)
+            self._settle(call, _add_last_error(self._halted, last), attempts=attempts)
 
     async def _attempt(self, call: Call) -> Reply:
         task = asyncio.current_task()
@@ -291,7 +258,7 @@ class _Run:
                     retryable=True,
                 ) from error
             raise
-        reply = checked(reply, max_bytes=self.options.max_reply_bytes)
+        reply = check_reply(reply, max_bytes=self.options.max_reply_bytes)
         if self.now is not None:
             reply = msgspec.structs.replace(reply, answered_at=self.now())
         prices = self.options.prices
@@ -299,7 +266,7 @@ class _Run:
             return msgspec.structs.replace(reply, cost=prices.cost_of(reply))
         return reply
 
-    def _patience(self, error: TargetError, attempts: int) -> float | None:
+    def _choose_wait(self, error: TargetError, attempts: int) -> float | None:
         """Return how long to wait before a retry, or None to give up."""
         retries = self.options.retries
         if self._outages_in_a_row and error.kind in ("unreachable", "no_reply"):
@@ -311,7 +278,7 @@ class _Run:
             return None
         if asked_s:
             self._rate.hold(asked_s)
-        jitter_s = backoff_s(
+        jitter_s = draw_backoff_s(
             attempts,
             base_s=self.options.backoff_base_s,
             max_s=self.options.backoff_max_s,
@@ -339,10 +306,10 @@ class _Run:
             self._halt("budget", f"the budget of {budget.calls} calls is spent")
         elif budget.cost is not None and self.spent.cost >= budget.cost:
             self._halt("budget", f"the cost budget of {budget.cost:g} is spent")
-        elif budget.wall_s is not None and self._wall_s() >= budget.wall_s:
+        elif budget.wall_s is not None and self._measure_wall_s() >= budget.wall_s:
             self._halt_on_wall(cut=False)
 
-    def _wall_s(self) -> float:
+    def _measure_wall_s(self) -> float:
         return self.spent.wall_s + self.clock() - self._started_at
 
     def _charge(self, call: Call, reply: Reply) -> None:
@@ -372,8 +339,8 @@ class _Run:
         await stop.wait()
         self._halt("cancelled", "the run was stopped before this call finished", cut=True)
 
-    def _key(self, call: Call) -> str:
-        return "" if self.journal is None else call_key(self._pins, call, self.target.reads)
+    def _compute_key(self, call: Call) -> str:
+        return "" if self.journal is None else compute_call_key(self._pins, call, self.target.reads)
 
     def _record(self, call: Call, key: str, result: Reply | CallError, attempts: int) -> None:
         """Write to the journal first: an outcome that was shown must not be lost."""
@@ -405,14 +372,14 @@ class _Run:
         outcome = CallOutcome(call.id, call.epoch, reply, error, attempts, cached, is_earlier)
         self._outcomes[call.key] = outcome
         passed = reply is not None and self.passes is not None and self.passes(outcome)
-        self._tell(
+        self._count_progress(
             ok=int(reply is not None),
             error=int(error is not None),
             cached=int(cached),
             passed=int(passed),
         )
 
-    def _tell(
+    def _count_progress(
         self, *, ok: int = 0, error: int = 0, retry: int = 0, cached: int = 0, passed: int = 0
     ) -> None:
         before = self._progress
@@ -429,7 +396,7 @@ class _Run:
             self.on_progress(self._progress)
 
 
-def _refuse_doubles(calls: Sequence[Call]) -> None:
+def _refuse_repeated_calls(calls: Sequence[Call]) -> None:
     seen: set[tuple[str, int]] = set()
     for call in calls:
         if call.key in seen:
@@ -437,90 +404,11 @@ def _refuse_doubles(calls: Sequence[Call]) -> None:
         seen.add(call.key)
 
 
-def _names(call: Call, error: TargetError, attempts: int) -> dict[str, object]:
+def _describe_failure(call: Call, error: TargetError, attempts: int) -> dict[str, object]:
     return {"id": call.id, "kind": error.kind, "attempts": attempts}
 
 
-def _with_last(halt: CallError, last: TargetError | None) -> CallError:
+def _add_last_error(halt: CallError, last: TargetError | None) -> CallError:
     if last is None:
         return halt
     return CallError(halt.kind, f"{halt.message}; the last attempt failed: {last.kind}: {last}")
-
-
-class Random(Protocol):
-    """The one method needed of a random generator; ``random.Random`` has it."""
-
-    def random(self) -> float:
-        """Return a number in [0, 1)."""
-
-
-class Spending:
-    """What was spent so far; passed from one run to the next if they share a budget."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.cost = 0.0
-        self.wall_s = 0.0
-
-
-_CACHED_INPUT: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
-
-
-def tokens_of(usage: Mapping[str, object] | None) -> int | None:
-    """Return input plus output tokens; None if a usage does not have both.
-
-    Without a total, tokens read from or written to a cache are added to the input.
-    """
-    counts = usage or {}
-    total = _count(counts.get("total_tokens"))
-    if total is not None:
-        return total
-    parts = [
-        next((n for name in names if (n := _count(counts.get(name))) is not None), None)
-        for names in (INPUT_TOKENS, OUTPUT_TOKENS)
-    ]
-    if None in parts:
-        return None
-    cached = (_count(counts.get(name)) for name in _CACHED_INPUT)
-    return _count(sum(n or 0 for n in (*parts, *cached)))
-
-
-def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value <= MAX_INTEGER and value == int(value) else None
-
-
-class RateLimit:
-    """A token bucket: at most ``burst`` calls at once, then one every ``1 / rate_per_s``.
-
-    ``hold`` stops every caller for a while, as a Retry-After header asks.
-    """
-
-    def __init__(self, rate_per_s: float | None, burst: int, *, clock: Clock, sleep: Sleep) -> None:
-        self._interval_s = 0.0 if rate_per_s is None else 1.0 / rate_per_s
-        self._slack_s = self._interval_s * (burst - 1)
-        self._clock = clock
-        self._sleep = sleep
-        self._next_at = float("-inf")
-        self._held_until = float("-inf")
-
-    def hold(self, seconds: float) -> None:
-        """Let no call through for that long."""
-        self._held_until = max(self._held_until, self._clock() + seconds)
-
-    async def acquire(self) -> None:
-        """Wait for a turn. A turn given up while waiting is lost, never used twice."""
-        if self._interval_s:
-            now = self._clock()
-            turn = max(self._next_at, now)
-            self._next_at = turn + self._interval_s
-            if (wait_s := turn - self._slack_s - now) > 0:
-                await self._sleep(wait_s)
-        while (wait_s := self._held_until - self._clock()) > 0:
-            await self._sleep(wait_s)
-
-
-def backoff_s(failures: int, *, base_s: float, max_s: float, rng: Random) -> float:
-    """Return an exponential backoff with full jitter: between 0 and the doubled limit."""
-    return rng.random() * min(max_s, base_s * 2.0 ** min(failures - 1, 60))

@@ -11,25 +11,17 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.targets.child import named_files, start_child
-from gatemark.targets.port import (
-    UNAVAILABLE_EXIT,
-    Call,
-    CallPart,
-    Reply,
-    TargetError,
-    bad_reply,
-    decode_reply,
-)
-
-Clock = Callable[[], float]
+from gatemark.targets.child import start_child
+from gatemark.targets.file_digests import digest_named_files
+from gatemark.targets.port import UNAVAILABLE_EXIT, Call, CallPart, Clock, Reply, TargetError
+from gatemark.targets.replies import BadReplyError, decode_reply
 
 
 class ScriptTarget:
@@ -87,14 +79,14 @@ class ScriptTarget:
         try:
             output = decode_reply(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise bad_reply(f"{self._argv[0]} did not print one JSON value") from error
+            raise BadReplyError(f"{self._argv[0]} did not print one JSON value") from error
         return Reply(output=output, latency_ms=latency_ms)
 
     async def close(self) -> None:
         """Do nothing: no process outlives a call."""
 
     def identity(self) -> dict[str, Any]:
-        files = named_files(self._argv, self._folder)
+        files = digest_named_files(self._argv, self._folder)
         return {"kind": "script", "argv": list(self._argv), "files": files}
 
     async def _exchange(self, process: asyncio.subprocess.Process, request: bytes) -> bytes:
@@ -109,7 +101,7 @@ class ScriptTarget:
         while chunk := await process.stdout.read(65_536):
             data += chunk
             if len(data) > self._max_reply_bytes:
-                raise bad_reply(
+                raise BadReplyError(
                     f"{self._argv[0]}: a reply must be at most {self._max_reply_bytes} bytes"
                 )
         return bytes(data)

@@ -78,7 +78,7 @@ class Template:
         for match in _PLACEHOLDER.finditer(source):
             if match.start() > end:
                 pieces.append(source[end : match.start()])
-            pieces.append(self._slot(match.group(1)))
+            pieces.append(self._parse_slot(match.group(1)))
             end = match.end()
         if end < len(source):
             pieces.append(source[end:])
@@ -86,7 +86,7 @@ class Template:
             return pieces[0]
         return _Mixed(tuple(pieces)) if pieces else ""
 
-    def _slot(self, text: str) -> _Slot:
+    def _parse_slot(self, text: str) -> _Slot:
         path = parse_path(text)
         if path[0] not in _ROOTS:
             hint = f"; add {text} or {text}_file beside the body" if text in _TEXTS else ""
@@ -100,10 +100,10 @@ class Template:
 
     def _fill(self, node: object, roots: dict[str, object]) -> object:
         if isinstance(node, _Slot):
-            return self._value(node, roots)
+            return self._look_up(node, roots)
         if isinstance(node, _Mixed):
             return "".join(
-                piece if isinstance(piece, str) else as_text(self._value(piece, roots))
+                piece if isinstance(piece, str) else spell_value(self._look_up(piece, roots))
                 for piece in node.pieces
             )
         if isinstance(node, list):
@@ -112,7 +112,7 @@ class Template:
             return {key: self._fill(item, roots) for key, item in node.items()}
         return node
 
-    def _value(self, slot: _Slot, roots: dict[str, object]) -> object:
+    def _look_up(self, slot: _Slot, roots: dict[str, object]) -> object:
         found, value = follow(roots, slot.path)
         if not found:
             raise TargetError(
@@ -122,6 +122,6 @@ class Template:
         return value
 
 
-def as_text(value: object) -> str:
+def spell_value(value: object) -> str:
     """Return a value inside text: strings unchanged, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -14,9 +14,10 @@ import msgspec
 from gatemark import __version__
 from gatemark.core.errors import UsageError
 from gatemark.targets.aws_signature import AwsSigner
-from gatemark.targets.connections import NETWORK_ERRORS, new_pool
+from gatemark.targets.connections import NETWORK_ERRORS, make_pool
 from gatemark.targets.network_specs import OWN_PREFIX, Endpoint, HttpSpec
-from gatemark.targets.port import ErrorKind, TargetError, bad_reply, decode_reply
+from gatemark.targets.port import ErrorKind, TargetError
+from gatemark.targets.replies import BadReplyError, decode_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 UNAUTHORIZED_STATUSES: Final = frozenset({401, 403, 407})
@@ -61,11 +62,11 @@ class Transport:
         method: str = "POST",
         max_reply_bytes: int,
     ) -> None:
-        self._url = _url(url)
+        self._url = _parse_url(url)
         self._method = method
-        self._secret = _secret(endpoint, environ)
-        self._headers = _headers(self._url, endpoint, self._secret)
-        self._signer = _signer(endpoint, environ)
+        self._secret = _find_key(endpoint, environ)
+        self._headers = _build_headers(self._url, endpoint, self._secret)
+        self._signer = _make_signer(endpoint, environ)
         self._address = httpcore2.URL(
             scheme=self._url.raw_scheme,
             host=self._url.raw_host,
@@ -80,7 +81,7 @@ class Transport:
     async def send(self, body: Any) -> Any:
         """Send a request; return the decoded JSON reply, or raise a TargetError."""
         # One connection each: a pool checks all its connections on every step of every call.
-        pool = self._idle.pop() if self._idle else new_pool(self._url)
+        pool = self._idle.pop() if self._idle else make_pool(self._url)
         try:
             data = await self._exchange(pool, msgspec.json.encode(body))
         finally:
@@ -89,7 +90,7 @@ class Transport:
             return decode_reply(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             shown = self._redact(data[:200].decode(errors="replace"))
-            raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
+            raise BadReplyError(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
 
     async def close(self) -> None:
         while self._idle:
@@ -97,13 +98,13 @@ class Transport:
 
     async def _exchange(self, pool: httpcore2.AsyncConnectionPool, content: bytes) -> bytes:
         size = (b"content-length", str(len(content)).encode())
-        headers = [*self._headers, *self._signature(content), size]
+        headers = [*self._headers, *self._sign(content), size]
         request = httpcore2.Request(self._method, self._address, headers=headers, content=content)
         try:
             response = await pool.handle_async_request(request)
             try:
                 if not 200 <= response.status < 300:
-                    raise self._status_error(response, await _some(response))
+                    raise self._make_status_error(response, await _read_excerpt(response))
                 return await self._read(response)
             finally:
                 await response.aclose()
@@ -116,31 +117,31 @@ class Transport:
             ) from error
 
     async def _read(self, response: httpcore2.Response) -> bytes:
-        encoding = _header(response, b"content-encoding") or "identity"
+        encoding = _get_header(response, b"content-encoding") or "identity"
         if encoding != "identity":
-            raise bad_reply(f"{self.place}: reply must not be compressed, got {encoding!r}")
+            raise BadReplyError(f"{self.place}: reply must not be compressed, got {encoding!r}")
         data = bytearray()
         async for chunk in response.aiter_stream():
             data += chunk
             if len(data) > self._max_reply_bytes:
-                raise bad_reply(
+                raise BadReplyError(
                     f"{self.place}: reply must be at most {self._max_reply_bytes} bytes"
                 )
         return bytes(data)
 
-    def _status_error(self, response: httpcore2.Response, body: bytes) -> TargetError:
+    def _make_status_error(self, response: httpcore2.Response, body: bytes) -> TargetError:
         words = " ".join(self._redact(body.decode(errors="replace")).split())[:ERROR_BODY_CHARS]
         status = response.status
-        asked_s = _retry_after_s(response) if status in RETRYABLE_STATUSES else None
+        asked_s = _parse_retry_after(response) if status in RETRYABLE_STATUSES else None
         wait = "" if asked_s is None else f", asks to wait {asked_s:g} s"
         return TargetError(
-            _kind_of(status),
+            _classify_status(status),
             f"{self.place}: status {status}{wait}: {words or 'empty body'}",
             retryable=status in RETRYABLE_STATUSES,
             retry_after_s=asked_s,
         )
 
-    def _signature(self, content: bytes) -> list[tuple[bytes, bytes]]:
+    def _sign(self, content: bytes) -> list[tuple[bytes, bytes]]:
         """Return the headers that sign a request, which are valid for a few minutes only."""
         if self._signer is None:
             return []
@@ -155,7 +156,7 @@ class Transport:
         return text
 
 
-def _kind_of(status: int) -> ErrorKind:
+def _classify_status(status: int) -> ErrorKind:
     """Return the error kind of a status: endpoint unavailable, or input refused."""
     if status in UNAUTHORIZED_STATUSES:
         return "unauthorized"
@@ -164,7 +165,7 @@ def _kind_of(status: int) -> ErrorKind:
     return "http_status"
 
 
-def _url(text: str) -> httpx2.URL:
+def _parse_url(text: str) -> httpx2.URL:
     try:
         return httpx2.URL(text)
     except httpx2.InvalidURL as error:
@@ -181,7 +182,7 @@ def _refuse_own_settings(variables: Iterable[str]) -> None:
             )
 
 
-def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
+def _find_key(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
     if endpoint.api_key_env is None:
         return None
     _refuse_own_settings((endpoint.api_key_env,))
@@ -189,7 +190,7 @@ def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
     return ApiKey(endpoint.api_key_env, header, prefix, environ)
 
 
-def _signer(endpoint: Endpoint, environ: Mapping[str, str]) -> AwsSigner | None:
+def _make_signer(endpoint: Endpoint, environ: Mapping[str, str]) -> AwsSigner | None:
     if not isinstance(endpoint, HttpSpec) or endpoint.aws_signature is None:
         return None
     spec = endpoint.aws_signature
@@ -197,7 +198,7 @@ def _signer(endpoint: Endpoint, environ: Mapping[str, str]) -> AwsSigner | None:
     return AwsSigner(endpoint.aws_signature, endpoint.url, environ)
 
 
-async def _some(response: httpcore2.Response) -> bytes:
+async def _read_excerpt(response: httpcore2.Response) -> bytes:
     data = bytearray()
     async for chunk in response.aiter_stream():
         data += chunk
@@ -206,7 +207,7 @@ async def _some(response: httpcore2.Response) -> bytes:
     return bytes(data[:ERROR_BODY_BYTES])
 
 
-def _headers(
+def _build_headers(
     url: httpx2.URL, endpoint: Endpoint, secret: ApiKey | None
 ) -> list[tuple[bytes, bytes]]:
     """Return the headers of every request; a pack's own replace ours, the key replaces all."""
@@ -228,24 +229,24 @@ def _headers(
         raise UsageError(f"headers must be ASCII, got {error.object!r}") from error
 
 
-def _header(response: httpcore2.Response, name: bytes) -> str:
+def _get_header(response: httpcore2.Response, name: bytes) -> str:
     """Return a header value, several joined as one list; empty without any."""
     values = [value for found, value in response.headers if found.lower() == name]
     return b", ".join(values).decode("latin-1")
 
 
-def _retry_after_s(response: httpcore2.Response) -> float | None:
+def _parse_retry_after(response: httpcore2.Response) -> float | None:
     """Return Retry-After in seconds; a date is compared with the server's own Date header."""
-    text = _header(response, b"retry-after").strip()
+    text = _get_header(response, b"retry-after").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
-    until, now = _date(text), _date(_header(response, b"date"))
+    until, now = _parse_date(text), _parse_date(_get_header(response, b"date"))
     if until is None or now is None:
         return None
     return max(0.0, (until - now).total_seconds())
 
 
-def _date(text: str) -> datetime | None:
+def _parse_date(text: str) -> datetime | None:
     try:
         found = parsedate_to_datetime(text)
     except ValueError:

@@ -33,7 +33,7 @@ def check_detector(detector: Detector) -> None:
     for form in sorted(detector.forms):
         for options in ({}, *(known.options for known in detector.known if known.form == form)):
             built = detector.build(options)
-            sample = _drawn(detector, form, int(detector.recent(built)), rng)
+            sample = _draw_sample(detector, form, int(detector.recent(built)), rng)
             _check_laws(detector, sample, built, rng)
             _check_gaps(detector, sample, built)
 
@@ -72,7 +72,7 @@ def _check_known(detector: Detector, known: KnownReading) -> None:
             _fail(detector, f"{place} must be {expected}, got {cell}")
 
 
-def _drawn(
+def _draw_sample(
     detector: Detector, form: FormName, recent: int, rng: np.random.Generator
 ) -> SeriesSample:
     shape = (_SERIES, _WINDOWS + recent)
@@ -138,7 +138,7 @@ def _check_gaps(detector: Detector, sample: SeriesSample, options: object) -> No
         _fail(detector, "must not give a value for a window without items")
 
 
-def _numbers(found: Readings) -> dict[str, Any]:
+def _list_numbers(found: Readings) -> dict[str, Any]:
     fields = found._asdict()
     extras = fields.pop("extras")
     return fields | dict(extras)
@@ -146,13 +146,13 @@ def _numbers(found: Readings) -> dict[str, Any]:
 
 def _check_same(detector: Detector, place: str, expected: Readings, found: Readings) -> None:
     _check_finite(detector, found)
-    for name, part in _numbers(expected).items():
-        if not np.allclose(part, _numbers(found)[name], rtol=1e-9, atol=1e-9, equal_nan=True):
-            _fail(detector, f"{place}: {name} must be {part}, got {_numbers(found)[name]}")
+    for name, part in _list_numbers(expected).items():
+        if not np.allclose(part, _list_numbers(found)[name], rtol=1e-9, atol=1e-9, equal_nan=True):
+            _fail(detector, f"{place}: {name} must be {part}, got {_list_numbers(found)[name]}")
 
 
 def _check_finite(detector: Detector, found: Readings) -> None:
-    for name, part in _numbers(found).items():
+    for name, part in _list_numbers(found).items():
         if np.isinf(part).any():
             _fail(detector, f"{name} must never be infinite")
 

@@ -25,39 +25,39 @@ def check_exam(exam: Exam[S], records: Sequence[object]) -> None:
     """
     if not exam.policy().rules:
         raise AssertionError(f"{type(exam).__name__} has no rules")
-    expected = exam.finish(_folded(exam, 0, records))
+    expected = exam.finish(_fold_shard(exam, 0, records))
     _check_names(exam, expected)
     rng = np.random.default_rng(_SEED)
     for _ in range(_ROUNDS):
         cuts = np.sort(rng.integers(0, len(records) + 1, size=int(rng.integers(1, 6))))
         edges = [0, *(int(cut) for cut in cuts), len(records)]
         states = [
-            _folded(exam, shard, records[start:end])
+            _fold_shard(exam, shard, records[start:end])
             for shard, (start, end) in enumerate(pairwise(edges))
         ]
         while len(states) > 1:
             left = states.pop(int(rng.integers(len(states))))
             right = states.pop(int(rng.integers(len(states))))
-            states.append(_sent(exam, exam.finalize_shard(exam.merge(left, right))))
-        if _bytes(exam.finish(states[0])) != _bytes(expected):
+            states.append(_send_and_receive(exam, exam.finalize_shard(exam.merge(left, right))))
+        if _encode_report(exam.finish(states[0])) != _encode_report(expected):
             raise AssertionError(
                 f"{type(exam).__name__} gives a different report when cut at {edges}"
             )
 
 
-def _folded(exam: Exam[S], shard: int, records: Sequence[object]) -> S:
+def _fold_shard(exam: Exam[S], shard: int, records: Sequence[object]) -> S:
     state = exam.zero(shard)
     for start in range(0, len(records), 7):
         state = exam.step(state, records[start : start + 7])
-    return _sent(exam, exam.finalize_shard(state))
+    return _send_and_receive(exam, exam.finalize_shard(state))
 
 
-def _sent(exam: Exam[S], state: S) -> S:
+def _send_and_receive(exam: Exam[S], state: S) -> S:
     received: S = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=exam.state)
     return received
 
 
-def _bytes(report: ExamReport) -> bytes:
+def _encode_report(report: ExamReport) -> bytes:
     return msgspec.json.encode(report)
 
 

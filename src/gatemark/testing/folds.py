@@ -39,7 +39,7 @@ def check_fold(measure: Measure[S], batches: Sequence[_Batch] | None = None) -> 
 
 
 def _check_known(measure: Measure[S], known: KnownAnswer) -> None:
-    found = _finished(measure, measure.step(measure.zero(), known.batch))
+    found = _finish_measure(measure, measure.step(measure.zero(), known.batch))
     for name, expected in known.expected.items():
         answers = [measurement for measurement in found if measurement.name == name]
         if not answers:
@@ -66,8 +66,8 @@ def _check_answer(
 
 def _check_empty(measure: Measure[S]) -> None:
     for found in (
-        _finished(measure, measure.zero()),
-        _finished(measure, measure.step(measure.zero(), [])),
+        _finish_measure(measure, measure.zero()),
+        _finish_measure(measure, measure.step(measure.zero(), [])),
     ):
         for measurement in found:
             if measurement.value is not None:
@@ -81,17 +81,19 @@ def _check_laws(measure: Measure[S], items: list[object], rng: np.random.Generat
     def whole() -> S:
         return measure.step(measure.zero(), items)
 
-    expected = _finished(measure, whole())
+    expected = _finish_measure(measure, whole())
     for place, state in (
         ("a state read back from msgpack", _round_trip(measure, whole())),
         ("zero merged with a state", measure.merge(measure.zero(), whole())),
         ("a state merged with zero", measure.merge(whole(), measure.zero())),
         ("a state after an empty batch", measure.step(whole(), [])),
     ):
-        _check_same(measure, place, expected, _finished(measure, state))
+        _check_same(measure, place, expected, _finish_measure(measure, state))
     if measure.counted:
         state = measure.step(measure.zero(), Counter(items))
-        _check_same(measure, "items given with their counts", expected, _finished(measure, state))
+        _check_same(
+            measure, "items given with their counts", expected, _finish_measure(measure, state)
+        )
     for _ in range(_ROUNDS):
         shuffled = [items[index] for index in rng.permutation(len(items))]
         shards = _split(shuffled, rng)
@@ -99,9 +101,13 @@ def _check_laws(measure: Measure[S], items: list[object], rng: np.random.Generat
         state = measure.zero()
         for shard in shards:
             state = measure.step(state, shard)
-        _check_same(measure, f"{place}, stepped one by one", expected, _finished(measure, state))
-        state = _merged_in_any_order(measure, shards, rng)
-        _check_same(measure, f"{place}, merged in any order", expected, _finished(measure, state))
+        _check_same(
+            measure, f"{place}, stepped one by one", expected, _finish_measure(measure, state)
+        )
+        state = _merge_in_any_order(measure, shards, rng)
+        _check_same(
+            measure, f"{place}, merged in any order", expected, _finish_measure(measure, state)
+        )
 
 
 def _split(items: list[object], rng: np.random.Generator) -> list[list[object]]:
@@ -111,7 +117,7 @@ def _split(items: list[object], rng: np.random.Generator) -> list[list[object]]:
     return [items[start:end] for start, end in pairwise(edges)]
 
 
-def _merged_in_any_order(
+def _merge_in_any_order(
     measure: Measure[S], shards: list[list[object]], rng: np.random.Generator
 ) -> S:
     """Merge random pairs of states until one is left; each state is serialized first."""
@@ -133,7 +139,7 @@ def _round_trip(measure: Measure[S], state: S) -> S:
         _fail(measure, f"its state does not survive msgpack: {error}")
 
 
-def _finished(measure: Measure[S], state: S) -> tuple[Measurement, ...]:
+def _finish_measure(measure: Measure[S], state: S) -> tuple[Measurement, ...]:
     found = measure.finish(state)
     keys = [measurement.key for measurement in found]
     if len(set(keys)) != len(keys):

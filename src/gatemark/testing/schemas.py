@@ -80,7 +80,7 @@ def _check_form(schema: RecordSchema, form: Form) -> None:
     for example in form.good:
         _check_good(place, schema, form, example)
     for bad in form.bad:
-        found = _problems(form, bad.record)
+        found = _find_problems(form, bad.record)
         if not any(problem.path == bad.path for problem in found):
             listed = ", ".join(f"{p.path}: {p.message}" for p in found) or "no problem at all"
             raise AssertionError(f"{place}: {bad.title!r} must fail at {bad.path}, got {listed}")
@@ -95,7 +95,7 @@ def _check_nothing_is_added(place: str, record_type: type[msgspec.Struct]) -> No
     seen: set[type] = set()
     while pending:
         info = pending.pop()
-        pending.extend(_inner_types(info))
+        pending.extend(_list_inner_types(info))
         if not isinstance(info, msgspec.inspect.StructType) or info.cls in seen:
             continue
         seen.add(info.cls)
@@ -115,7 +115,7 @@ def _check_nothing_is_added(place: str, record_type: type[msgspec.Struct]) -> No
             )
 
 
-def _inner_types(info: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
+def _list_inner_types(info: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
     match info:
         case msgspec.inspect.UnionType():
             return list(info.types)
@@ -134,7 +134,7 @@ def _inner_types(info: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
 def _check_good(
     place: str, schema: RecordSchema, form: Form, example: Mapping[str, object]
 ) -> None:
-    if found := _problems(form, example):
+    if found := _find_problems(form, example):
         raise AssertionError(f"{place}: a good example is refused: {found[0].message}")
     if schema.form_of(example) is not form:
         raise AssertionError(f"{place}: a good example is not recognised by its keys")
@@ -144,5 +144,5 @@ def _check_good(
         raise AssertionError(f"{place}: a good example does not survive a round trip")
 
 
-def _problems(form: Form, record: object) -> tuple[Problem, ...]:
+def _find_problems(form: Form, record: object) -> tuple[Problem, ...]:
     return diagnose(json.dumps(record).encode(), form.strictest, max_depth=MAX_DEPTH)

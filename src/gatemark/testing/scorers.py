@@ -87,7 +87,7 @@ def _check_options(scorer: Scorer, known: KnownScore) -> None:
 
 
 def _check_known(scorer: Scorer, known: KnownScore) -> None:
-    score = _ready(scorer, known)(_item(known))
+    score = _prepare_scorer(scorer, known)(_copy_item(known))
     _check_score(scorer, known.title, score)
     if known.expected is None:
         if score.value is not None:
@@ -100,7 +100,7 @@ def _check_known(scorer: Scorer, known: KnownScore) -> None:
 
 def _check_missing(scorer: Scorer) -> None:
     known = scorer.known[0]
-    whole = _item(known)
+    whole = _copy_item(known)
     lacking = {
         "an errored sample": msgspec.structs.replace(whole, sample={"error": {"kind": "timeout"}})
     }
@@ -109,19 +109,19 @@ def _check_missing(scorer: Scorer) -> None:
     if scorer.needs_output:
         lacking["no output"] = msgspec.structs.replace(whole, output=None)
     for what, item in lacking.items():
-        score = _ready(scorer, known)(item)
+        score = _prepare_scorer(scorer, known)(item)
         if score.value is not None:
             _fail(scorer, f"{what} must give a reason, got {score.value}")
 
 
 def _check_manners(scorer: Scorer, known: KnownScore, output: object) -> None:
     place = f"{known.title}, output {type(output).__name__}"
-    item = msgspec.structs.replace(_item(known), output=copy.deepcopy(output))
+    item = msgspec.structs.replace(_copy_item(known), output=copy.deepcopy(output))
     before = copy.deepcopy(item)
-    score_item = _ready(scorer, known)
+    score_item = _prepare_scorer(scorer, known)
     score = score_item(item)
     _check_score(scorer, place, score)
-    if score_item(item) != score or _ready(scorer, known)(item) != score:
+    if score_item(item) != score or _prepare_scorer(scorer, known)(item) != score:
         _fail(scorer, f"{place}: gave two scores for one item")
     if not _are_same(before, item):
         _fail(scorer, f"{place}: changed the item it scored")
@@ -130,12 +130,12 @@ def _check_manners(scorer: Scorer, known: KnownScore, output: object) -> None:
 def _are_same(before: Scorable, after: Scorable) -> bool:
     # Compared by their printed form, in which NaN equals NaN.
     return all(
-        _printed(getattr(before, name)) == _printed(getattr(after, name))
+        _format_value(getattr(before, name)) == _format_value(getattr(after, name))
         for name in Scorable.__struct_fields__
     )
 
 
-def _printed(value: object) -> object:
+def _format_value(value: object) -> object:
     return value if isinstance(value, int) else repr(value)
 
 
@@ -148,12 +148,12 @@ def _check_score(scorer: Scorer, place: str, score: object) -> None:
             _fail(scorer, f"{place}: detail {name} must be a text of bounded length")
 
 
-def _item(known: KnownScore) -> Scorable:
+def _copy_item(known: KnownScore) -> Scorable:
     # A copy, so that a scorer that changes one item is caught at that item.
     return copy.deepcopy(known.scorable())
 
 
-def _ready(scorer: Scorer, known: KnownScore) -> ScoreFunction:
+def _prepare_scorer(scorer: Scorer, known: KnownScore) -> ScoreFunction:
     return scorer.ready(scorer.options_from(known.options))
 
 

@@ -16,7 +16,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from gatemark import __version__
-from gatemark.accounts.journey import look_now
 from gatemark.core.errors import GatemarkError, OutageError
 from gatemark.web.api import accounts as accounts_api
 from gatemark.web.api import assets as assets_api
@@ -48,7 +47,7 @@ from gatemark.web.problems import ProblemResponse, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
 from gatemark.web.request_log import HEADER, REQUEST_ID_KEY, RequestLog
 from gatemark.web.settings import ServerSettings
-from gatemark.web.site import Site, visitor
+from gatemark.web.site import Site, refresh_state, visitor
 from gatemark.web.workspaces import OpenWorkspace
 
 logger = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
         app.include_router(module.router, include_in_schema=False)
     for module in INTERFACES:
         app.include_router(module.router, prefix=API)
-    app.add_api_route("/static/{name}", _static, include_in_schema=False)
+    app.add_api_route("/static/{name}", _send_static, include_in_schema=False)
     describe(app)
     _tell_problems(app)
     app.add_middleware(Guards, settings=settings, clock=time.monotonic)
@@ -108,7 +107,9 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
 def _make_ready(site: Site) -> None:
     """Load templates, workspaces and caches before the first request."""
     load_templates()
-    site.workspaces.prepare(site.settings.threads, lambda workspace: look_now(workspace, once=True))
+    site.workspaces.prepare(
+        site.settings.threads, lambda workspace: refresh_state(workspace, once=True)
+    )
     site.board.settle(site.workspace)
 
 
@@ -119,7 +120,7 @@ def _tell_last(site: Site) -> None:
         logger.warning("failed sign-ins were not recorded", extra={"reason": str(error)})
 
 
-def _static(name: str) -> Response:
+def _send_static(name: str) -> Response:
     if name not in STATIC:
         raise ProblemResponse(HTTPStatus.NOT_FOUND, "not found")
     kept = {"Cache-Control": "public, max-age=31536000, immutable"}

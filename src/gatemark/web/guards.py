@@ -86,7 +86,7 @@ class Guards:
             await self._app(scope, receive, send)
             return
         sending = self._with_headers(send)
-        problem = self._problem(scope)
+        problem = self._find_problem(scope)
         if problem is not None:
             logger.info("request refused", extra={"status": int(problem.status)})
             await problem.response()(scope, receive, sending)
@@ -109,9 +109,9 @@ class Guards:
         finally:
             turn.give_back()
 
-    def _problem(self, scope: Scope) -> ProblemResponse | None:
+    def _find_problem(self, scope: Scope) -> ProblemResponse | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        host = _host_name(headers.get(b"host", b""))
+        host = _parse_host_name(headers.get(b"host", b""))
         if host not in self._settings.host_names:
             return ProblemResponse(HTTPStatus.MISDIRECTED_REQUEST, "unknown host name")
         address = scope["client"][0] if scope.get("client") else "unknown"
@@ -227,7 +227,7 @@ def _query_problem(query: bytes) -> str | None:
     return None
 
 
-def _host_name(value: bytes) -> str:
+def _parse_host_name(value: bytes) -> str:
     text = value.decode("latin-1").lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]

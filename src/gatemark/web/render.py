@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
-from gatemark.accounts.journey import Identity, is_one_person
+from gatemark.accounts.identity import Identity, is_one_person
 from gatemark.accounts.nouns import form_mark, new_secret
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import InvalidValueError, OutageError
@@ -151,14 +151,16 @@ def one(fields: dict[str, list[str]], name: str) -> str:
     return fields.get(name, [""])[0].strip() if name != "password" else fields.get(name, [""])[0]
 
 
-def as_text(content: object) -> str:
+def show_content(content: object) -> str:
     """Return text as it is and anything else as JSON, for a template that escapes it."""
     if isinstance(content, str):
         return content
     return json_text(content)
 
 
-def whole_number(fields: dict[str, list[str]], name: str, default: int | None = None) -> int | None:
+def read_whole_number(
+    fields: dict[str, list[str]], name: str, default: int | None = None
+) -> int | None:
     """Return a field as an integer, or the default if it is empty."""
     text = one(fields, name)
     if not text:

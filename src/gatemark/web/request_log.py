@@ -36,7 +36,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         started = self._clock()
-        current = self._id_of(scope)
+        current = self._choose_id(scope)
         scope[REQUEST_ID_KEY] = current
         # An exception that is not handled here becomes a 500 response further out.
         status = 500
@@ -67,7 +67,7 @@ class RequestLog:
             )
             request_id.reset(token)
 
-    def _id_of(self, scope: Scope) -> str:
+    def _choose_id(self, scope: Scope) -> str:
         given = [value for name, value in scope["headers"] if name == _KEY]
         if len(given) == 1 and _VALID.fullmatch(given[0]):
             return str(given[0], "ascii")

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.accounts.nouns import PageRun, new_id
 from gatemark.accounts.open_stores import page_runs_of
 from gatemark.core.errors import (
@@ -30,7 +30,7 @@ from gatemark.core.errors import (
 )
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.packs.run import RunChoices, run_pack
-from gatemark.targets.runner import RunProgress
+from gatemark.targets.outcomes import RunProgress
 from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class RunBoard:
             path.relative_to(folder).as_posix()
             for folder in self._folders
             for path in sorted(folder.glob("*.yaml"))
-            if path.is_file() and _says_pack(path)
+            if path.is_file() and _is_pack(path)
         }
         return tuple(sorted(found))
 
@@ -196,7 +196,7 @@ class RunBoard:
         page_runs_of(workspace).change(run.id, "running", workspace.clock())
         log.add("state", {"state": "running"})
         done = threading.Event()
-        pulse = threading.Thread(target=self._pulse, args=(run.id, done), daemon=True)
+        pulse = threading.Thread(target=self._refresh_lease, args=(run.id, done), daemon=True)
         pulse.start()
         detail, result_id, verdict = "", None, None
         try:
@@ -233,7 +233,7 @@ class RunBoard:
             )
             workspace.store.close()
 
-    def _pulse(self, identity: str, done: threading.Event) -> None:
+    def _refresh_lease(self, identity: str, done: threading.Event) -> None:
         """Refresh the lease of a run while this server runs it."""
         workspace = self._open_workspace(None)
         while not done.wait(ALIVE_EVERY_S) and not self._stopping.is_set():
@@ -241,7 +241,7 @@ class RunBoard:
         workspace.store.close()
 
 
-def _says_pack(path: Path) -> bool:
+def _is_pack(path: Path) -> bool:
     try:
         with path.open("rb") as stream:
             return b"gatemark:" in stream.read(4096)

@@ -21,7 +21,7 @@ import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gatemark.accounts.journey import first_link, link_for, link_holder
+from gatemark.accounts.links import find_link_holder, make_first_link, make_link
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
 from gatemark.ledger.event_kinds import SYSTEM
@@ -121,7 +121,7 @@ LOOK_S = 3600
 logger = logging.getLogger(__name__)
 
 
-def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) -> int:
+def serve_site(settings: ServerSettings, store: str, say: Callable[[str], object]) -> int:
     """Serve until stopped."""
     check_settings(settings)
     if settings.oidc is not None:
@@ -131,8 +131,8 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     listener = _listen(settings)
     try:
         # An unusable store must fail the start, not the first request.
-        secret = first_link(workspace)
-        (admin,) = (secret and link_holder(workspace, secret)) or (None,)
+        secret = make_first_link(workspace)
+        (admin,) = (secret and find_link_holder(workspace, secret)) or (None,)
     except GatemarkError:
         listener.close()
         raise
@@ -200,7 +200,7 @@ def print_link(
     """Print a link to set a new password; for whoever has access to the store."""
     workspace = Workspace(store=store)
     workspace.existing_store()
-    say(f"{settings.base_url}/join/{link_for(workspace, person)}")
+    say(f"{settings.base_url}/join/{make_link(workspace, person)}")
     return 0
 
 

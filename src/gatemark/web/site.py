@@ -11,18 +11,13 @@ from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
 
-from gatemark.accounts.journey import (
-    FailedSignIns,
-    Identity,
-    by_session,
-    by_token,
-    look_now,
-    state_mark,
-)
+from gatemark.accounts.identity import Identity, identify_session, identify_token
 from gatemark.accounts.nouns import Scope, form_mark, same_hash
 from gatemark.accounts.oidc_file import read_sign_in_way
+from gatemark.accounts.sign_in import FailedSignIns
 from gatemark.core.errors import NotAllowedError
 from gatemark.ledger.event_kinds import Channel
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.web.guards import SAFE, Limiter
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.run_board import RunBoard
@@ -47,13 +42,13 @@ class Site:
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
         self.board = RunBoard(
-            open_workspace, settings.packs, secret_files=self._secret_files(settings)
+            open_workspace, settings.packs, secret_files=self._list_secret_files(settings)
         )
         self.workspaces = Workspaces(open_workspace)
         self._kept: dict[tuple[object, ...], Any] = {}
         self._keeping = threading.Lock()
 
-    def _secret_files(self, settings: ServerSettings) -> tuple[Path, ...]:
+    def _list_secret_files(self, settings: ServerSettings) -> tuple[Path, ...]:
         """Return the files that no pack of the page may read."""
         named = [settings.tls_key, settings.signing_key]
         if settings.oidc is not None and self.sign_in_way is not None:
@@ -90,7 +85,7 @@ class Site:
         All threads share it, so it must be immutable.
         """
         minute = int(self.workspace.clock().timestamp() // 60)
-        key = (what, asset, minute, *state_mark(self.workspace, asset))
+        key = (what, asset, minute, *asset_state_cache(self.workspace).mark(asset))
         with self._keeping:
             if key in self._kept:
                 found: Made = self._kept[key]
@@ -116,18 +111,26 @@ def visitor(request: Request) -> Identity | None:
     """
     site = site_of(request)
     site.workspace.channel = BY_ITSELF
-    found = _identified(request, site)
+    found = _identify_caller(request, site)
     if found is not None:
         site.workspace.channel = found.channel
     return found
 
 
-def _identified(request: Request, site: Site) -> Identity | None:
-    look_now(site.workspace, once=request.method in SAFE)
+def refresh_state(workspace: Workspace, *, once: bool) -> None:
+    """Read the ledger once for a request, or, if it changes something, each time."""
+    if once:
+        asset_state_cache(workspace).pin()
+    else:
+        asset_state_cache(workspace).unpin()
+
+
+def _identify_caller(request: Request, site: Site) -> Identity | None:
+    refresh_state(site.workspace, once=request.method in SAFE)
     header = request.headers.get("authorization")
     if header is not None:
         kind, _, text = header.partition(" ")
-        found = by_token(site.workspace, text.strip()) if kind.lower() == "bearer" else None
+        found = identify_token(site.workspace, text.strip()) if kind.lower() == "bearer" else None
         if found is None:
             raise ProblemResponse(
                 HTTPStatus.UNAUTHORIZED,
@@ -136,7 +139,7 @@ def _identified(request: Request, site: Site) -> Identity | None:
             )
         return found
     secret = request.cookies.get(site.cookie)
-    return None if not secret else by_session(site.workspace, secret)
+    return None if not secret else identify_session(site.workspace, secret)
 
 
 def caller(

@@ -32,18 +32,20 @@ async def stream_steps(request: Request, run: str) -> StreamingResponse:
     after = int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(
-        _events(request, site, run, after), media_type="text/event-stream", headers=headers
+        _stream_events(request, site, run, after), media_type="text/event-stream", headers=headers
     )
 
 
-async def _events(request: Request, site: Site, run: str, after: int) -> AsyncIterator[bytes]:
+async def _stream_events(
+    request: Request, site: Site, run: str, after: int
+) -> AsyncIterator[bytes]:
     quiet = 0
     yield b"retry: 1000\n\n"
     while not await request.is_disconnected():
         steps = site.board.steps(run, after)
         for step in steps:
             after = step.number
-            yield _event(step)
+            yield _format_event(step)
             if step.kind == "state" and step.data["state"] not in GOING:
                 return
         if not steps:
@@ -59,11 +61,11 @@ async def _events(request: Request, site: Site, run: str, after: int) -> AsyncIt
                         "result_id": found.result_id,
                     }
                     data = {**message, "verdict": None, "detail": found.detail}
-                    yield _event(RunStep(after + 1, "state", data))
+                    yield _format_event(RunStep(after + 1, "state", data))
                     return
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-def _event(step: RunStep) -> bytes:
+def _format_event(step: RunStep) -> bytes:
     data = msgspec.json.encode(step.data)
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (step.number, step.kind.encode(), data)

@@ -19,7 +19,7 @@ from gatemark.report import words
 from gatemark.report.html import result_context
 from gatemark.report.pages import page_environment
 from gatemark.samples.browse import LogSample, LogView
-from gatemark.samples.views import ComparisonReport, plain_text
+from gatemark.samples.views import ComparisonReport, render_comparison_text
 
 STYLES: Final = ("report.css", "page.css", "view.css")
 ROWS: Final = 50
@@ -44,19 +44,19 @@ class ViewPages:
         if self._result is not None:
             return _render("view_result.html", {**self._result, "name": self._name})
         if isinstance(self._subject, ComparisonReport):
-            return _render("view_comparison.html", self._comparison(self._subject))
+            return _render("view_comparison.html", self._build_comparison(self._subject))
         if isinstance(self._subject, LogView):
             return _render("view_log.html", self._log(self._subject, query))
         raise TypeError(type(self._subject))
 
-    def _comparison(self, compared: ComparisonReport) -> dict[str, object]:
+    def _build_comparison(self, compared: ComparisonReport) -> dict[str, object]:
         return {
             "title": f"{Path(compared.base.file).name} and {Path(compared.cand.file).name}",
             "name": self._name,
             "verdict": compared.verdict,
             "word": words.VERDICT_WORDS[compared.verdict],
             "reason": compared.reason,
-            "text": plain_text(compared),
+            "text": render_comparison_text(compared),
         }
 
     def _log(self, log: LogView, query: Mapping[str, str]) -> dict[str, object]:
@@ -74,12 +74,12 @@ class ViewPages:
             "searched": searched,
             "found_count": len(found),
             "first": (number - 1) * ROWS + 1,
-            "rows": [_row(one, [column.name for column in log.scores]) for one in shown],
-            "ways": _ways(number, last, searched),
+            "rows": [_make_row(one, [column.name for column in log.scores]) for one in shown],
+            "ways": _list_page_links(number, last, searched),
         }
 
 
-def _ways(number: int, last: int, searched: str) -> list[tuple[str, str]]:
+def _list_page_links(number: int, last: int, searched: str) -> list[tuple[str, str]]:
     """Return links to the previous and next page."""
     steps = [("Previous", number - 1), ("Next", number + 1)]
     kept = {"q": searched} if searched else {}
@@ -90,29 +90,29 @@ def _ways(number: int, last: int, searched: str) -> list[tuple[str, str]]:
     ]
 
 
-def _row(sample: LogSample, names: Sequence[str]) -> dict[str, object]:
+def _make_row(sample: LogSample, names: Sequence[str]) -> dict[str, object]:
     parts = [("Input", sample.input), ("Expected", sample.target), ("Output", sample.output)]
     latency = "" if sample.latency_ms is None else words.amount(sample.latency_ms, "ms")
     return {
         "id": sample.id,
         "epoch": sample.epoch,
         "error": sample.error,
-        "summary": words.shortened(words.one_line(_text(sample.output)), LINE_MAX),
-        "scores": [_number(sample.scores.get(name)) for name in names],
+        "summary": words.shortened(words.one_line(_format_text(sample.output)), LINE_MAX),
+        "scores": [_format_number(sample.scores.get(name)) for name in names],
         "latency": latency,
         "parts": [
-            (label, words.shortened(_text(content), TEXT_MAX))
+            (label, words.shortened(_format_text(content), TEXT_MAX))
             for label, content in parts
             if content is not None
         ],
     }
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "none" if value is None else words.number(value)
 
 
-def _text(content: object) -> str:
+def _format_text(content: object) -> str:
     if content is None:
         return ""
     return content if isinstance(content, str) else json_text(content)
@@ -131,7 +131,7 @@ def style_address() -> str:
 @cache
 def style() -> bytes:
     """Return the style sheet."""
-    source = _environment()
+    source = _make_environment()
     texts = [source.loader.get_source(source, one)[0] for one in STYLES]  # type: ignore[union-attr]
     return "\n".join(texts).encode()
 
@@ -143,12 +143,12 @@ def icon() -> bytes:
 
 
 @cache
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     found = page_environment(PackageLoader("gatemark.web", "templates"))
     found.globals.update(version=__version__, counted=words.counted, number=words.number)
     return found
 
 
 def _render(template: str, context: Mapping[str, object]) -> bytes:
-    page = _environment().get_template(template)
+    page = _make_environment().get_template(template)
     return page.render({"style": style_address(), **context}).encode()

@@ -41,7 +41,7 @@ class ViewServer(ThreadingHTTPServer):
     def __init__(self, pages: ViewPages, port: int) -> None:
         self.pages = pages
         self._link: str | None = secrets.token_urlsafe(24)
-        self._session = secrets.token_urlsafe(24)
+        self._read_session = secrets.token_urlsafe(24)
         self._turn = threading.Lock()
         try:
             super().__init__((LOOPBACK, port), _Request)
@@ -75,11 +75,11 @@ class ViewServer(ThreadingHTTPServer):
             if self._link is None or not compare_digest(link.encode(), self._link.encode()):
                 return None
             self._link = None
-            return self._session
+            return self._read_session
 
     def knows(self, session: str) -> bool:
         """Return whether a session was opened by the link."""
-        return self._link is None and compare_digest(session.encode(), self._session.encode())
+        return self._link is None and compare_digest(session.encode(), self._read_session.encode())
 
 
 class _Request(BaseHTTPRequestHandler):
@@ -111,10 +111,10 @@ class _Request(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK, style(), "text/css; charset=utf-8")
         elif address.path == "/icon.svg":
             self._answer(HTTPStatus.OK, icon(), "image/svg+xml")
-        elif not self.server.knows(self._session()):
+        elif not self.server.knows(self._read_session()):
             self._refuse(HTTPStatus.FORBIDDEN, NO_LINK)
         elif address.path == "/":
-            self._page(address.query)
+            self._send_page(address.query)
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
 
@@ -126,7 +126,7 @@ class _Request(BaseHTTPRequestHandler):
         session = self.server.open_session(link)
         if session is None:
             # Some terminals load a link twice: a repeated load shows the page.
-            if not self.server.knows(self._session()):
+            if not self.server.knows(self._read_session()):
                 self._refuse(HTTPStatus.FORBIDDEN, USED_LINK)
                 return
             self._answer(HTTPStatus.SEE_OTHER, b"", "text/plain", ("Location", "/"))
@@ -136,7 +136,7 @@ class _Request(BaseHTTPRequestHandler):
         way = (("Set-Cookie", cookie), ("Location", "/"))
         self._answer(HTTPStatus.SEE_OTHER, b"", "text/plain", *way)
 
-    def _page(self, query: str) -> None:
+    def _send_page(self, query: str) -> None:
         try:
             fields = dict(parse_qsl(query, max_num_fields=MAX_FIELDS))
         except ValueError:
@@ -145,7 +145,7 @@ class _Request(BaseHTTPRequestHandler):
         page = self.server.pages.page(fields)
         self._answer(HTTPStatus.OK, page, "text/html; charset=utf-8")
 
-    def _session(self) -> str:
+    def _read_session(self) -> str:
         found: SimpleCookie = SimpleCookie()
         with suppress(CookieError):
             found.load(self.headers.get("Cookie", ""))

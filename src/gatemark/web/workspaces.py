@@ -35,7 +35,7 @@ class Workspaces:
         """Return the workspace of this thread; no other thread uses it."""
         lease: _Lease | None = getattr(self._mine, "lease", None)
         if lease is None:
-            lease = self._mine.lease = _Lease(self._taken())
+            lease = self._mine.lease = _Lease(self._take_workspace())
             weakref.finalize(lease, self._idle.append, lease.workspace).atexit = False
         return lease.workspace
 
@@ -46,7 +46,7 @@ class Workspaces:
             make_ready(workspace)
             self._idle.append(workspace)
 
-    def _taken(self) -> Workspace:
+    def _take_workspace(self) -> Workspace:
         try:
             return self._idle.pop()
         except IndexError:

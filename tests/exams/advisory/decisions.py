@@ -11,18 +11,13 @@ import msgspec
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Finding, Verdict, decide
 from gatemark.evidence.exam import ExamReport
+from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
 from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.metrics import kind_of
-from gatemark.exams.advisory.policy import (
-    RULES,
-    AdvisoryPolicy,
-    CategoryKey,
-    outcome_of,
-    signal_of,
-)
-from gatemark.exams.advisory.records import AGREEING, changed
+from gatemark.exams.advisory.kind import derive_kind
+from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.records import AGREEING, change_record
 
 LANE = "cron_n8n_event/cron_n8n_advisory"
 OTHER = "context_gate/openvino_context_gate"
@@ -71,7 +66,7 @@ UNPROVED: dict[str, Any] = {
 
 def compared_parts(record: AdvisoryDecision) -> CategoryKey:
     """The parts of a record that decide its category."""
-    return kind_of(record, noted=False, private_text=False).compared
+    return derive_kind(record, noted=False, private_text=False).compared
 
 
 def decision(
@@ -94,10 +89,10 @@ def decision(
     }
     for change in changes:
         merged |= change
-    record = changed(AGREEING, merged)
+    record = change_record(AGREEING, merged)
     if not any(path.startswith("outcome") for path in merged):
         parts = compared_parts(msgspec.convert(record, AdvisoryDecision))
-        comparison, error_type = outcome_of(signal_of(parts))
+        comparison, error_type = state_outcome(categorize_signal(parts))
         record["outcome"] |= {"comparison": comparison, "error_type": error_type}
     return record
 
@@ -135,9 +130,7 @@ def named(lane: str = LANE, **fields: Any) -> AdvisoryPolicy:
 
 def exam_of(policy: AdvisoryPolicy | None = None, fixtures: Any = None) -> AdvisoryExam:
     pinned = None if fixtures is None else msgspec.convert(fixtures, PinnedFixtures)
-    return AdvisoryExam(
-        AdvisoryOptions(policy=policy or AdvisoryPolicy(), rules=RULES, fixtures=pinned)
-    )
+    return AdvisoryExam(AdvisoryOptions(policy=policy or AdvisoryPolicy(), fixtures=pinned))
 
 
 def typed(records: Iterable[dict[str, Any]]) -> list[AdvisoryDecision]:

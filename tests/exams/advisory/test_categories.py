@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision
-from gatemark.exams.advisory.policy import (
+from gatemark.exams.advisory.category import (
     CATEGORIES,
     COMPARABLE,
-    SEVERITIES,
+    SEVERITY_ORDER,
     CategoryKey,
-    Taxonomy,
-    category_of,
+    categorize,
+    categorize_signal,
     is_stated,
-    outcome_of,
-    signal_of,
+    state_outcome,
 )
-from gatemark.exams.advisory.record_rules import bucket_of
-from gatemark.exams.advisory.records import AGREEING, changed
+from gatemark.exams.advisory.contradictions import choose_bucket
+from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision
+from gatemark.exams.advisory.records import AGREEING, change_record
+from gatemark.exams.advisory.taxonomy import Taxonomy
 
 from .decisions import compared_parts
 
@@ -53,13 +53,13 @@ def parts(**changes: Any) -> CategoryKey:
     ],
 )
 def test_each_bucket_begins_at_its_edge(score: float | None, bucket: str) -> None:
-    assert bucket_of(score) == bucket
+    assert choose_bucket(score) == bucket
 
 
 @pytest.mark.parametrize("score", [-0.01, 1.7, math.nan, math.inf])
 def test_a_score_outside_the_unit_interval_has_no_bucket(score: float) -> None:
     with pytest.raises(InvalidValueError, match=r"\[0, 1\]"):
-        bucket_of(score)
+        choose_bucket(score)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_a_score_outside_the_unit_interval_has_no_bucket(score: float) -> None:
     ],
 )
 def test_categories_follow_their_order(changes: dict[str, Any], category: str) -> None:
-    assert category_of(parts(**changes)) == category
+    assert categorize(parts(**changes)) == category
 
 
 def test_an_atlas_decision_is_a_signal_and_no_reference() -> None:
     seen = parts(reference_source="atlas_shadow", reference_label="escalate")
-    assert (category_of(seen), signal_of(seen)) == ("missing_reference", "false_negative")
+    assert (categorize(seen), categorize_signal(seen)) == ("missing_reference", "false_negative")
 
 
 @settings(deadline=None, max_examples=200)
@@ -101,21 +101,21 @@ def test_an_atlas_decision_is_a_signal_and_no_reference() -> None:
     st.builds(
         CategoryKey,
         label=st.sampled_from(LABELS),
-        severity=st.sampled_from(SEVERITIES),
+        severity=st.sampled_from(SEVERITY_ORDER),
         bucket=st.sampled_from(BUCKETS),
         reference_source=st.sampled_from(["fixture_expected", "human_label", "atlas_shadow"]),
         reference_label=st.sampled_from(LABELS),
-        reference_severity=st.none() | st.sampled_from(SEVERITIES),
+        reference_severity=st.none() | st.sampled_from(SEVERITY_ORDER),
         applicable=st.booleans(),
     )
 )
 def test_every_record_has_one_category_and_states_it_back(seen: CategoryKey) -> None:
-    category = category_of(seen)
+    category = categorize(seen)
     assert category in CATEGORIES
-    assert is_stated(category, *outcome_of(category))
-    assert is_stated(category, outcome_of(category)[0], "unsafe_authority")
+    assert is_stated(category, *state_outcome(category))
+    assert is_stated(category, state_outcome(category)[0], "unsafe_authority")
     others = [other for other in CATEGORIES if other != category]
-    assert not any(is_stated(category, *outcome_of(other)) for other in others)
+    assert not any(is_stated(category, *state_outcome(other)) for other in others)
 
 
 def test_the_agreement_denominator_has_six_categories() -> None:
@@ -129,14 +129,14 @@ def test_the_agreement_denominator_has_six_categories() -> None:
 
 def test_a_label_nobody_knows_is_refused_and_never_guessed() -> None:
     with pytest.raises(InvalidValueError, match="must be one of suppress"):
-        category_of(parts(label="panic"))
+        categorize(parts(label="panic"))
     assert not Taxonomy().knows("panic")
 
 
 def test_a_lane_may_have_labels_of_its_own() -> None:
     lane = Taxonomy(action=("wake_operator",), aliases={"quiet": "suppress"})
-    assert category_of(parts(label="wake_operator"), lane) == "false_positive"
-    assert category_of(parts(label="quiet"), lane) == "agree"
+    assert categorize(parts(label="wake_operator"), lane) == "false_positive"
+    assert categorize(parts(label="quiet"), lane) == "agree"
     assert lane.knows("quiet")
     assert not lane.knows("escalate")
 
@@ -167,5 +167,5 @@ def test_a_taxonomy_that_contradicts_itself_is_refused(
     ],
 )
 def test_the_parts_of_a_record_give_its_category(changes: dict[str, Any], category: str) -> None:
-    record = msgspec.convert(changed(AGREEING, changes), AdvisoryDecision)
-    assert category_of(compared_parts(record)) == category
+    record = msgspec.convert(change_record(AGREEING, changes), AdvisoryDecision)
+    assert categorize(compared_parts(record)) == category

@@ -11,8 +11,8 @@ import jsonschema_rs
 import pytest
 from tests.exams.advisory.decisions import LANE, PROMISE, PROMOTION, WRONG, good_lane, numbered
 
-from gatemark.exams.advisory.fixtures.fixture import builtin_bytes
-from gatemark.packs.documents import describe_schemas, json_schema
+from gatemark.exams.advisory.fixtures.fixture import read_builtin
+from gatemark.packs.documents import describe_schemas, make_json_schema
 
 Run = Callable[..., Any]
 POLICY: dict[str, Any] = {
@@ -44,7 +44,7 @@ GOOD = {
 
 
 def fits(name: str, value: object) -> bool:
-    return bool(jsonschema_rs.validator_for(json_schema(name)).is_valid(value))
+    return bool(jsonschema_rs.validator_for(make_json_schema(name)).is_valid(value))
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -76,9 +76,9 @@ def test_what_the_command_refuses_the_schema_refuses(name: str, change: dict[str
 
 
 def test_the_built_in_fixtures_fit() -> None:
-    manifest = json.loads(builtin_bytes("manifest.json"))
+    manifest = json.loads(read_builtin("manifest.json"))
     assert fits("gatemark.advisory_manifest/1", manifest)
-    for line in builtin_bytes(manifest["evaluation"]["file"]).splitlines():
+    for line in read_builtin(manifest["evaluation"]["file"]).splitlines():
         assert fits("gatemark.advisory_fixture/1", json.loads(line))
 
 
@@ -97,10 +97,10 @@ def test_the_summary_of_a_run_fits(gatemark: Run, tmp_path: Path, wrong: bool) -
     assert ran.code in (0, 1, 3), ran.err
     summary = json.loads((out / "summary.json").read_text())
     name = "gatemark.advisory_summary/1"
-    validator = jsonschema_rs.validator_for(json_schema(name))
+    validator = jsonschema_rs.validator_for(make_json_schema(name))
     assert [str(error) for error in validator.iter_errors(summary)] == []
     # Every key that the command writes is in the schema, so that none is undocumented.
-    known = json_schema(name)["$defs"]["AdvisorySummary"]["properties"]
+    known = make_json_schema(name)["$defs"]["AdvisorySummary"]["properties"]
     added = {"generated_at", "policy_digest", "result_id"}
     assert set(summary) - added == set(known)
     for change in ({"verdict": "maybe"}, {"pass": 1}, {"promotion": {}}, {"agree_count": None}):

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gatemark.exams.advisory.category import CategoryKey
 from gatemark.exams.advisory.inputs import (
     InputGroup,
     InputTable,
-    input_rows,
-    joined_tables,
-    lane_inputs,
+    build_rows,
+    derive_lane_inputs,
+    join_tables,
 )
-from gatemark.exams.advisory.policy import AdvisoryPolicy, CategoryKey
+from gatemark.exams.advisory.policy import AdvisoryPolicy
 
-from .decisions import ACTION, LANE, decision, findings_of, good_lane, named, numbered
+from .decisions import ACTION, LANE, decision, findings_of, good_lane, named, numbered, summary_of
 from .test_history import KINDS, a_run
 
 
@@ -26,6 +27,15 @@ def changed_in(run: str, records: list[dict[str, Any]], field: str, value: Any) 
         if record["source"]["artifact_ref"] == run:
             text = value(record) if callable(value) else value
             record[section][name] = text
+
+
+def with_content(records: list[dict[str, Any]], name: str, other: str) -> list[dict[str, Any]]:
+    """Give one fixture the content of another."""
+    content = {r["source"]["fixture_id"]: r["source"]["content_hash"] for r in records}
+    for record in records:
+        if record["source"]["fixture_id"] == name:
+            record["source"]["content_hash"] = content[other]
+    return records
 
 
 def test_four_fixtures_asked_ten_times_are_four_inputs() -> None:
@@ -42,6 +52,22 @@ def test_one_content_under_many_ids_is_one_input() -> None:
     for record in records:
         record["source"]["content_hash"] = "sha256:" + "5e" * 32
     assert findings_of(records, named())[f"{LANE}.comparable"].verdict == "fail"
+
+
+def test_one_content_under_two_names_has_one_reference() -> None:
+    """Whoever may name an input twice could expect both answers of it."""
+    torn = with_content(good_lane(), "case_0016", "case_0000")
+    found = findings_of(torn, named())[f"{LANE}.inputs"]
+    assert found.verdict == "fail"
+    section = summary_of(torn, named())["promotion"]
+    assert section["candidate_lanes"] == []
+    assert "1 contents have more than one reference" in section["lanes"][LANE]["blockers"][0]
+
+
+def test_one_content_under_two_names_with_one_reference_counts_once() -> None:
+    same = with_content(good_lane(), "case_0001", "case_0000")
+    assert findings_of(same, named())[f"{LANE}.inputs"].verdict == "pass"
+    assert summary_of(same, named())["lanes"][LANE]["comparable_inputs"] == 35
 
 
 def test_records_that_name_no_input_are_not_counted() -> None:
@@ -71,7 +97,7 @@ def test_contradictory_references_hold() -> None:
     changed_in("run:2", records[80:81], "human_or_atlas_decision.severity", "low")
     found = findings_of(records, named())[f"{LANE}.inputs"]
     assert found.verdict == "fail"
-    assert "1" in found.reason
+    assert "1" in str(found.reason)
 
 
 def test_an_action_case_recorded_as_a_probe_holds() -> None:
@@ -130,7 +156,7 @@ def test_a_lane_that_is_pinned_and_not_there_is_missed() -> None:
 def _table(names: list[int], run: str) -> InputTable:
     pairs = np.array([[name, name + 7] for name in names], dtype=np.uint64)
     zeros = np.zeros(len(names), dtype=np.int64)
-    table = input_rows(pairs, zeros, zeros)
+    table = build_rows(pairs, zeros, zeros)
     table.groups, table.runs = [_GROUP], [run]
     return table
 
@@ -154,12 +180,12 @@ _GROUP = InputGroup(
 def test_an_input_is_kept_once_per_run_and_group() -> None:
     once = _table([1, 2, 2, 3], "run:1")
     assert len(once) == 3
-    both = joined_tables([once, _table([3, 4], "run:2"), _table([1, 2], "run:1")])
+    both = join_tables([once, _table([3, 4], "run:2"), _table([1, 2], "run:1")])
     assert (both.groups, both.runs) == ([_GROUP], ["run:1", "run:2"])
-    found = lane_inputs(both, "a/b", AdvisoryPolicy())
+    found = derive_lane_inputs(both, "a/b", AdvisoryPolicy())
     assert found.comparable == 4
     assert {run: own.size for run, own in found.by_run.items()} == {"run:1": 3, "run:2": 2}
-    own = lane_inputs(both.of_runs({"run:2"}), "a/b", AdvisoryPolicy())
+    own = derive_lane_inputs(both.select_runs({"run:2"}), "a/b", AdvisoryPolicy())
     assert list(own.by_run) == ["run:2"]
 
 
@@ -167,5 +193,5 @@ def test_rows_that_come_again_do_not_pile_up() -> None:
     same = _table(list(range(1, 20_001)), "run:1")
     total = InputTable()
     for _ in range(12):
-        total = joined_tables([total, same])
+        total = join_tables([total, same])
     assert len(total) <= 2 * 20_000 + 50_000 + 20_000

@@ -11,7 +11,7 @@ from gatemark.core.policy import Waiver, decide
 from gatemark.core.result import Table
 from gatemark.evidence.exam import VerdictNotes
 from gatemark.evidence.hygiene import PrivateTextRules
-from gatemark.exams.advisory.policy import loosened
+from gatemark.exams.advisory.loosening import list_loosened
 
 from .decisions import (
     LANE,
@@ -161,7 +161,7 @@ def test_a_policy_that_asks_for_less_says_so() -> None:
         lane_defaults={"p95_total_ms_max": 9, "proof_required": True},
         lanes={LANE: {"bounds": {"p95_total_ms_max": None, "proof_required": False}}},
     )
-    assert loosened(unbound) == [
+    assert list_loosened(unbound) == [
         "overall.uncertain_rate_max 0.9, default 0.15",
         f"{LANE}.proof_required false, default true",
         f"{LANE}.p95_total_ms_max none, default 9",
@@ -178,12 +178,12 @@ def test_a_policy_that_asks_for_less_says_so() -> None:
             "deferred": ["unknown", "needs_human"],
         },
     )
-    assert loosened(blind) == [
+    assert list_loosened(blind) == [
         "privacy leaves out /home/",
         "privacy.note_chars_max 9000, default 280",
         "labels.escalate means no_op, default action",
     ]
-    assert loosened(policy_of()) == []
+    assert list_loosened(policy_of()) == []
 
 
 def test_caveats_tell_what_the_numbers_do_not() -> None:

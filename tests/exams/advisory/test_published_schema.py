@@ -13,10 +13,10 @@ import pytest
 
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.records import SCHEMA
-from gatemark.packs.documents import json_schema
+from gatemark.packs.documents import make_json_schema
 
 _FORM = SCHEMA.form("decision")
-_VALIDATOR = jsonschema_rs.validator_for(json_schema(SCHEMA.name))
+_VALIDATOR = jsonschema_rs.validator_for(make_json_schema(SCHEMA.name))
 
 
 def refused(record: dict[str, Any]) -> bool:

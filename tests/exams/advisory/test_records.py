@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from gatemark.evidence.diagnose import diagnose
+from gatemark.exams.advisory.contradictions import CONTRADICTIONS
 from gatemark.exams.advisory.decision import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
     AdvisoryDecision,
 )
-from gatemark.exams.advisory.measure import all_sound
-from gatemark.exams.advisory.record_rules import CONTRADICTIONS
-from gatemark.exams.advisory.records import AGREEING, SCHEMA, changed
+from gatemark.exams.advisory.records import AGREEING, SCHEMA, change_record
+from gatemark.exams.advisory.shared_parts import are_all_sound
 from gatemark.testing.schemas import check_schema
 
 FORM = SCHEMA.forms[0]
@@ -30,7 +30,9 @@ def test_the_schema_keeps_its_promises() -> None:
 
 @pytest.mark.parametrize("hashed", ["sha256:example", "sha256:" + "ab" * 32, None])
 def test_the_documents_own_example_is_a_record(hashed: str | None) -> None:
-    record = changed(AGREEING, {"source.content_hash": hashed, "actual_action.side_effects": []})
+    record = change_record(
+        AGREEING, {"source.content_hash": hashed, "actual_action.side_effects": []}
+    )
     assert diagnose(json.dumps(record).encode(), FORM.strictest, max_depth=64) == ()
 
 
@@ -40,7 +42,7 @@ def test_the_screen_agrees_with_the_rules() -> None:
             record = msgspec.convert(example, AdvisoryDecision)
         except msgspec.ValidationError:
             continue
-        assert all_sound([record]) == (not any(rule(record) for rule in CONTRADICTIONS))
+        assert are_all_sound([record]) == (not any(rule(record) for rule in CONTRADICTIONS))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_the_screen_agrees_with_the_rules() -> None:
     ],
 )
 def test_a_refused_value_is_never_repeated(changes: dict[str, Any]) -> None:
-    line = json.dumps(changed(AGREEING, changes)).encode()
+    line = json.dumps(change_record(AGREEING, changes)).encode()
     problems = diagnose(line, FORM.strictest, max_depth=64)
     assert problems
     assert SECRET not in str(problems)
@@ -80,7 +82,7 @@ def test_a_key_written_twice_is_refused_without_its_name() -> None:
 def test_validate_refuses_what_an_exam_would_count(
     gatemark: Callable[..., Any], write_jsonl: Callable[..., Path]
 ) -> None:
-    open_flag = changed(AGREEING, {"authority_flags.can_send_outbound": True})
+    open_flag = change_record(AGREEING, {"authority_flags.can_send_outbound": True})
     clean = gatemark("validate", write_jsonl("clean.jsonl", [AGREEING]))
     assert clean.code == 0
     refused = gatemark("validate", write_jsonl("open.jsonl", [open_flag]))
@@ -106,6 +108,6 @@ def test_a_text_that_looks_wrong_is_told_in_words_and_not_repeated() -> None:
         ("timestamp", "must be a time in UTC such as 2026-06-06T12:30:00Z"),
         ("source.content_hash", "must be sha256: and 64 hexadecimal digits"),
     ):
-        record = changed(AGREEING, {path: "confidential " + "x" * 20})
+        record = change_record(AGREEING, {path: "confidential " + "x" * 20})
         (problem,) = diagnose(json.dumps(record).encode(), FORM, max_depth=16)
         assert (problem.path, problem.message) == (f"$.{path}", said)

@@ -20,7 +20,7 @@ from gatemark.exams.advisory.records import SCHEMA
 
 from .decisions import LANE, NORMAL, UNREFERENCED, good_lane, named, numbered, summary_of
 
-READS_FILES = {"journey.py", "points.py"}
+READS_FILES = {"points.py", "policy_file.py", "score.py"}
 SCORING = [
     module
     for module in Path(gatemark.exams.advisory.__file__).parent.glob("*.py")

@@ -12,12 +12,11 @@ import msgspec
 import pytest
 
 from gatemark.core.policy import Waiver, decide
+from gatemark.exams.advisory.contradictions import parse_moment
 from gatemark.exams.advisory.dry_run.reply import Advice, read_reply
-from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
-from gatemark.exams.advisory.points import moment_of
-from gatemark.exams.advisory.policy import DEFAULT_TAXONOMY
 from gatemark.exams.advisory.records import SCHEMA
-from gatemark.targets.port import decode_reply
+from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY
+from gatemark.targets.replies import decode_reply
 
 from .decisions import (
     ACTION,
@@ -237,7 +236,7 @@ def test_times_are_rfc_3339_in_full(moment: str) -> None:
     assert [problem for rule in form.rules for problem in rule(record)] == []
     assert form.proof is not None
     assert form.proof([record])
-    assert moment_of(moment) <= datetime(2026, 7, 1, tzinfo=UTC)
+    assert parse_moment(moment) <= datetime(2026, 7, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("moment", ["2026-06-06T12:00:60Z", "2026-06-06 00:00:00Z"])
@@ -321,8 +320,3 @@ def test_a_time_far_in_the_future_is_refused_by_name(
     write(history, "late.jsonl", [late])
     place = write(tmp_path, "now.jsonl", [decision(7, NORMAL)])
     assert gatemark("score", "advisory", place, "--history", history).code == 2
-
-
-def test_version_1_knew_ids_by_their_spelling() -> None:
-    assert AdvisoryExam(AdvisoryOptions()).own_schema() != SCHEMA
-    assert exam_of().own_schema() is None

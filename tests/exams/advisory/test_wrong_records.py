@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gatemark.exams.advisory.findings import SHOWN_WRONG
-from gatemark.exams.advisory.journey import MESSAGE_CHARS_MAX, render_markdown
+from gatemark.exams.advisory.message import MESSAGE_CHARS_MAX, render_message
+from gatemark.exams.advisory.wrong_records import SHOWN_WRONG
 
 from .decisions import (
     ACTION,
@@ -99,7 +99,7 @@ def test_a_message_never_exceeds_its_bound() -> None:
     records = numbered([WRONG] * 20, lane=f"{name}/{name}")
     summary = summary_of(records) | {"generated_at": "2026-06-06T00:00:00Z"}
     summary["run_ids"] = ["r" * 600, "s" * 600, "t" * 600]
-    message = render_markdown(summary).decode()
+    message = render_message(summary).decode()
     assert len(message) <= MESSAGE_CHARS_MAX
     assert message.endswith("No authority is granted by this run.\n")
 

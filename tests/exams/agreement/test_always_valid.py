@@ -159,7 +159,7 @@ def test_the_sources_gate_line_works_where_kappa_is_defined(
     assert ran.returncode == code
 
 
-def test_a_result_of_the_first_rules_is_derived_by_them(
+def test_a_sealed_result_is_derived_again(
     gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
     path = write_jsonl("p.jsonl", rows({(V, V): 98, (V, R): 2}))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gatemark.exams.agreement.records import SCHEMA, JudgementPair
-from gatemark.exams.agreement.rules import arbitrate, red_flag
+from gatemark.exams.agreement.rules import arbitrate, find_red_flag
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 
@@ -84,4 +84,4 @@ def test_a_red_flag_rejects_whatever_the_labels_say(flag: str) -> None:
 def test_what_counts_as_a_red_flag(more: dict[str, object], flag: str) -> None:
     row = {"qid": "Q", "scholar": {"label": "VALID"}, "auditor": {"label": "VALID"}, **more}
     assert SCHEMA.form("pair").type is JudgementPair
-    assert red_flag(msgspec.convert(row, JudgementPair)) == flag
+    assert find_red_flag(msgspec.convert(row, JudgementPair)) == flag

@@ -46,7 +46,7 @@ def test_one_shared_label_leaves_kappa_with_a_reason_and_its_size() -> None:
     kappa = found["kappa"]
     assert (kappa.value, kappa.n) == (None, 50)
     assert kappa.reason is not None
-    assert "chance agreement is 1" in kappa.reason
+    assert "chance agreement is 1" in str(kappa.reason)
     assert kappa.caveats == ("low_information",)
     assert found["ac1"].value == 1.0
     assert found["percent_agreement"].value == 1.0

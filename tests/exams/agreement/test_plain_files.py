@@ -15,8 +15,8 @@ from gatemark.core.errors import GatemarkError
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.hygiene import suspicious_bytes
+from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import Limits, ReadingChoices
 from gatemark.exams.agreement import two_files
 from gatemark.exams.agreement.plain_files import LineBytes
 from gatemark.exams.agreement.rules import SOURCE_ROLES, LabelSpace
@@ -47,7 +47,7 @@ def outcome_of(folder: Path, **options: Any) -> tuple[Any, ...] | str:
     expected_ids = options.pop("expected_ids", None)
     run = ExamRun(
         kind="agreement",
-        options={"rules": 5, **options},
+        options=options,
         files=[("scholar", str(folder / "s")), ("auditor", str(folder / "a"))],
         reading=reading,
         engine=LocalEngine(1),
@@ -65,7 +65,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     """Return the outcome by column and by record, and whether columns were used."""
     # Both ways draw alike; fewer resamples show it as well.
     monkeypatch.setattr(contingency, "_MOST_RESAMPLES", contingency._FEWEST_RESAMPLES)
-    real = two_files.plain_rows
+    real = two_files.read_plain_rows
 
     def outcomes(first: bytes, second: bytes, **options: Any) -> tuple[Any, Any, bool]:
         (tmp_path / "s").write_bytes(first)
@@ -77,9 +77,9 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
             used.append(rows is not None)
             return rows
 
-        monkeypatch.setattr(two_files, "plain_rows", noted)
+        monkeypatch.setattr(two_files, "read_plain_rows", noted)
         by_column = outcome_of(tmp_path, **options)
-        monkeypatch.setattr(two_files, "plain_rows", lambda *_: None)
+        monkeypatch.setattr(two_files, "read_plain_rows", lambda *_: None)
         return by_column, outcome_of(tmp_path, **options), used == [True]
 
     return outcomes
@@ -206,16 +206,11 @@ def test_expected_ids(expected: range, both: Callable[..., tuple[Any, Any, bool]
     assert by_column == by_record
 
 
-def test_own_labels_and_earlier_rules(both: Callable[..., tuple[Any, Any, bool]]) -> None:
+def test_own_labels(both: Callable[..., tuple[Any, Any, bool]]) -> None:
     rows = [{"qid": f"Q{n}", "label": ("yes", "no")[n % 2]} for n in range(60)]
     data = written(rows, (", ", ": "))
     by_column, by_record, is_plain = both(data, data, labels={"yes": "accept", "no": "reject"})
     assert is_plain
-    assert by_column == by_record
-    by_column, by_record, is_plain = both(
-        data, data, labels={"yes": "accept", "no": "reject"}, rules=2
-    )
-    assert not is_plain
     assert by_column == by_record
 
 

@@ -14,7 +14,7 @@ from gatemark.core.errors import GatemarkError
 from gatemark.evidence import run_exam as running
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamRun
-from gatemark.evidence.source import Limits, ReadingChoices
+from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.exams.agreement.exam import AgreementExam
 from gatemark.exams.agreement.plain_pairs import PairColumns
 from gatemark.statistics import contingency
@@ -50,7 +50,7 @@ def outcome_of(path: Path, **options: Any) -> tuple[Any, ...] | str:
         kind="agreement",
         reading=options.pop("reading", ReadingChoices()),
         expected_ids=options.pop("expected_ids", None),
-        options={"rules": 5, **options},
+        options=options,
         files=[("pairs", str(path))],
         engine=LocalEngine(1),
     )
@@ -281,7 +281,7 @@ def test_ids_are_looked_for_in_both_ways(both: Both) -> None:
         assert by_column == by_record
 
 
-def test_own_labels_short_limits_and_earlier_rules(both: Both) -> None:
+def test_own_labels_and_short_limits(both: Both) -> None:
     rows = [
         {"qid": f"Q{n}", "scholar": {"label": ("yes", "no")[n % 2]}, "auditor": {"label": "yes"}}
         for n in range(90)
@@ -290,8 +290,6 @@ def test_own_labels_short_limits_and_earlier_rules(both: Both) -> None:
     by_column, by_record, counted = both(written(rows), labels=labels)
     assert counted == 90
     assert by_column == by_record
-    _, _, counted = both(written(rows), labels=labels, rules=3)
-    assert counted == 0
     short = ReadingChoices(limits=Limits(line_bytes=60))
     by_column, by_record, counted = both(written(rows), labels=labels, reading=short)
     assert counted == 0

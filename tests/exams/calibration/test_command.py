@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from gatemark.evidence.diagnose import diagnose
-from gatemark.exams.calibration.journey import CONFIDENCE_FORM
+from gatemark.exams.calibration.confidences import CONFIDENCE_FORM
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]

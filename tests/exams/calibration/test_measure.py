@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.calibration.measure import MEASURE, summary
+from gatemark.exams.calibration.measure import MEASURE, summarize_calibration
 from gatemark.testing.folds import check_fold
 
 CONFIDENCE = st.none() | st.floats(0, 1) | st.integers(0, 20).map(lambda k: k / 20)
@@ -39,10 +39,10 @@ def test_few_items_carry_a_caveat():
 
 def test_the_summary_has_the_bins_asked_for():
     state = MEASURE.step(MEASURE.zero(), [(0.95, True), (0.15, False)] * 10)
-    found = summary(state, bins=10)
+    found = summarize_calibration(state, bins=10)
     assert len(found.bins) == 10
     assert [b.n for b in found.bins if b.n] == [10, 10]
-    assert summary(MEASURE.zero()) is None
+    assert summarize_calibration(MEASURE.zero()) is None
 
 
 def test_the_state_of_repeated_confidences_stays_small():

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.overhead.document import OverheadReport
-from gatemark.exams.overhead.exam import examine_overhead
+from gatemark.exams.overhead.examine import examine_overhead
 
 from .arms import accuracy_pair, count_arm, counts, loss_arm, losses, meta, ppl_pair, write
 
@@ -87,7 +87,7 @@ def test_an_exact_percent_is_within_a_budget_of_one_percent(score: Run, tmp_path
 
 
 def test_no_decimal_exact_percent_is_lost_to_binary_numbers(tmp_path: Path) -> None:
-    from gatemark.exams.overhead.policy import PROFILES
+    from gatemark.exams.overhead.settings import PROFILES
 
     line = PROFILES["release"].budget + PROFILES["release"].tolerance
     bases = np.arange(1, 2_000) / 10
@@ -730,7 +730,7 @@ def test_no_arm_that_breaks_off_ever_passes(cut: int) -> None:
         arms[3].write_bytes(kept)
         paths = {"bare": str(arms[1]), "guarded": str(arms[3])}
         try:
-            found = examine_overhead(paths, {"profile": "dev"}, ReadingChoices())
+            found = examine_overhead(paths, {"profile": "ci"}, ReadingChoices())
         except BadInputError:
             return
         assert found.report.measurements[0].value is None

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
-from gatemark.exams.overhead.costs import schedule_digest
+from gatemark.exams.overhead.costs import digest_schedule
 
 from .arms import ppl_pair
 
@@ -25,7 +25,7 @@ def score(gatemark: Run, tmp_path: Path) -> Run:
 
     def run(change: Callable[[dict[str, Any]], Any] | None = None, **budgets: float) -> Any:
         arms = ppl_pair(tmp_path, 10, 10.01)
-        schedule = schedule_digest(read_arm("bare", str(arms[1]), ReadingChoices()))
+        schedule = digest_schedule(read_arm("bare", str(arms[1]), ReadingChoices()))
         costs: dict[str, Any] = {
             "schema": "gatemark.overhead-costs/1",
             "schedule_digest": schedule,
@@ -143,7 +143,7 @@ def test_installing_has_a_budget_in_milliseconds(
 def test_without_an_install_time_and_a_budget_there_is_no_such_axis(score: Run) -> None:
     ran = score()
     assert "install" not in ran.json["axes"]
-    assert "install_budget" not in ran.json["resolved_policy"]["settings"]
+    assert ran.json["resolved_policy"]["settings"]["install_budget"] is None
 
 
 def test_memory_that_was_read_in_different_places_is_not_compared(score: Run) -> None:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.overhead import measure
-from gatemark.exams.overhead.measure import Resampling, count_overhead, loss_overhead, time_overhead
+from gatemark.exams.overhead import paired_overhead, ratio_interval
+from gatemark.exams.overhead.paired_overhead import compare_counts, compare_losses
+from gatemark.exams.overhead.ratio_interval import Resampling
+from gatemark.exams.overhead.time_overhead import compare_times
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES
 from gatemark.statistics.significance import drop_bounds
 
@@ -29,13 +31,13 @@ def weighted(d: Any, w: Any, axis: int = -1) -> Any:
 
 
 def test_the_worked_example_of_the_reference_implementation() -> None:
-    found = loss_overhead([10, 10, 20], [2.0, 2.5, 3.0], [2.005, 2.505, 3.005], by())
+    found = compare_losses([10, 10, 20], [2.0, 2.5, 3.0], [2.005, 2.505, 3.005], by())
     assert 1 + found.overhead == pytest.approx(1.005012520859401, abs=1e-15)
     assert found.guarded / found.bare == pytest.approx(1 + found.overhead, rel=1e-14)
 
 
 def test_perplexity_is_weighted_by_tokens() -> None:
-    found = loss_overhead([1, 3], [1.0, 2.0], [2.0, 2.0], by())
+    found = compare_losses([1, 3], [1.0, 2.0], [2.0, 2.0], by())
     assert found.bare == pytest.approx(math.exp(1.75))
     assert found.guarded == pytest.approx(math.exp(2.0))
     assert found.shifts.tolist() == [1.0, 0.0]
@@ -55,7 +57,7 @@ def test_the_interval_is_scipys_paired_bca_of_the_weighted_mean() -> None:
             n_resamples=499,
             rng=rng(seed),
         ).confidence_interval
-        found = loss_overhead(tokens, bare, guarded, by(seed, resamples=499))
+        found = compare_losses(tokens, bare, guarded, by(seed, resamples=499))
         assert found.interval is not None
         assert found.interval.method == "bca"
         assert found.interval.low == pytest.approx(math.expm1(theirs.low), rel=1e-9, abs=1e-12)
@@ -69,7 +71,7 @@ def test_the_interval_covers_the_truth_at_its_level() -> None:
         tokens = draw.integers(50, 400, 60)
         bare = draw.gamma(9, 0.3, 60)
         guarded = bare + draw.exponential(0.01, 60)
-        found = loss_overhead(tokens, bare, guarded, by(seed, resamples=399))
+        found = compare_losses(tokens, bare, guarded, by(seed, resamples=399))
         assert found.interval is not None
         hits += found.interval.low <= math.expm1(0.01) <= found.interval.high
     assert 0.90 <= hits / 200 <= 0.985
@@ -78,8 +80,8 @@ def test_the_interval_covers_the_truth_at_its_level() -> None:
 def test_what_the_plan_can_see_shrinks_with_more_windows() -> None:
     draw = rng(3)
     bare, noise = draw.gamma(9, 0.3, 1600), draw.normal(0, 0.05, 1600)
-    few = loss_overhead(np.ones(100), bare[:100], bare[:100] + noise[:100], by(resamples=99))
-    many = loss_overhead(np.ones(1600), bare, bare + noise, by(resamples=99))
+    few = compare_losses(np.ones(100), bare[:100], bare[:100] + noise[:100], by(resamples=99))
+    many = compare_losses(np.ones(1600), bare, bare + noise, by(resamples=99))
     assert few.detectable is not None
     assert many.detectable is not None
     assert many.detectable == pytest.approx(few.detectable / 4, rel=0.25)
@@ -90,7 +92,7 @@ def test_what_the_plan_can_see_shrinks_with_more_windows() -> None:
 def test_one_answer_per_window_gets_the_exact_paired_bound() -> None:
     bare = np.array([1] * 90 + [0] * 10)
     guarded = np.array([1] * 85 + [0] * 13 + [1] * 2)
-    found = count_overhead(np.ones(100), bare, guarded, by())
+    found = compare_counts(np.ones(100), bare, guarded, by())
     assert found.overhead == pytest.approx(0.03)
     assert found.interval is not None
     low, high = drop_bounds(5, 2, 100, one_sided_alpha=0.025)
@@ -98,7 +100,7 @@ def test_one_answer_per_window_gets_the_exact_paired_bound() -> None:
 
 
 def test_equal_counts_still_leave_room_for_a_rare_loss() -> None:
-    found = count_overhead(np.full(20, 10), np.full(20, 8), np.full(20, 8), by(resamples=999))
+    found = compare_counts(np.full(20, 10), np.full(20, 8), np.full(20, 8), by(resamples=999))
     assert found.overhead == 0
     assert found.interval is not None
     assert found.interval.method == "point, gaffke above"
@@ -108,15 +110,15 @@ def test_equal_counts_still_leave_room_for_a_rare_loss() -> None:
 
 
 def test_larger_windows_weigh_more_in_accuracy() -> None:
-    found = count_overhead([10, 90], [10, 45], [0, 45], by(resamples=99))
+    found = compare_counts([10, 90], [10, 45], [0, 45], by(resamples=99))
     assert (found.bare, found.guarded) == (0.55, 0.45)
     assert found.overhead == pytest.approx(0.10)
     assert found.shifts.tolist() == [1.0, 0.0]
 
 
 def test_many_answers_are_left_to_bca(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "GAFFKE_CELLS", 10)
-    found = count_overhead([10, 10, 10], [9, 8, 7], [9, 7, 7], by(resamples=99))
+    monkeypatch.setattr(paired_overhead, "GAFFKE_CELLS", 10)
+    found = compare_counts([10, 10, 10], [9, 8, 7], [9, 7, 7], by(resamples=99))
     assert found.interval is not None
     assert (found.interval.method, found.other_intervals) == ("bca", ())
 
@@ -124,9 +126,9 @@ def test_many_answers_are_left_to_bca(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_many_windows_to_resample_get_a_t_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = rng(5)
     bare, shift = draw.gamma(9, 0.3, 300), draw.normal(0.01, 0.02, 300)
-    plain = loss_overhead(np.ones(300), bare, bare + shift, by(resamples=2_999))
-    monkeypatch.setattr(measure, "MAX_DRAWN_CELLS", 1_000)
-    found = loss_overhead(np.ones(300), bare, bare + shift, by(resamples=2_999))
+    plain = compare_losses(np.ones(300), bare, bare + shift, by(resamples=2_999))
+    monkeypatch.setattr(ratio_interval, "MAX_DRAWN_CELLS", 1_000)
+    found = compare_losses(np.ones(300), bare, bare + shift, by(resamples=2_999))
     expected = stats.ttest_1samp(shift, 0).confidence_interval(0.95)
     assert found.interval is not None
     assert found.interval.method == "t"
@@ -138,7 +140,7 @@ def test_too_many_windows_to_resample_get_a_t_interval(monkeypatch: pytest.Monke
 
 
 def test_windows_that_all_shift_alike_show_no_spread() -> None:
-    found = loss_overhead([5, 5, 5], [2.0, 3.0, 4.0], [2.125, 3.125, 4.125], by())
+    found = compare_losses([5, 5, 5], [2.0, 3.0, 4.0], [2.125, 3.125, 4.125], by())
     assert found.interval is not None
     assert found.interval.low == found.interval.high == pytest.approx(math.expm1(0.125))
     assert found.interval_reason == "all units are equal, so resampling shows no spread"
@@ -146,12 +148,12 @@ def test_windows_that_all_shift_alike_show_no_spread() -> None:
 
 
 def test_one_window_has_no_interval() -> None:
-    found = loss_overhead([5], [2.0], [2.1], by())
+    found = compare_losses([5], [2.0], [2.1], by())
     assert (found.interval, found.interval_reason) == (None, "one window shows no spread")
 
 
 def test_time_is_compared_in_total_and_paired_by_window() -> None:
-    overhead, interval, _ = time_overhead([10, 20, 30], [11, 22, 33], by(resamples=99))
+    overhead, interval, _ = compare_times([10, 20, 30], [11, 22, 33], by(resamples=99))
     assert overhead == pytest.approx(0.1)
     assert interval is not None
 
@@ -163,7 +165,7 @@ def test_time_is_compared_in_total_and_paired_by_window() -> None:
 def test_windows_that_break_altogether_keep_every_number_finite(
     tokens: list[int], guarded: list[float]
 ) -> None:
-    found = loss_overhead(tokens, [2.0] * len(tokens), guarded, by())
+    found = compare_losses(tokens, [2.0] * len(tokens), guarded, by())
     assert found.interval is not None
     assert found.interval.low <= found.overhead <= found.interval.high < math.inf
     assert found.detectable is not None
@@ -180,8 +182,8 @@ def test_windows_that_break_altogether_keep_every_number_finite(
 )
 def test_swapping_the_arms_turns_the_ratio_over(rows: list[tuple[int, float, float]]) -> None:
     tokens, bare, guarded = (list(column) for column in zip(*rows, strict=True))
-    there = loss_overhead(tokens, bare, guarded, by(resamples=49))
-    back = loss_overhead(tokens, guarded, bare, by(resamples=49))
+    there = compare_losses(tokens, bare, guarded, by(resamples=49))
+    back = compare_losses(tokens, guarded, bare, by(resamples=49))
     assert (1 + there.overhead) * (1 + back.overhead) == pytest.approx(1, rel=1e-9)
     assert there.interval is not None
     assert there.interval.low <= there.interval.high
@@ -202,4 +204,4 @@ def test_swapping_the_arms_turns_the_ratio_over(rows: list[tuple[int, float, flo
 )
 def test_windows_that_cannot_be_compared_are_refused(columns: tuple[list[float], ...]) -> None:
     with pytest.raises(InvalidValueError):
-        loss_overhead(*columns, by())
+        compare_losses(*columns, by())

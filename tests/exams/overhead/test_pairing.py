@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.exams.overhead.arms import SHOWN_IDS, ArmFile, Hole
-from gatemark.exams.overhead.costs import schedule_digest
-from gatemark.exams.overhead.pairing import prove
+from gatemark.exams.overhead.costs import digest_schedule
+from gatemark.exams.overhead.pairing import pair_arms
 from gatemark.exams.overhead.records import ArmMeta
 
 from . import arms
@@ -40,11 +40,11 @@ def changed(found: ArmFile, **fields: Any) -> ArmFile:
 
 
 def checks(bare: ArmFile, guarded: ArmFile) -> list[str]:
-    return [found.check for found in prove(bare, guarded).defects]
+    return [found.check for found in pair_arms(bare, guarded).defects]
 
 
 def test_equal_arms_pair() -> None:
-    assert prove(arm(), arm("guarded")) == ((), 6, 6, 0)
+    assert pair_arms(arm(), arm("guarded")) == ((), 6, 6, 0)
 
 
 GUARDED = arm("guarded")
@@ -94,33 +94,35 @@ def test_every_check_can_fail(check: str) -> None:
 
 def test_what_only_one_arm_has_is_told_with_its_side() -> None:
     short = arm("guarded", 4)
-    found = {d.check: d for d in prove(arm(), short).defects}
+    found = {d.check: d for d in pair_arms(arm(), short).defects}
     assert found["pair.windows"].message == "only the bare arm, not the guarded, has: w4, w5"
     assert found["pair.windows"].window_ids == ("w4", "w5")
 
 
 def test_long_lists_of_ids_are_cut_and_counted() -> None:
     bare, guarded = arm(count=100), arm("guarded", 100)
-    found = prove(bare, changed(guarded, contents=["x"] * 100)).defects[0]
+    found = pair_arms(bare, changed(guarded, contents=["x"] * 100)).defects[0]
     assert (len(found.window_ids), found.count) == (SHOWN_IDS, 100)
     assert found.message.endswith(": w0, w1, w2 and 97 more")
 
 
 def test_a_bad_line_is_named_without_its_folder() -> None:
-    (found,) = (d for d in prove(*BROKEN["arm.unusable_window"]).defects if "unusable" in d.check)
+    (found,) = (
+        d for d in pair_arms(*BROKEN["arm.unusable_window"]).defects if "unusable" in d.check
+    )
     assert "w5 (guarded.jsonl:7: not JSON)" in found.message
 
 
 def test_the_schedule_names_content_weights_and_plan() -> None:
-    first = schedule_digest(arm())
+    first = digest_schedule(arm())
     others = [
         changed(arm(), contents=["x"] * 6),
         changed(arm(), weights=[1] * 6),
         changed(arm(), ids=[f"v{i}" for i in range(6)]),
         changed(arm(), meta=meta(windows=6, plan={"seq_len": 8, "stride": 4, "windows": 6})),
     ]
-    assert len({first, *(schedule_digest(other) for other in others)}) == 5
-    assert schedule_digest(changed(arm(), values=[9.0] * 6)) == first
+    assert len({first, *(digest_schedule(other) for other in others)}) == 5
+    assert digest_schedule(changed(arm(), values=[9.0] * 6)) == first
 
 
 @settings(deadline=None, max_examples=150)

@@ -13,17 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.exams.overhead.policy import (
-    PROFILES,
-    RULES,
-    OverheadOptions,
-    OverheadSettings,
-    Override,
-    judging_policy,
-    loosens,
-    refuse_expired,
-    resolve,
-)
+from gatemark.exams.overhead.options import OverheadOptions, refuse_expired, resolve_settings
+from gatemark.exams.overhead.policy import build_policy
+from gatemark.exams.overhead.settings import PROFILES, OverheadSettings, Override, loosens
 
 from .arms import ppl_pair
 
@@ -32,7 +24,7 @@ WHY = {"reason": "pilot", "owner": "ada", "evidence": "runs/7"}
 
 
 def with_override(field: str, value: Any, **why: Any) -> OverheadOptions:
-    return OverheadOptions(overrides=(Override(field, value, **why),), rules=RULES)
+    return OverheadOptions(overrides=(Override(field, value, **why),))
 
 
 def test_release_and_ci_allow_one_percent() -> None:
@@ -77,12 +69,12 @@ def test_a_looser_setting_needs_reason_owner_and_evidence(field: str, value: Any
             with_override(field, value, **why)
         with pytest.raises(InvalidValueError):
             with_override(field, value, **why, **{missing: "  "})
-    assert getattr(resolve(with_override(field, value, **WHY)), field) == value
+    assert getattr(resolve_settings(with_override(field, value, **WHY)), field) == value
 
 
 @pytest.mark.parametrize(("field", "value"), STRICTER.items())
 def test_a_stricter_setting_needs_none(field: str, value: Any) -> None:
-    assert getattr(resolve(with_override(field, value)), field) == value
+    assert getattr(resolve_settings(with_override(field, value)), field) == value
 
 
 def test_taking_a_stricter_setting_back_loosens() -> None:
@@ -127,22 +119,20 @@ def test_every_setting_and_every_word_of_an_override_is_in_the_digest() -> None:
     assert set(changed) == set(OverheadSettings.__struct_fields__)
     ending = {"expires_at": datetime(2030, 1, 1, tzinfo=UTC)}
     policies = [
-        OverheadOptions(rules=RULES),
-        OverheadOptions(profile="ci", rules=RULES),
-        OverheadOptions(noise=True, rules=RULES),
+        OverheadOptions(),
+        OverheadOptions(profile="ci"),
+        OverheadOptions(noise=True),
         *(with_override(field, value, **WHY) for field, value in changed.items()),
         *(with_override("budget", 0.02, **(WHY | {word: "other"})) for word in WHY),
         with_override("budget", 0.02, **WHY, **ending),
     ]
-    assert len({judging_policy(options).digest for options in policies}) == len(policies)
+    assert len({build_policy(options).digest for options in policies}) == len(policies)
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.floats(0, 0.5), st.floats(0, 0.5))
 def test_two_budgets_share_a_digest_only_when_they_are_equal(one: float, other: float) -> None:
-    digests = {
-        judging_policy(with_override("budget", value, **WHY)).digest for value in (one, other)
-    }
+    digests = {build_policy(with_override("budget", value, **WHY)).digest for value in (one, other)}
     assert (len(digests) == 1) is (one == other)
 
 

@@ -15,8 +15,9 @@ import pytest
 from scipy.stats import binom
 
 from gatemark.core.policy import judge
-from gatemark.exams.overhead.exam import OverheadExam, OverheadExamState
-from gatemark.exams.overhead.policy import RULES, OverheadOptions, Override
+from gatemark.exams.overhead.options import OverheadOptions
+from gatemark.exams.overhead.overhead_exam import OverheadExam, OverheadExamState
+from gatemark.exams.overhead.settings import Override
 from gatemark.exams.overhead.window_numbers import WindowPair
 
 CASES = (
@@ -38,11 +39,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "overhead.md"
 def passing(windows: int, damage: float, damaged: int) -> tuple[bool, bool]:
     """Whether the interval alone is within the budget, and whether every rule holds."""
     mode = Override("mode", "interval")
-    exam = OverheadExam(OverheadOptions(profile="ci", overrides=(mode,), rules=RULES))
+    exam = OverheadExam(OverheadOptions(profile="ci", overrides=(mode,)))
     shifts = [damage] * damaged + [UNHARMED] * (windows - damaged)
     rows = [WindowPair("loss", f"w{at}", 64.0, 2.0, 2.0 + shift) for at, shift in enumerate(shifts)]
     report = exam.finish(OverheadExamState(shard=0, rows={0: rows}))
-    numbers = {(number.name, number.lane): number for number in report.measurements}
+    numbers = {(number.name, number.scope): number for number in report.measurements}
     held = {rule.id: judge(rule, numbers)[0].verdict == "pass" for rule in exam.policy().rules}
     return held["overhead.quality"], all(held.values())
 

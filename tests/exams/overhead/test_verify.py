@@ -8,11 +8,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 import rfc8785
@@ -20,13 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
-from gatemark.evidence.exam import judge_exam
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arms import read_arm
-from gatemark.exams.overhead.costs import schedule_digest
-from gatemark.exams.overhead.exam import examine_overhead
-from gatemark.exams.overhead.policy import OverheadParameters
+from gatemark.exams.overhead.costs import digest_schedule
+from gatemark.exams.overhead.parameters import OverheadParameters
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
 from gatemark.workspace import Workspace
 
@@ -297,7 +293,7 @@ def rich(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Path]
         "noise": loss_arm(tmp_path / "n.jsonl", "bare", (bare + 1e-6).tolist()),
         "costs": tmp_path / "c.json",
     }
-    schedule = schedule_digest(read_arm("bare", str(files["bare"]), ReadingChoices()))
+    schedule = digest_schedule(read_arm("bare", str(files["bare"]), ReadingChoices()))
     arm = {"latency_ms": [[2.0] * 9], "memory_reason": None, "repeat_shift_max": 0.0}
     sides = {"bare": arm | {"peak_memory_bytes": 9}, "guarded": arm | {"peak_memory_bytes": 10}}
     files["costs"].write_text(
@@ -422,16 +418,69 @@ def test_a_looser_profile_is_refused_unless_accepted(
     refused = verify(report, *arms)
     assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
     assert verify(report, *arms, "--accept-overrides").code == 0
-    # A report of a build that asked for no reason.
-    found = examine_overhead(
-        {"bare": str(arms[1]), "guarded": str(arms[3])}, {"profile": "dev"}, ReadingChoices()
-    )
-    now = datetime.now(UTC)
-    scored = judge_exam("overhead", found, actor="ada", started_at=now, finished_at=now)
-    older = msgspec.to_builtins(scored.summary)
-    refused = verify(older, *arms)
-    assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
-    assert verify(older, *arms, "--accept-overrides").code == 0
+    # Without its reason it is refused, even if overrides are accepted.
+    put("policy_provenance.overrides", [])(report)
+    for more in ([], ["--accept-overrides"]):
+        refused = verify(report, *arms, *more)
+        assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
+
+
+def name_rules(report: dict[str, Any], version: object) -> None:
+    """Write another version of the rules into a report, and make its digests fit."""
+    put("resolved_policy.settings.overhead_rules", version)(report)
+    for path in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
+        put(path, digest(report["resolved_policy"]))(report)
+
+
+def test_a_report_names_the_rules_that_decided_it(made: Any) -> None:
+    assert made[0]["resolved_policy"]["settings"]["overhead_rules"] == 1
+
+
+@pytest.mark.parametrize("own_policy", [[], ["--profile", "release"]])
+def test_a_report_of_other_rules_is_not_decided_again(
+    made: Any, verify: Run, own_policy: list[str]
+) -> None:
+    report, arms = made
+    name_rules(report, 2)
+    ran = verify(report, *arms, *own_policy)
+    assert (ran.code, ran.out) == (3, "")
+    assert "recorded under overhead rules 2, not decided again" in ran.err
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.5, "1", None, True])
+def test_rules_that_were_never_released_are_a_forgery(
+    made: Any, verify: Run, version: object
+) -> None:
+    report, arms = made
+    name_rules(report, version)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.out) == (4, "")
+    assert f"overhead rules {version!r} do not exist" in ran.err
+
+
+def test_a_report_without_rules_is_a_forgery(made: Any, verify: Run) -> None:
+    report, arms = made
+    del report["resolved_policy"]["settings"]["overhead_rules"]
+    for path in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
+        put(path, digest(report["resolved_policy"]))(report)
+    assert verify(report, *arms).code == 4
+
+
+@pytest.mark.parametrize("guarded", [10.05, 10.2])
+@pytest.mark.parametrize("version", [0, 2, 3, 99])
+def test_writing_another_version_of_the_rules_gains_nothing(
+    gatemark: Run, verify: Run, tmp_path: Path, guarded: float, version: int
+) -> None:
+    arms = ppl_pair(tmp_path, 10, guarded)
+    report = gatemark("score", "overhead", *arms, "--json").json
+    put("verdict", "pass")(report)
+    put("guard_overhead.passed", YES)(report)
+    name_rules(report, version)
+    assert verify(report, *arms).code == (3 if version else 4)
+    # With digests that do not fit, it is recomputed and disagrees.
+    put("policy_digest", "sha256:" + "0" * 64)(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"]["policy.digest"]) == (4, "fail")
 
 
 def test_overrides_are_refused_unless_accepted(gatemark: Run, verify: Run, tmp_path: Path) -> None:
@@ -525,7 +574,7 @@ def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verif
     _, arms = made
     report = gatemark("score", "overhead", *arms, "--mode", "interval", "--json").json
     assert (verify(report, *arms).code, report["guard_overhead"]["mode"]) == (3, "interval")
-    document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+    document = plain_check.check(report, *(plain_check._read_arm(Path(arms[at])) for at in (1, 3)))
     assert (document["exit_code"], document["agrees"]) == (3, True)
     put("guard_overhead.interval.low", -1.0)(report)
     assert verify(report, *arms).json["checks"]["value.interval"] == "fail"
@@ -553,7 +602,9 @@ def plainly(gatemark: Run, tmp_path: Path) -> Run:
         report = gatemark("score", "overhead", *arms, "--json").json
         if edit is not None:
             edit(report)
-        document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+        document = plain_check.check(
+            report, *(plain_check._read_arm(Path(arms[at])) for at in (1, 3))
+        )
         return document["exit_code"], document
 
     return run
@@ -684,7 +735,9 @@ def test_two_programs_agree_on_policies(gatemark: Run, tmp_path: Path) -> None:
         policy = tmp_path / "policy.yaml"
         policy.write_text(f"overrides: [{overrides}]\n")
         report = gatemark("score", "overhead", *arms, "--policy", policy, *more, "--json").json
-        document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+        document = plain_check.check(
+            report, *(plain_check._read_arm(Path(arms[at])) for at in (1, 3))
+        )
         assert (document["exit_code"], document["agrees"]) == (code, True), document
         assert set(document["overrides"]) == {
             override["field"] for override in report["policy_provenance"]["overrides"]
@@ -724,6 +777,25 @@ def test_the_checker_knows_the_budgets_of_the_profiles(plainly: Run, tmp_path: P
     assert document["checks"]["policy.digest"] is True
 
 
+@pytest.mark.parametrize(("version", "code"), [(2, 3), (99, 3), (0, 4), (True, 4), ("1", 4)])
+def test_the_checker_decides_no_report_of_other_rules(
+    gatemark: Run, tmp_path: Path, version: object, code: int
+) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.05)
+    report = gatemark("score", "overhead", *arms, "--json").json
+    path = tmp_path / "r.json"
+
+    def check() -> int:
+        path.write_text(json.dumps(report))
+        return plain_check.main([str(path), str(arms[1]), str(arms[3])])
+
+    assert check() == 0
+    put("resolved_policy.settings.overhead_rules", version)(report)
+    assert check() == 4
+    name_rules(report, version)
+    assert check() == code
+
+
 @pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"a": NaN}', '{"a": 1, "a": 2}', "\0"])
 def test_the_checker_refuses_what_is_no_report(tmp_path: Path, text: str) -> None:
     arms = ppl_pair(tmp_path, 10, 10)
@@ -745,10 +817,10 @@ def test_the_checker_refuses_what_is_no_report(tmp_path: Path, text: str) -> Non
     )
 )
 def test_the_checker_writes_canonical_json(value: Any) -> None:
-    assert plain_check.canonical(value).encode() == rfc8785.dumps(value)
+    assert plain_check.write_canonical(value).encode() == rfc8785.dumps(value)
 
 
 def test_counts_can_be_checked_against_their_meta(tmp_path: Path) -> None:
     arm = count_arm(tmp_path / "a.jsonl", "bare", [(9, 10), (11, 10)])
-    found = set(plain_check.pairing_defects(plain_check._arm(arm), (meta("guarded"), [])))
+    found = set(plain_check.find_pairing_defects(plain_check._read_arm(arm), (meta("guarded"), [])))
     assert {"arm.unusable_window", "pair.kind", "pair.windows"} <= found

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import betaln
 from statsmodels.stats.proportion import proportion_confint
 
-from gatemark.exams.preference.exam import PreferenceOptions, _caveats
+from gatemark.exams.preference.exam import PreferenceOptions, _find_caveats
 from gatemark.statistics.preference import position_bias
 
 Run = Callable[..., Any]
@@ -125,7 +125,7 @@ def test_position_bias_and_unbalanced_positions_are_told(score: Run) -> None:
 def test_coins_may_differ_by_chance_only(drawn: bool, first_count: int, is_told: bool) -> None:
     position = position_bias(50, 100)
     first = {"candidate": first_count, "baseline": 100 - first_count}
-    assert bool(_caveats(position, first, PreferenceOptions(drawn_positions=drawn))) is is_told
+    assert bool(_find_caveats(position, first, PreferenceOptions(drawn_positions=drawn))) is is_told
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import decide
-from gatemark.evidence.exam import measures, schemas, suites
+from gatemark.evidence.exam import measures, schemas
 from gatemark.exams.preference.exam import SUITE, PreferenceOptions
 from gatemark.statistics.preference import order_p_value
 from gatemark.testing.exams import check_exam
@@ -71,7 +71,7 @@ def shown(first: list[str], choice: Callable[[int, str], str]) -> list[dict[str,
 
 
 def verdict_of(rows: list[dict[str, str]], **options: Any) -> str:
-    exam = SUITE.build(PreferenceOptions(**{"rules": 2} | options), measures())
+    exam = SUITE.build(PreferenceOptions(**options), measures())
     report = exam.finish(exam.step(exam.zero(0), typed(rows)))
     n = len(rows)
     evidence = Evidence(
@@ -93,7 +93,6 @@ def test_a_habit_to_choose_the_first_answer_is_no_preference() -> None:
     assert verdict_of(shown(ALWAYS_FIRST, first)) == "inconclusive"
     assert verdict_of(shown(MOSTLY_FIRST, first)) == "inconclusive"
     assert verdict_of(shown(EACH_WAY, first)) == "inconclusive"
-    assert verdict_of(shown(MOSTLY_FIRST, first), rules=1) == "pass"
 
 
 def test_a_preference_in_both_orders_passes_whatever_the_balance() -> None:
@@ -180,18 +179,17 @@ def test_one_reviewer_may_not_vote_twice_on_an_item(gatemark: Run, tmp_path: Pat
     assert "votes.jsonl:41: item 'i000', reviewer 'r1' was seen before" in ran.err
 
 
-def test_a_pack_holds_votes_for_the_first_answer_and_earlier_results_keep_their_rules(
-    gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pack_holds_votes_for_the_first_answer(gatemark: Run, tmp_path: Path) -> None:
     rows = shown(MOSTLY_FIRST, lambda _, side: side)
     (tmp_path / "votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "pack.yaml").write_text(PACK)
     store = ("--store", tmp_path / "store")
-    monkeypatch.delitem(suites().get("pairwise").newest_rules, "rules")
-    assert gatemark("run", tmp_path / "pack.yaml", *store).code == 0
-    monkeypatch.undo()
-    assert gatemark("ledger", "verify", "--rescore", *store).code == 0
     ran = gatemark("run", tmp_path / "pack.yaml", *store, "--json")
     assert ran.code == 3
     assert any("order_p_value must be <= 0.05, got 1" in told for told in ran.json["blockers"])
     assert gatemark("ledger", "verify", "--rescore", *store).code == 0
+
+
+def test_nobody_chooses_the_rules() -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field `rules`"):
+        msgspec.convert({"rules": 1}, PreferenceOptions)

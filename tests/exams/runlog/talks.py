@@ -8,11 +8,11 @@ from typing import Any
 from gatemark.core.record import Remark
 from gatemark.exams.runlog.records.trace import Decoding, TraceRecord
 from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
-from gatemark.exams.runlog.traces.dataset import Origin, ScriptTurn, trace_records
-from gatemark.exams.runlog.traces.trace import Trace, trace_of
+from gatemark.exams.runlog.traces.dataset import ScriptTurn, TraceOrigin, build_trace_records
+from gatemark.exams.runlog.traces.trace import Trace, build_trace
 
 T0 = 1_700_000_000_000
-ORIGIN = Origin(
+ORIGIN = TraceOrigin(
     mas_run_id="mas_0a1b2c3d_test_0ad5f2b4_d22060bf",
     mac_commit="0a1b2c3d" * 5,
     exaid_commit="unknown",
@@ -31,7 +31,7 @@ def turn(
 
 
 def records(*turns: ScriptTurn, case_id: str = "case-1", stub: bool = False) -> list[TraceRecord]:
-    return trace_records(case_id, list(turns), ORIGIN, stub=stub)
+    return build_trace_records(case_id, list(turns), ORIGIN, stub=stub)
 
 
 def looked_at(found: Sequence[Any], mode: Mode = "strict") -> tuple[TraceRules, list[Remark]]:
@@ -43,4 +43,4 @@ def looked_at(found: Sequence[Any], mode: Mode = "strict") -> tuple[TraceRules, 
 def trace(*turns: ScriptTurn, case_id: str = "case-1", stub: bool = False) -> Trace:
     rules, remarks = looked_at(records(*turns, case_id=case_id, stub=stub))
     assert not [remark for remark in remarks if remark.grade == "error"], remarks
-    return trace_of(rules)
+    return build_trace(rules)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from tests.exams.runlog.replay.test_variants import FILE, SET, TALK, log_of, run
 
-from gatemark.exams.runlog.records.names import text_hash
-from gatemark.exams.runlog.validate import audit_run
+from gatemark.exams.runlog.audit_run import audit_run
+from gatemark.exams.runlog.records.names import hash_text
 
 from .talks import trace
 
@@ -61,7 +61,7 @@ def test_made_up_timestamps_must_be_counted() -> None:
 
 
 def test_flushed_text_must_have_been_said_in_its_window() -> None:
-    assert rules(with_first("flushes", text_hash=text_hash("x"))) == {
+    assert rules(with_first("flushes", text_hash=hash_text("x"))) == {
         ("text_from_trace", "$.text_hash")
     }
     assert rules(with_first("flushes", accumulated_ctu=1)) == {

@@ -14,8 +14,9 @@ from gatemark.core.measurement import Evidence
 from gatemark.core.policy import decide
 from gatemark.core.result import Curves, Forest, Stacks, Table
 from gatemark.evidence.exam import ExamReport, measures, suites
-from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
-from gatemark.exams.runlog.measure import METRICS, SCORES, safe_interval
+from gatemark.exams.runlog.estimates import widen_interval
+from gatemark.exams.runlog.exam import RunlogExam
+from gatemark.exams.runlog.options import RunlogOptions
 from gatemark.exams.runlog.records.metrics import (
     THRESHOLDS,
     BudgetCoverage,
@@ -23,6 +24,7 @@ from gatemark.exams.runlog.records.metrics import (
     PerCaseMetrics,
     ThresholdRates,
 )
+from gatemark.exams.runlog.run_metrics import METRICS, SCORES
 from gatemark.statistics.quantiles import distribution
 from gatemark.testing.exams import check_exam
 
@@ -141,7 +143,7 @@ def test_m6_drops_cases_without_a_valid_summary_and_says_how_many() -> None:
     report = sat(records)
     assert report.score is not None
     assert report.score.value is None
-    assert report.score.reason == "no case has a value"
+    assert str(report.score.reason) == "no case has a value"
 
 
 def test_m5_per_summary_is_the_mean_of_what_is_not_null() -> None:
@@ -255,7 +257,7 @@ def test_means_and_counts_pool_to_the_same_as_the_values() -> None:
         m8_summary_latency_distribution_ms=[spread(one) for one in latencies],
     )
     rows = [changed(row, **dict.fromkeys(LISTS, msgspec.UNSET)) for row in whole]
-    ours, theirs = aggregate(whole, rules=2), aggregate(rows, rules=2)
+    ours, theirs = aggregate(whole), aggregate(rows)
     assert theirs["m3_redundancy"]["jaccard_mean"] == pytest.approx(3.55 / 5)
     for name in ("jaccard_mean", "threshold_rates"):
         assert theirs["m3_redundancy"][name] == pytest.approx(ours["m3_redundancy"][name])
@@ -344,7 +346,7 @@ def test_a_variant_that_is_not_there_cannot_pass() -> None:
     report = built.finish(built.step(built.zero(0), rows()))
     assert outcome(report, built) == "inconclusive"
     assert report.score is not None
-    assert report.score.reason == "no record is of variant V4"
+    assert str(report.score.reason) == "no record is of variant V4"
 
 
 def test_a_variant_without_a_single_summary_cannot_pass() -> None:
@@ -368,14 +370,14 @@ def test_shares_of_summaries_without_a_concept_are_not_taken_for_perfect_ones() 
     assert report.facts["aggregate"]["V0"]["m6b"]["mean"] == 0.0
     assert outcome(report, built) == "inconclusive"
     assert report.score is not None
-    assert report.score.reason == "no summary holds a concept that the extractor knows"
+    assert str(report.score.reason) == "no summary holds a concept that the extractor knows"
     numbers = {number.name: number for number in report.measurements}
     for name in ("m3_redundancy_jaccard_mean", "m5_unsupported_global_rate", "m6a_mean"):
         assert numbers[name].reason == report.score.reason
     assert numbers["m4_trace_coverage"].value == 0.0
     assert numbers["m10_compliance_rate"].value == 1.0
     (caveat,) = numbers["summary_event_count"].caveats
-    assert caveat.startswith(report.score.reason)
+    assert caveat.startswith(str(report.score.reason))
     table = next(one for one in report.figures if isinstance(one, Table))
     assert ("M6b unsupported by window or latest", "lower", "none") in table.rows
 
@@ -385,7 +387,7 @@ def test_coverage_of_traces_without_a_concept_is_not_measured() -> None:
     report = built.finish(built.step(built.zero(0), silent_rows("a b", "A")))
     assert outcome(report, built) == "inconclusive"
     numbers = {number.name: number for number in report.measurements}
-    assert numbers["m7b_ctu_250"].reason == "no trace holds a concept that the extractor knows"
+    assert str(numbers["m7b_ctu_250"].reason) == "no trace holds a concept that the extractor knows"
     assert numbers["m5_unsupported_global_rate"].value == 1.0
 
 
@@ -511,7 +513,7 @@ def test_rare_damage_passes_a_gate_on_the_interval_in_at_most_5_percent() -> Non
     for _ in range(trials):
         # One case of twenty loses everything: the true mean is 0.05, just beyond the bound.
         values = (random.random(40) < 0.05).astype(float)
-        found = safe_interval(*_resampled(values, random), values.tolist(), (0.0, 1.0))
+        found = widen_interval(*_resampled(values, random), values.tolist(), (0.0, 1.0))
         assert found is not None
         passes += found[1] <= 0.049
     assert passes / trials <= 0.05
@@ -560,12 +562,7 @@ def test_paired_gates_need_another_variant() -> None:
         RunlogOptions(reference="V1", paired_gates={"m0": 0.1})
 
 
-def test_the_first_rules_pool_values_only() -> None:
-    unset = dict.fromkeys(LISTS, msgspec.UNSET)
-    plain = [changed(some_case(0, "V0"), **unset)]
-    by_rules = {}
-    for rules in (1, 2):
-        numbers = {number.name: number for number in sat(plain, rules=rules).measurements}
-        by_rules[rules] = numbers["m3_redundancy_jaccard_mean"].value
-    assert by_rules[1] is None
-    assert by_rules[2] is not None
+def test_means_without_a_list_of_values_are_pooled() -> None:
+    plain = [changed(some_case(0, "V0"), **dict.fromkeys(LISTS, msgspec.UNSET))]
+    numbers = {number.name: number for number in sat(plain).measurements}
+    assert numbers["m3_redundancy_jaccard_mean"].value is not None

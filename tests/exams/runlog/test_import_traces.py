@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.exams.runlog.import_traces import case_name
+from gatemark.exams.runlog.import_traces import make_case_name
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
 
 Run = Callable[..., Any]
@@ -241,9 +241,9 @@ def test_conversations_that_cannot_be_read_write_nothing(gatemark: Run, tmp_path
 
 
 def test_names_of_cases_stay_where_they_can() -> None:
-    assert case_name("5b8efff7-98_A") == "5b8efff7-98_A"
-    assert case_name("thread 7") != case_name("thread-7")
-    assert case_name("ü").startswith("case-")
+    assert make_case_name("5b8efff7-98_A") == "5b8efff7-98_A"
+    assert make_case_name("thread 7") != make_case_name("thread-7")
+    assert make_case_name("ü").startswith("case-")
 
 
 def test_redaction_reaches_the_traces(gatemark: Run, tmp_path: Path) -> None:

@@ -10,18 +10,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.evidence.source import ReadingChoices, inspect_source
-from gatemark.exams.runlog.exam import read_rows
-from gatemark.exams.runlog.measure import Draws, estimates, variant_document
-from gatemark.exams.runlog.metrics.case import case_metrics
-from gatemark.exams.runlog.metrics.errors import with_outliers
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import inspect_source
+from gatemark.exams.runlog.estimates import Draws, estimate_variant
+from gatemark.exams.runlog.examine import read_rows
+from gatemark.exams.runlog.metrics.case import compute_case_metrics
+from gatemark.exams.runlog.metrics.errors import flag_outliers
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.exams.runlog.records.names import plain_case_id
+from gatemark.exams.runlog.records.names import strip_case_id
 from gatemark.exams.runlog.replay.chunks import calibrate_chunks, read_chunk_report
 from gatemark.exams.runlog.replay.config import load_variants
 from gatemark.exams.runlog.replay.token_gate import TokenGate
 from gatemark.exams.runlog.traces.files import read_run_log, read_trace
 from gatemark.exams.runlog.traces.trace import TraceText
+from gatemark.exams.runlog.variant_document import describe_variant
 
 EXAIM = Path(__file__).parents[3].parent / "shared" / "reality" / "exaim"
 pytestmark = pytest.mark.skipif(
@@ -45,7 +47,7 @@ SAME = (
 def published() -> dict[tuple[str, str], PerCaseMetrics]:
     source = inspect_source(str(EXAIM / "per_case.metrics.jsonl"))
     rows = read_rows(source, ReadingChoices())
-    return {(row.variant_id, plain_case_id(row.case_id)): row for row in rows}
+    return {(row.variant_id, strip_case_id(row.case_id)): row for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +59,8 @@ def measured() -> dict[tuple[str, str], PerCaseMetrics]:
         for variant in ("V0", "V1", "V2", "V3", "V4"):
             log = read_run_log(str(EXAIM / "runs" / variant / path.name), compat="source")
             matches = {"tokengate_config_hash_match": True, "dataset_manifest_hash_valid": True}
-            rows.append(case_metrics(log, traced, lambda _: frozenset(), **matches))
-    return {(row.variant_id, row.case_id): row for row in with_outliers(rows)}
+            rows.append(compute_case_metrics(log, traced, lambda _: frozenset(), **matches))
+    return {(row.variant_id, row.case_id): row for row in flag_outliers(rows)}
 
 
 def test_every_published_file_is_read_as_it_is(gatemark: Run) -> None:
@@ -99,7 +101,7 @@ def test_published_rows_pool_to_the_same_means_as_the_logs(
         pair = []
         for rows in (published(), measured):
             mine = [rows[key] for key in sorted(rows) if key[0] == variant]
-            pair.append(estimates(mine, draws))
+            pair.append(estimate_variant(mine, draws))
         theirs, ours = pair
         for name in ("m8_summary_latency_ms_mean", "m8_buffer_decision_latency_ms_mean"):
             if ours[name].found is None:
@@ -141,5 +143,5 @@ def test_migrated_logs_need_no_compatibility_mode(gatemark: Run, tmp_path: Path)
 def test_rows_have_the_published_shape() -> None:
     aggregate = json.loads((EXAIM / "aggregate.metrics.json").read_text())
     rows = [row for key, row in sorted(published().items()) if key[0] == "V0"]
-    ours = variant_document(rows, estimates(rows, Draws(42, 10)))
+    ours = describe_variant(rows, estimate_variant(rows, Draws(42, 10)))
     assert set(aggregate["variants"]["V0"]) <= set(ours)

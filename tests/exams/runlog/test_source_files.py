@@ -12,7 +12,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.exam import schemas
-from gatemark.exams.runlog.records.names import compact_json
+from gatemark.exams.runlog.records.names import write_compact_json
 from gatemark.exams.runlog.replay.chunks import read_chunk_report
 from gatemark.exams.runlog.traces.files import find_traces, read_run_log
 
@@ -187,7 +187,7 @@ def test_an_unknown_version_is_refused_by_name(version: str, gatemark: Run, tmp_
 
 
 def test_the_bytes_must_be_as_the_log_says(gatemark: Run, tmp_path: Path) -> None:
-    text = b"".join(compact_json(record) + b"\n" for record in RECORDS)
+    text = b"".join(write_compact_json(record) + b"\n" for record in RECORDS)
     path = tmp_path / "a.jsonl.gz"
     for data, words in (
         (gzip.compress(text, mtime=7), "says gzip_mtime 0, but the gzip header has the time 7"),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.exams.runlog.records.trace import StreamDelta
-from gatemark.exams.runlog.traces.files import json_lines, packed, plain_json
+from gatemark.exams.runlog.traces.files import pack_gzip, render_json_lines, render_plain_json
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 
@@ -27,20 +27,20 @@ def test_lines_are_what_sorted_compact_json_is(text: str) -> None:
         "turn_id": 1,
     }
     for ascii_only in (False, True):
-        line = json_lines([delta], ascii_only=ascii_only)
+        line = render_json_lines([delta], ascii_only=ascii_only)
         expected = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii_only)
         assert line == expected.encode() + b"\n"
 
 
 def test_gzip_has_no_time_and_no_name() -> None:
-    data = packed(b"x" * 1000)
+    data = pack_gzip(b"x" * 1000)
     assert data[:10].hex() == "1f8b08000000000002ff"
     assert gzip.decompress(data) == b"x" * 1000
-    assert packed(b"x" * 1000) == data
+    assert pack_gzip(b"x" * 1000) == data
 
 
 def test_documents_for_people_are_sorted_and_end_with_a_newline() -> None:
-    data = plain_json({"b": [1], "a": "é"})
+    data = render_plain_json({"b": [1], "a": "é"})
     assert json.loads(data) == {"a": "é", "b": [1]}
     assert data.startswith('{\n  "a": "é",\n  "b": ['.encode())
     assert data.endswith(b"}\n")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from gatemark.exams.runlog.metrics.case import case_metrics
+from gatemark.exams.runlog.metrics.case import compute_case_metrics
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.run import (
     BufferDecision,
@@ -122,7 +122,7 @@ def log(*records: Any, case: str = "case-1", variant: Any = "V0") -> RunLog:
 
 
 def measure(found: RunLog, words: Sequence[str] | str = "") -> PerCaseMetrics:
-    return case_metrics(
+    return compute_case_metrics(
         found,
         WordTrace(tuple(words.split() if isinstance(words, str) else words)),
         letters,

@@ -25,7 +25,7 @@ Turns = Sequence[tuple[str, Sequence[str]]]
 
 def packed(records: Sequence[Mapping[str, Any]]) -> bytes:
     """Records as the bytes of a gzip file."""
-    text = b"".join(names.compact_json(record) + b"\n" for record in records)
+    text = b"".join(names.write_compact_json(record) + b"\n" for record in records)
     return gzip.compress(text, mtime=0)
 
 
@@ -80,7 +80,7 @@ def trace_records(case_id: str, turns: Turns) -> list[dict[str, Any]]:
             )
             seq += 1
             now += 100
-        boundary(turn, agent, "end", content_hash=names.text_hash("".join(deltas)))
+        boundary(turn, agent, "end", content_hash=names.hash_text("".join(deltas)))
     return records
 
 
@@ -107,7 +107,7 @@ class World:
 
     @property
     def dataset_hash(self) -> str:
-        return names.trace_dataset_hash(
+        return names.hash_trace_dataset(
             case_list_hash=CASE_LIST_HASH,
             mas_run=MAS_RUN,
             traces=[(entry["case_id"], entry["sha256"]) for entry in self.entries],
@@ -116,7 +116,7 @@ class World:
     def add_trace(self, case_id: str, turns: Turns) -> None:
         records = trace_records(case_id, turns)
         data = packed(records)
-        (self.traces / names.trace_file_name(case_id)).write_bytes(data)
+        (self.traces / names.name_trace_file(case_id)).write_bytes(data)
         self.file_hashes[case_id] = digest_bytes(data)
         seqs = [one["seq"] for one in records if one["record_type"] == "stream_delta"]
         self.last_seqs[case_id] = max(seqs, default=0)
@@ -124,7 +124,7 @@ class World:
             {
                 "record_type": "trace_entry",
                 "case_id": case_id,
-                "file": names.trace_file_name(case_id),
+                "file": names.name_trace_file(case_id),
                 "sha256": digest_bytes(gzip.decompress(data)),
                 "delta_count": sum(len(deltas) for _, deltas in turns),
                 "turn_count": len(turns),
@@ -160,7 +160,7 @@ class World:
                 "total_turns": sum(entry["turn_count"] for entry in self.entries),
             },
         ]
-        text = b"".join(names.compact_json(record) + b"\n" for record in records)
+        text = b"".join(names.write_compact_json(record) + b"\n" for record in records)
         self.manifest.write_bytes(text)
 
     def meta(self, case_id: str, variant: str, **changes: Any) -> dict[str, Any]:
@@ -173,11 +173,11 @@ class World:
             "case_id": case_id,
             "variant_id": variant,
             "mas_run_id": MAS_RUN,
-            "eval_run_id": names.eval_run_id(self.dataset_hash),
+            "eval_run_id": names.name_eval_run(self.dataset_hash),
             "history_k": 3,
             "trace_file_hash": self.file_hashes[case_id.removesuffix(".trace")],
             "trace_dataset_hash": self.dataset_hash,
-            "tokengate_config_hash": names.tokengate_config_hash(GATES[variant]),
+            "tokengate_config_hash": names.hash_tokengate_config(GATES[variant]),
             "concept_extractor": {
                 "spacy_version": none,
                 "scispacy_version": none,
@@ -211,7 +211,7 @@ class World:
             "flush_index": index,
             "case_id": case_id,
             "variant_id": variant,
-            "timestamp": names.moment_text(T0_MS + 1000 * index),
+            "timestamp": names.format_moment(T0_MS + 1000 * index),
             "start_seq": 1,
             "end_seq": seq,
             "accumulated_ctu": 10,
@@ -222,10 +222,10 @@ class World:
         return {
             "record_type": "buffer_decision",
             "decision_index": index,
-            "decision_id": names.decision_id(case_id, variant, index),
+            "decision_id": names.name_decision(case_id, variant, index),
             "case_id": case_id,
             "variant_id": variant,
-            "timestamp": names.moment_text(T0_MS + 1000 * index),
+            "timestamp": names.format_moment(T0_MS + 1000 * index),
             "start_seq": 1,
             "end_seq": seq,
             "input_ctu": 12,
@@ -243,19 +243,19 @@ class World:
         window: tuple[int, int],
         **more: Any,
     ) -> dict[str, Any]:
-        latest = names.event_id(case_id, variant, index - 1) if index else None
+        latest = names.name_event(case_id, variant, index - 1) if index else None
         return {
             "record_type": "summary_event",
             "event_index": index,
-            "event_id": names.event_id(case_id, variant, index),
+            "event_id": names.name_event(case_id, variant, index),
             "case_id": case_id,
             "variant_id": variant,
-            "timestamp": names.moment_text(T0_MS + 1000 * index),
+            "timestamp": names.format_moment(T0_MS + 1000 * index),
             "start_seq": window[0],
             "end_seq": window[1],
             "schema_ok": True,
             "summary_semantics_text": text,
-            "summary_ctu": names.ctu(text),
+            "summary_ctu": names.count_ctu(text),
             "trigger_type": "turn_end" if variant == "V1" else "buffer_agent",
             "summary_history_event_ids": [],
             "summarizer_input_hash": digest_bytes(b""),
@@ -268,7 +268,7 @@ class World:
         }
 
     def log_path(self, case_id: str, variant: str) -> Path:
-        return self.runs / variant / names.run_file_name(case_id)
+        return self.runs / variant / names.name_run_file(case_id)
 
     def write_log(self, case_id: str, variant: str, records: Sequence[Mapping[str, Any]]) -> Path:
         path = self.log_path(case_id, variant)
@@ -315,6 +315,6 @@ def small_world(folder: Path, cases: int = 4) -> World:
     for at in range(cases):
         world.add_log(f"case-{at}", "V0", ("Fever.", "Cough, fever and sepsis."))
         world.add_log(f"case-{at}", "V1", ("Fever.", "Cough and chest pain."))
-    lexicon = b"".join(names.compact_json(entry) + b"\n" for entry in LEXICON)
+    lexicon = b"".join(names.write_compact_json(entry) + b"\n" for entry in LEXICON)
     (folder / "lexicon.jsonl").write_bytes(lexicon)
     return world

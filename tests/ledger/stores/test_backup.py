@@ -25,10 +25,11 @@ from gatemark.core.errors import IntegrityError
 from gatemark.ledger.stores import DATABASE, table_rows
 from gatemark.ledger.stores.archive import TRAILER_BYTES, ArchiveReader, ArchiveWriter
 from gatemark.ledger.stores.backup import BackupReader
-from gatemark.ledger.stores.database import LAYOUTS, NEWEST, USABLE
+from gatemark.ledger.stores.database import NEWEST
 from gatemark.workspace import Workspace
 
-from .old_layouts import SEALED, Rows, layout_found, make_old_store, set_layout, store_rows
+from .filled_stores import SEALED, Rows, layout_found, make_filled_store, set_layout, store_rows
+from .next_release import NEXT, next_release, next_release_without
 
 Run = Callable[..., Any]
 IN_TABLES = {"blobs", "blob_pieces"}
@@ -58,7 +59,7 @@ def new_place(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
 def first_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store that has a row in every table, and its backup."""
     folder = tmp_path_factory.mktemp("archive")
-    make_old_store(str(folder / "store"), NEWEST, everywhere=True)
+    make_filled_store(str(folder / "store"), everywhere=True)
     words = ["store", "backup", str(folder / "store.tar.zst"), "--store", str(folder / "store")]
     assert main(words) == 0
     return folder
@@ -86,7 +87,7 @@ def test_a_store_comes_back_whole_wherever_it_goes(
 ) -> None:
     first, *others = way
     address = new_place(first)
-    make_old_store(address, NEWEST, everywhere=True)
+    make_filled_store(address, everywhere=True)
     before = contents_of(address)
     head = Workspace(store=address).existing_store().events.head()
     for number, kind in enumerate(others):
@@ -133,32 +134,25 @@ def test_a_store_in_use_verifies_in_every_place_it_is_moved_to(
         assert moved == kept, command
 
 
-@pytest.mark.parametrize("layout", LAYOUTS[:-1])
 def test_a_store_of_an_older_layout_comes_back_as_it_was(
-    gatemark: Run, tmp_path: Path, layout: str
+    gatemark: Run, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     old, restored, file = tmp_path / "old", tmp_path / "restored", tmp_path / "b.tar.zst"
-    make_old_store(str(old), layout)
-    assert gatemark("store", "backup", file, "--store", old).code == 0
-    ran = gatemark("store", "restore", file, "--store", restored)
-    assert ran.code == 0, ran.err
-    wants_upgrade = 'run "gatemark store upgrade" before you use it' in ran.out
-    assert wants_upgrade == (layout not in USABLE)
-    assert contents_of(str(restored)) == contents_of(str(old))
-    assert layout_found(str(restored)) == layout
-    assert gatemark("store", "upgrade", "--store", restored).code == 0
-    assert gatemark("ledger", "verify", "--store", restored).code == 0
-
-
-def test_a_store_of_the_first_layout_needs_a_folder_for_its_blobs(
-    gatemark: Run, tmp_path: Path, postgres_url: str
-) -> None:
-    make_old_store(str(tmp_path / "old"), "0001")
-    file = tmp_path / "b.tar.zst"
-    assert gatemark("store", "backup", file, "--store", tmp_path / "old").code == 0
-    ran = gatemark("store", "restore", file, "--store", postgres_url)
-    assert (ran.code, "restore it into a folder, upgrade it there" in ran.err) == (1, True)
-    assert layout_found(postgres_url) is None
+    make_filled_store(str(old))
+    for release in (next_release, next_release_without):
+        later = release(tmp_path_factory)
+        assert later("store", "backup", file, "--store", old).code == 0
+        ran = later("store", "restore", file, "--store", restored)
+        assert ran.code == 0, ran.err
+        wants_upgrade = 'run "gatemark store upgrade" before you use it' in ran.out
+        assert wants_upgrade == (release is next_release_without)
+        assert contents_of(str(restored)) == contents_of(str(old))
+        assert layout_found(str(restored)) == NEWEST
+        assert gatemark("ledger", "verify", "--store", restored).code == 0
+        assert later("store", "upgrade", "--store", restored).code == 0
+        assert later("ledger", "verify", "--store", restored).code == 0
+        shutil.rmtree(restored)
+        file.unlink()
 
 
 def test_the_file_is_for_its_owner_alone_and_other_tools_can_unpack_it(
@@ -189,7 +183,7 @@ def test_a_large_table_is_written_in_parts(
     gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_rows, "PART_BYTES", 400)
-    make_old_store(str(tmp_path / "store"), NEWEST)
+    make_filled_store(str(tmp_path / "store"))
     file = tmp_path / "b.tar.zst"
     assert gatemark("store", "backup", file, "--store", tmp_path / "store").code == 0
     with file.open("rb") as stream:
@@ -203,7 +197,7 @@ def test_a_large_table_is_written_in_parts(
 def test_a_row_that_is_too_large_is_refused_before_it_is_written(
     gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_old_store(str(tmp_path / "store"), NEWEST)
+    make_filled_store(str(tmp_path / "store"))
     monkeypatch.setattr(table_rows, "MAX_PART_BYTES", 700)
     ran = gatemark("store", "backup", tmp_path / "b.tar.zst", "--store", tmp_path / "store")
     assert ran.code == 2
@@ -239,7 +233,7 @@ def test_a_backup_never_takes_the_place_of_a_file(gatemark: Run, archive: Path) 
 def test_a_store_that_does_not_verify_gives_no_backup(
     gatemark: Run, tmp_path: Path, harm: str, said: str
 ) -> None:
-    make_old_store(str(tmp_path / "store"), NEWEST)
+    make_filled_store(str(tmp_path / "store"))
     connection = sqlite3.connect(tmp_path / "store" / DATABASE)
     triggers = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'trigger'"
@@ -255,7 +249,7 @@ def test_a_store_that_does_not_verify_gives_no_backup(
 
 
 def test_a_changed_blob_gives_no_backup(gatemark: Run, tmp_path: Path) -> None:
-    make_old_store(str(tmp_path / "store"), NEWEST)
+    make_filled_store(str(tmp_path / "store"))
     blob = next(path for path in (tmp_path / "store" / "blobs").rglob("*") if path.is_file())
     blob.write_bytes(b"x" + blob.read_bytes()[1:])
     ran = gatemark("store", "backup", tmp_path / "b.tar.zst", "--store", tmp_path / "store")
@@ -490,9 +484,11 @@ def test_other_tables_in_the_same_schema_are_not_backed_up(
     assert "foreign_things" not in msgspec.json.decode(members_of(file)["manifest.json"])["rows"]
 
 
-def test_info_counts_what_is_there(gatemark: Run, tmp_path: Path, postgres_url: str) -> None:
+def test_info_counts_what_is_there(
+    gatemark: Run, tmp_path: Path, postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     for address in (str(tmp_path / "store"), postgres_url):
-        make_old_store(address, NEWEST)
+        make_filled_store(address)
         found = gatemark("store", "info", "--json", "--store", address).json
         assert (found["events"], found["results"], found["blobs"]) == (9, 3, 2)
         assert (found["layout"], found["newest_layout"], found["state"]) == (
@@ -506,10 +502,9 @@ def test_info_counts_what_is_there(gatemark: Run, tmp_path: Path, postgres_url: 
     files = [path for path in folder.rglob("*") if path.is_file()]
     found = gatemark("store", "info", "--json", "--store", folder).json
     assert found["bytes_on_disk"] == sum(path.stat().st_size for path in files)
-    set_layout(str(folder), "0004")
-    ran = gatemark("store", "info", "--store", folder)
-    assert ran.code == 0
-    assert "layout   0004, too old; this build needs 0006 or newer: run " in ran.out
+    later = next_release_without(tmp_path_factory)("store", "info", "--store", folder)
+    assert later.code == 0
+    assert f"layout   {NEWEST}, too old; this build needs {NEXT} or newer: run " in later.out
     set_layout(str(folder), "0999")
     ran = gatemark("store", "info", "--store", folder)
     assert f"layout   0999, too new; this build makes {NEWEST}: install a newer" in ran.out

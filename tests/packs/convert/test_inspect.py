@@ -69,7 +69,7 @@ def test_the_pack_lints_and_runs_on_the_log_itself(
     ran = gatemark("run", folder / "pack.yaml", "--store", tmp_path / "store", "--json")
     assert ran.code == 3, ran.err
     scores = {
-        one["lane"]: one["value"] for one in ran.json["measurements"] if one["name"] == "score"
+        one["scope"]: one["value"] for one in ran.json["measurements"] if one["name"] == "score"
     }
     assert scores["tests"] == 1.0
 

@@ -13,7 +13,7 @@ from tests.targets.rigs import Answer, Request, serving
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.packs.convert.assertions import from_text, parts_of
+from gatemark.packs.convert.assertions import make_parts, parse_assertion_text
 from gatemark.packs.convert.foreign_files import ForeignFolder, Unconvertible
 from gatemark.packs.convert.promptfoo import convert_config
 
@@ -164,7 +164,7 @@ def test_the_pack_lints_and_runs(
     asked = {request.body["messages"][0]["content"] for request in server.requests}
     assert {"Answer: When?", "Be short. When?"} <= asked
     scores = {
-        one["lane"]: one["value"] for one in ran.json["measurements"] if one["name"] == "score"
+        one["scope"]: one["value"] for one in ran.json["measurements"] if one["name"] == "score"
     }
     # Who? must equal Ann; every other answer passes.
     assert scores["tests"] == pytest.approx(6 / 7)
@@ -269,8 +269,8 @@ def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
         ({"type": "is-json", "value": '{"type": "array"}'}, "[1]", "{}"),
         ({"type": "is-refusal"}, "I cannot do that.", "Yes."),
         ({"type": "not-is-refusal"}, "Yes.", "I cannot do that."),
-        (from_text("contains-any: a, b"), "b", "c"),
-        (from_text("Paris: a city"), "Paris: a city", "Paris"),
+        (parse_assertion_text("contains-any: a, b"), "b", "c"),
+        (parse_assertion_text("Paris: a city"), "Paris: a city", "Paris"),
     ],
     ids=str,
 )
@@ -280,7 +280,7 @@ def test_an_assertion_means_the_same(
     from gatemark.scorers.combined import ScorerPart, ready_part, score_parts
     from gatemark.scorers.scorer import Scorable
 
-    (part,) = parts_of(asserted, {}, ForeignFolder(tmp_path / "config.yaml"))
+    (part,) = make_parts(asserted, {}, ForeignFolder(tmp_path / "config.yaml"))
     ready = [ready_part(ScorerPart(**part))]
     for output, expected in ((passes, 1.0), (fails, 0.0)):
         item = Scorable(id="q", input="", output=output, target=None)
@@ -299,9 +299,9 @@ def test_an_assertion_means_the_same(
         {"type": "assert-set", "threshold": 0.5, "assert": []},
         {"type": "equals", "value": None},
         {"type": "contains", "value": "file://check.py"},
-        from_text("python: output == 1"),
-        from_text("similar(0.9): x"),
-        from_text("grade: polite"),
+        parse_assertion_text("python: output == 1"),
+        parse_assertion_text("similar(0.9): x"),
+        parse_assertion_text("grade: polite"),
     ],
     ids=str,
 )
@@ -310,7 +310,7 @@ def test_an_assertion_without_a_counterpart_is_not_guessed(
 ) -> None:
     (tmp_path / "check.py").write_text("")
     with pytest.raises(Unconvertible):
-        parts_of(asserted, {}, ForeignFolder(tmp_path / "config.yaml"))
+        make_parts(asserted, {}, ForeignFolder(tmp_path / "config.yaml"))
 
 
 def test_the_written_pack_is_plain_yaml(tmp_path: Path, gatemark: Callable[..., Ran]) -> None:

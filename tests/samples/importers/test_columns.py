@@ -22,7 +22,7 @@ from tests.samples.importers.peer_shapes import (
 )
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.samples.importer import as_record
+from gatemark.samples.importer import to_record
 from gatemark.samples.importers.columns import parse_map
 from gatemark.samples.records import Sample
 
@@ -208,7 +208,7 @@ def test_no_cell_makes_an_illegal_sample(rows, name):
         return
     assert imported.received_count <= len(rows)
     for sample in imported.samples:
-        msgspec.convert(as_record(sample), Sample)
+        msgspec.convert(to_record(sample), Sample)
 
 
 @given(st.binary(max_size=200))

@@ -34,12 +34,12 @@ from gatemark.samples.importer import (
     ForeignFile,
     ForeignLimits,
     ReadOptions,
-    as_record,
     detect,
     import_files,
     importers,
     list_arms,
     open_foreign,
+    to_record,
 )
 from gatemark.samples.records import SCHEMA, Sample
 
@@ -153,7 +153,7 @@ def assert_legal_or_refused(tool: str, files: Any, **options: Any) -> None:
     keys = [(sample.id, sample.epoch) for sample in imported.samples]
     assert keys == sorted(set(keys))
     for sample in imported.samples:
-        decoded = msgspec.json.decode(msgspec.json.encode(as_record(sample)), type=Sample)
+        decoded = msgspec.json.decode(msgspec.json.encode(to_record(sample)), type=Sample)
         assert [p for rule in SCHEMA.form("sample").rules for p in rule(decoded)] == []
 
 
@@ -180,7 +180,7 @@ def test_a_byte_order_mark_changes_nothing(tool, files, _arm):
 def test_every_emitted_record_is_a_legal_sample(tool, files, arm):
     imported = importers().get(tool).read(files, ReadOptions(arm=arm))
     for sample in imported.samples:
-        record = as_record(sample)
+        record = to_record(sample)
         decoded = msgspec.convert(record, Sample)
         fields = [f.name for f in msgspec.structs.fields(type(sample))]
         left_out = {"origin", "cost", "tokens"} - set(record)
@@ -189,7 +189,7 @@ def test_every_emitted_record_is_a_legal_sample(tool, files, arm):
         unset = {"origin", "cost", "tokens", "answered_at"}
         assert {f.name for f in msgspec.structs.fields(Sample)} == {*record, *unset}
         named = msgspec.structs.replace(sample, origin=imported.origin)
-        assert msgspec.convert(as_record(named), Sample).origin == imported.origin
+        assert msgspec.convert(to_record(named), Sample).origin == imported.origin
         assert [p for rule in SCHEMA.form("sample").rules for p in rule(decoded)] == []
 
 
@@ -359,7 +359,7 @@ def test_nan_and_infinity_are_missing_with_a_reason(tool, log, number, token):
     told = [sample.tags for sample in imported.samples if sample.tags]
     assert any(f"wrote {token.decode()}" in text for tags in told for text in tags.values())
     for sample in imported.samples:
-        msgspec.convert(as_record(sample), Sample)
+        msgspec.convert(to_record(sample), Sample)
 
 
 def test_integers_too_large_for_canonical_json_are_kept_as_text():

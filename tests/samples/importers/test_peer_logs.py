@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.samples.importers.peer_shapes import lost_and_gained
 
-from gatemark.samples.importer import Imported, ReadOptions, as_record, import_files
+from gatemark.samples.importer import Imported, ReadOptions, import_files, to_record
 from gatemark.samples.records import Sample
 
 REPOSITORY = Path(__file__).parents[3]
@@ -100,7 +100,7 @@ def test_a_real_log_gives_the_scripted_rights_wrongs_and_errors(names, arm, scor
     assert imported.refused == ()
     assert all(check.agrees for check in imported.checks)
     for sample in imported.samples:
-        msgspec.convert(as_record(sample), Sample)
+        msgspec.convert(to_record(sample), Sample)
 
 
 def test_the_deepeval_log_is_wrong_where_its_own_verdicts_say():

@@ -15,7 +15,7 @@ from tests.samples.importers.peer_shapes import (
 )
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.importer import LogExperiment, ReadOptions, as_record, importers
+from gatemark.samples.importer import LogExperiment, ReadOptions, importers, to_record
 
 
 def pair(log):
@@ -175,7 +175,7 @@ def test_secrets_in_the_config_do_not_travel():
     log["config"]["env"] = {"API_KEY": "hunter2"}
     log["config"]["providers"] = [{"config": {"apiKey": "hunter2"}}]
     for imported in pair(log):
-        assert b"hunter2" not in msgspec.json.encode([as_record(s) for s in imported.samples])
+        assert b"hunter2" not in msgspec.json.encode([to_record(s) for s in imported.samples])
         assert b"hunter2" not in msgspec.json.encode(imported)
 
 

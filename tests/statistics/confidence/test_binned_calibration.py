@@ -10,7 +10,7 @@ from gatemark.statistics.confidence.binned_calibration import (
     binned_ece_each,
     binomial_mean_deviation,
 )
-from gatemark.statistics.confidence.calibration import bin_index, grouped, measure_calibration
+from gatemark.statistics.confidence.calibration import bin_index, group_items, measure_calibration
 
 BINS = 15
 
@@ -40,7 +40,7 @@ def test_the_error_and_its_twin_are_those_of_whole_items() -> None:
     confidence = np.round(rng.beta(5, 2, 3000), 2)
     correct = rng.random(3000) < confidence**1.3
     found = binned_ece_each(*binned(confidence, correct))
-    whole = measure_calibration(grouped(confidence, correct), rng, bins=BINS, twins=4000)
+    whole = measure_calibration(group_items(confidence, correct), rng, bins=BINS, twins=4000)
     assert float(found.ece) == pytest.approx(whole.ece)
     assert float(found.twin_mean) == pytest.approx(whole.twin_ece, rel=0.03)
     assert float(found.excess) == pytest.approx(whole.ece_excess, abs=0.001)

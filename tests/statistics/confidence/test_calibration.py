@@ -11,9 +11,9 @@ from sklearn.metrics import brier_score_loss
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.confidence.calibration import (
     bin_index,
-    binned,
+    bin_items,
     brier_split,
-    grouped,
+    group_items,
     measure_calibration,
     simulated_twin_eces,
 )
@@ -33,7 +33,7 @@ def _sample(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _measure(p, y, **kwargs):
-    return measure_calibration(grouped(p, y), np.random.default_rng(0), twins=20, **kwargs)
+    return measure_calibration(group_items(p, y), np.random.default_rng(0), twins=20, **kwargs)
 
 
 def test_numbers_are_those_of_sklearn():
@@ -84,7 +84,7 @@ def test_numbers_are_their_plain_definitions():
 def test_brier_parts_add_up():
     rng = np.random.default_rng(3)
     for _ in range(200):
-        parts = brier_split(grouped(*_sample(rng)))
+        parts = brier_split(group_items(*_sample(rng)))
         assert parts.score == pytest.approx(parts.mcb - parts.dsc + parts.unc, abs=1e-12)
         assert min(parts.mcb, parts.dsc, parts.unc) >= 0
 
@@ -110,13 +110,13 @@ def test_bins_are_closed_on_the_right_and_zero_is_in_the_first(p, expected):
 
 def test_no_confidence_is_lost_between_bins():
     p = np.concatenate([np.arange(0, 21) / 20, np.arange(0, 16) / 15, np.arange(0, 11) / 10])
-    table = binned(grouped(p, np.ones(p.size)))
+    table = bin_items(group_items(p, np.ones(p.size)))
     assert sum(b.n for b in table) == p.size
     assert (table[0].low, table[-1].high) == (0.0, 1.0)
 
 
 def test_a_bin_carries_its_wilson_interval_and_an_empty_one_nothing():
-    table = binned(grouped([0.5] * 8, [1] * 6 + [0] * 2))
+    table = bin_items(group_items([0.5] * 8, [1] * 6 + [0] * 2))
     filled = table[bin_index(np.array([0.5]))[0]]
     assert (filled.n, filled.correct, filled.accuracy) == (8, 6, 0.75)
     assert filled.interval == wilson(6, 8)
@@ -127,7 +127,7 @@ def test_a_bin_carries_its_wilson_interval_and_an_empty_one_nothing():
 @pytest.mark.parametrize(("n", "mean_ece"), [(100, 0.105), (1000, 0.035), (5000, 0.0155)])
 def test_a_calibrated_model_has_an_ece_that_falls_with_n_as_measured_before(n, mean_ece):
     rng = np.random.default_rng(4)
-    samples = [grouped(rng.beta(5, 2, n), np.zeros(n)) for _ in range(20)]
+    samples = [group_items(rng.beta(5, 2, n), np.zeros(n)) for _ in range(20)]
     eces = [simulated_twin_eces(groups, rng, twins=20).mean() for groups in samples]
     assert np.mean(eces) == pytest.approx(mean_ece, rel=0.06)
 
@@ -136,9 +136,10 @@ def test_twins_are_what_a_plain_simulation_gives():
     rng = np.random.default_rng(11)
     p = np.round(rng.beta(5, 2, 250), 2)
     plain = [
-        measure_calibration(grouped(p, rng.random(250) < p), rng, twins=1).ece for _ in range(600)
+        measure_calibration(group_items(p, rng.random(250) < p), rng, twins=1).ece
+        for _ in range(600)
     ]
-    twins = simulated_twin_eces(grouped(p, np.zeros(250)), rng, twins=2000)
+    twins = simulated_twin_eces(group_items(p, np.zeros(250)), rng, twins=2000)
     assert twins.mean() == pytest.approx(np.mean(plain), rel=0.04)
     assert np.quantile(twins, 0.9) == pytest.approx(np.quantile(plain, 0.9), rel=0.06)
 
@@ -160,14 +161,14 @@ def test_twins_of_grouped_and_of_lone_confidences_agree():
     coarse = rng.integers(1, 20, 3000) / 20
     lone = coarse + rng.uniform(-1e-7, 1e-7, 3000)
     twins = [
-        simulated_twin_eces(grouped(c, np.zeros(3000)), rng, twins=400).mean()
+        simulated_twin_eces(group_items(c, np.zeros(3000)), rng, twins=400).mean()
         for c in (coarse - 1e-6, lone - 1e-6)
     ]
     assert twins[0] == pytest.approx(twins[1], rel=0.05)
 
 
 def test_the_same_seed_gives_the_same_twins():
-    groups = grouped(*_sample(np.random.default_rng(7)))
+    groups = group_items(*_sample(np.random.default_rng(7)))
     once = measure_calibration(groups, np.random.default_rng(8))
     assert measure_calibration(groups, np.random.default_rng(8)) == once
 
@@ -175,15 +176,15 @@ def test_the_same_seed_gives_the_same_twins():
 def test_groups_of_parts_add_up_to_the_groups_of_the_whole():
     rng = np.random.default_rng(9)
     p, y = rng.integers(0, 11, 400) / 10, rng.random(400) < 0.5
-    whole = grouped(p, y)
-    parts = [grouped(p[i::3], y[i::3]) for i in range(3)]
+    whole = group_items(p, y)
+    parts = [group_items(p[i::3], y[i::3]) for i in range(3)]
     rows = [
         (c, correct, count)
         for g in parts
         for c, n, k in zip(g.confidence, g.items, g.correct, strict=True)
         for correct, count in ((1, k), (0, n - k))
     ]
-    added = grouped(*(np.array(column) for column in zip(*rows, strict=True)))
+    added = group_items(*(np.array(column) for column in zip(*rows, strict=True)))
     for field in range(3):
         assert added[field].tolist() == whole[field].tolist()
     assert whole.total == 400
@@ -216,11 +217,11 @@ def test_one_item_has_every_number(value):
 )
 def test_impossible_items_are_refused(p, y):
     with pytest.raises(InvalidValueError):
-        grouped(p, y)
+        group_items(p, y)
 
 
 def test_no_items_and_no_bins_are_refused():
     with pytest.raises(InvalidValueError):
-        measure_calibration(grouped([], []), np.random.default_rng(0))
+        measure_calibration(group_items([], []), np.random.default_rng(0))
     with pytest.raises(InvalidValueError):
         _measure([0.5], [1], bins=0)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.permutation import GROUP, _drawn_subset_sums, sign_flip
+from gatemark.statistics.paired.permutation import GROUP, _draw_subset_sums, sign_flip
 from gatemark.statistics.significance import mcnemar
 
 
@@ -75,7 +75,7 @@ def test_nothing_changed_gives_one_and_says_why():
 @pytest.mark.parametrize("n", [GROUP + 5, 2 * GROUP, 700])
 def test_signs_are_drawn_fairly_and_apart_from_each_other(n):
     d = np.random.default_rng(6).normal(0, 1, n)
-    flipped = 2 * _drawn_subset_sums(d, _rng(7), 4000) - d.sum()
+    flipped = 2 * _draw_subset_sums(d, _rng(7), 4000) - d.sum()
     plain = np.random.default_rng(8).choice([-1.0, 1.0], (4000, n)) @ d
     assert stats.ks_2samp(flipped, plain).pvalue > 1e-3
     assert flipped.var() == pytest.approx((d**2).sum(), rel=0.1)

@@ -7,7 +7,11 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.proportion import clopper_pearson
-from gatemark.statistics.resampling.bounded_mean import MANY_VALUES, _drawn, bounded_mean_bounds
+from gatemark.statistics.resampling.bounded_mean import (
+    MANY_VALUES,
+    _draw_bounds,
+    bounded_mean_bounds,
+)
 
 
 def test_yes_and_no_give_the_clopper_pearson_bounds():
@@ -49,7 +53,7 @@ def test_the_computed_bound_is_the_drawn_one_without_its_noise():
     sizes = rng.integers(1, 9, MANY_VALUES).astype(float)
     found = bounded_mean_bounds(x, rng, low=-1, high=1, sizes=sizes)
     below = np.append(sizes, sizes.mean())
-    drawn = _drawn(x, below, (-1.0, 1.0), 0.05, rng=np.random.default_rng(10), draws=1_500)
+    drawn = _draw_bounds(x, below, (-1.0, 1.0), 0.05, rng=np.random.default_rng(10), draws=1_500)
     error = float(np.linalg.norm(sizes * (x - x.mean())) / sizes.sum())
     assert found == pytest.approx(drawn, abs=0.3 * error)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gatemark.samples.foreign_json import decode, key_paths
-from gatemark.samples.gathering import Gathering, check_count, only, score_number
+from gatemark.samples.foreign_json import decode, find_key_paths
+from gatemark.samples.gathering import Gathering, check_count, require_one_file, score_number
 from gatemark.samples.importer import (
     ForeignFile,
     Imported,
@@ -34,7 +34,7 @@ class _Log(msgspec.Struct):
 
 def sniff(head: bytes, _filename: str) -> bool:
     """A Tripbench log says so."""
-    return "tripbench" in key_paths(head)
+    return "tripbench" in find_key_paths(head)
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
@@ -45,7 +45,7 @@ def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperi
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     """Every case with its grade."""
-    file = only(files, NAME)
+    file = require_one_file(files, NAME)
     log = _read(files)
     gathering = Gathering(NAME, file.name, options)
     for number, case in enumerate(log.cases):
@@ -62,7 +62,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
 
 
 def _read(files: Sequence[ForeignFile]) -> _Log:
-    file = only(files, NAME)
+    file = require_one_file(files, NAME)
     return decode(file.data, _Log, file.name)
 
 

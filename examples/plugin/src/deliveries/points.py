@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from deliveries.records import SCHEMA, Trip
 from gatemark.evidence.observations import Hit, Observation, PointSource
-from gatemark.evidence.source import ReadingChoices, find_sources
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import find_sources
 from gatemark.evidence.whole_file import admitted_batches
 
 

@@ -9,7 +9,6 @@ from typing import Final
 import sqlalchemy as sa
 
 from gatemark.accounts.nouns import (
-    BOUND,
     TOKEN_PREFIX,
     Person,
     Scope,
@@ -43,23 +42,6 @@ class SqlPeople:
     def __init__(self, database: Database, key: SecretKey) -> None:
         self._database = database
         self._key = key
-
-    def bind_rows(self) -> None:
-        """Bind the passwords and tokens of an earlier build to a key that is new."""
-        with self._database.writing() as connection:
-            for row in connection.execute(sa.select(PEOPLE)).all():
-                if row.password is not None and not row.password.startswith(BOUND):
-                    bound = self._key.bind_password(row.name, row.password)
-                    mine = PEOPLE.c.name == row.name
-                    connection.execute(sa.update(PEOPLE).where(mine).values(password=bound))
-            for row in connection.execute(sa.select(TOKENS)).all():
-                if row.hash == row.hash.upper():
-                    continue
-                bound = self._key.bind_token(
-                    row.id, row.person, row.scopes, row.expires_s, row.hash
-                )
-                one = TOKENS.c.id == row.id
-                connection.execute(sa.update(TOKENS).where(one).values(hash=bound))
 
     def all(self) -> tuple[Person, ...]:
         """Return everyone, by name."""

@@ -14,11 +14,11 @@ from gatemark.exams.advisory.dry_run.compare_runs import (
     LaneDiff,
     RunDiff,
     RunTrend,
-    run_diff,
-    run_trend,
+    compare_runs,
+    derive_trend,
 )
 
-SHOWN = 20
+SHOWN_INPUTS = 20
 policy_option = click.option(
     "--policy", metavar="FILE", help="Advisory policy with the labels of the lanes."
 )
@@ -38,11 +38,11 @@ def trend_command(folder: str, *, policy: str | None, json: bool) -> int:
     Examples:
       gatemark advisory trend dry-run
     """
-    show(run_trend(folder, policy), _trend_lines, json=json)
+    show(derive_trend(folder, policy), _render_trend, json=json)
     return ExitCode.PASS
 
 
-def _trend_lines(trend: RunTrend) -> Iterator[str]:
+def _render_trend(trend: RunTrend) -> Iterator[str]:
     for lane, points in trend.lanes.items():
         yield lane
         models: tuple[str, ...] = points[0].models
@@ -75,34 +75,34 @@ def diff_command(before: str, after: str, *, policy: str | None, json: bool) -> 
     Examples:
       gatemark advisory diff last-week/decisions.jsonl dry-run/decisions.jsonl
     """
-    show(run_diff(before, after, policy), _diff_lines, json=json)
+    show(compare_runs(before, after, policy), _render_diff, json=json)
     return ExitCode.PASS
 
 
-def _diff_lines(found: RunDiff) -> Iterator[str]:
+def _render_diff(found: RunDiff) -> Iterator[str]:
     for lane, diff in found.lanes.items():
         yield (
             f"{lane}: {len(diff.lost)} lost, {len(diff.gained)} gained, {len(diff.changed)} "
             f"changed otherwise, {diff.same} the same"
         )
-        yield from _lane_lines(diff)
+        yield from _render_lane(diff)
 
 
-def _lane_lines(diff: LaneDiff) -> Iterator[str]:
+def _render_lane(diff: LaneDiff) -> Iterator[str]:
     before, after = diff.models
     if before != after:
         yield f"  model: {', '.join(before) or 'none'} before, {', '.join(after) or 'none'} after"
     for word, inputs in (("lost", diff.lost), ("gained", diff.gained), ("changed", diff.changed)):
-        yield from (f"  {word} {_line(one)}" for one in inputs[:SHOWN])
-        if len(inputs) > SHOWN:
-            yield f"  and {len(inputs) - SHOWN} more {word}; --json lists all"
+        yield from (f"  {word} {_render_input(one)}" for one in inputs[:SHOWN_INPUTS])
+        if len(inputs) > SHOWN_INPUTS:
+            yield f"  and {len(inputs) - SHOWN_INPUTS} more {word}; --json lists all"
     for word, names in (("before", diff.only_before), ("after", diff.only_after)):
         if names:
-            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            yield f"  only {word}: {', '.join(names[:SHOWN])}{more}"
+            more = f" and {len(names) - SHOWN_INPUTS} more" if len(names) > SHOWN_INPUTS else ""
+            yield f"  only {word}: {', '.join(names[:SHOWN_INPUTS])}{more}"
 
 
-def _line(one: ChangedInput) -> str:
+def _render_input(one: ChangedInput) -> str:
     expected = "" if one.expected is None else f", expected {one.expected}"
     return (
         f"{one.fixture_id}: {one.before} was {one.before_category}, "

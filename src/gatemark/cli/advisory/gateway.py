@@ -15,7 +15,7 @@ from gatemark.core.errors import ExitCode
 from gatemark.exams.advisory.dry_run.envelope import DeviceChoice
 from gatemark.exams.advisory.gateway.server import open_gateway
 
-LOOK_S = 1.0
+POLL_S = 1.0
 """The system may hand a signal to another thread, which does not wake a wait without an end."""
 
 
@@ -49,10 +49,12 @@ def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
     """
     stop = threading.Event()
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def stop_serving(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, stop_serving) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         gateway = open_gateway(port, device, busy_counter)
         serving = threading.Thread(target=gateway.serve_forever, args=(0.1,), daemon=True)
@@ -61,7 +63,7 @@ def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
         for name, lane in gateway.health()["lanes"].items():
             note = "" if lane["fallback"] is None else f" ({lane['fallback']['reason']})"
             say(f"  {name}: {lane['device']} {lane['precision']}{note}")
-        while not stop.wait(LOOK_S):
+        while not stop.wait(POLL_S):
             pass
         gateway.finish()
         serving.join()

@@ -10,7 +10,7 @@ from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
-from gatemark.exams.advisory.packet import lane_packet, packet_html, packet_markdown
+from gatemark.exams.advisory.packet import build_packet, render_packet_html, render_packet_markdown
 from gatemark.workspace import Workspace
 
 
@@ -38,13 +38,13 @@ def packet_command(
       gatemark advisory packet voice_audio/npu_voice_audio_pipeline --result 3f2a9c01 -o packet.md
       gatemark advisory packet LANE --result 3f2a9c01 --rollback "leave it out" -o packet.html
     """
-    found = lane_packet(Workspace(store=store), lane, result, rollback)
+    found = build_packet(Workspace(store=store), lane, result, rollback)
     outputs.write(
         {
-            ".md": partial(packet_markdown, found),
-            ".html": partial(packet_html, found),
+            ".md": partial(render_packet_markdown, found),
+            ".html": partial(render_packet_html, found),
             ".json": partial(json_file, found),
         }
     )
-    outputs.show(found, lambda packet: packet_markdown(packet).decode())
+    outputs.show(found, lambda packet: render_packet_markdown(packet).decode())
     return ExitCode.FAIL if found.blockers else ExitCode.PASS

@@ -7,7 +7,7 @@ import click
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
-from gatemark.exams.advisory.dry_run.queue import ReviewQueue, review_queue
+from gatemark.exams.advisory.dry_run.queue import ReviewQueue, build_queue
 from gatemark.report.outputs import write_text
 
 
@@ -47,20 +47,20 @@ def queue_command(
       gatemark review labels create doubts queue.jsonl --field target \\
         --label escalate/high --label suppress/info --source "dry run of May"
     """
-    queue = review_queue(
+    queue = build_queue(
         files, shadow or fixtures, is_shadow=shadow is not None, with_decided=with_decided
     )
-    write_text(output, queue.samples().decode())
+    write_text(output, queue.encode_samples().decode())
     document = {
         "items": len(queue.fixtures),
         "lanes": queue.lanes,
         "with_expected_decision": queue.decided,
     }
-    show(document, lambda _: _lines(queue, output, with_decided=with_decided), json=json)
+    show(document, lambda _: _render_queue(queue, output, with_decided=with_decided), json=json)
     return ExitCode.PASS
 
 
-def _lines(queue: ReviewQueue, output: str, *, with_decided: bool) -> list[str]:
+def _render_queue(queue: ReviewQueue, output: str, *, with_decided: bool) -> list[str]:
     lines = [f"{output}: {len(queue.fixtures)} inputs to label"]
     lines += [f"  {lane}: {count}" for lane, count in queue.lanes.items()]
     if queue.decided and not with_decided:

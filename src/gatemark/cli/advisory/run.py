@@ -26,10 +26,10 @@ from gatemark.cli.screen import logged_progress, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.journey import DryRunOutcome, dry_run
-from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
+from gatemark.exams.advisory.dry_run.ask import AdvisoryChoices
+from gatemark.exams.advisory.dry_run.run import DryRunOutcome, dry_run
 from gatemark.exams.advisory.fixtures.files import open_fixtures
-from gatemark.exams.advisory.journey import render_markdown
+from gatemark.exams.advisory.message import render_message
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.workspace import Workspace
 
@@ -215,7 +215,7 @@ def _carry_out(choices: AdvisoryChoices, outputs: RunOutputs) -> int:
         write_reports(judged.worst, outputs.output, summary=judged.summary)
     if choices.mode == "health_only":
         return _show_health(judged, json=outputs.json)
-    show(judged.summary, lambda summary: render_markdown(summary).decode(), json=outputs.json)
+    show(judged.summary, lambda summary: render_message(summary).decode(), json=outputs.json)
     return EXIT_BY_OUTCOME[judged.outcome]
 
 

@@ -13,7 +13,7 @@ from gatemark.cli.screen import say, show
 from gatemark.drift.explain import Explained, explain
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.judging.simulate import RAMP_SD, SHIFTS, WITHIN
-from gatemark.drift.policy_file import policy_text
+from gatemark.drift.policy_file import format_policy
 
 SEED = 20_260_301
 
@@ -50,13 +50,13 @@ def policy_command(
     """
     if is_explained:
         say("simulating the policy; 400 series take about half a minute", err=True)
-        show(explain(policy, seed=seed, series=series), _explained_lines, json=json)
+        show(explain(policy, seed=seed, series=series), _format_explanation, json=json)
     else:
         document = {**msgspec.to_builtins(policy), "digest": policy.digest}
-        show(document, lambda _: policy_text(policy), json=json)
+        show(document, lambda _: format_policy(policy), json=json)
 
 
-def _explained_lines(found: Explained) -> Iterator[str]:
+def _format_explanation(found: Explained) -> Iterator[str]:
     size = f"{found.series} healthy series over {found.days} days per watch"
     yield f"{found.policy} ({found.mode}), {size}, seed {found.seed}"
     among = f"{found.series} IN EACH TICK"

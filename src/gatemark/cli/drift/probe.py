@@ -12,7 +12,7 @@ from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.drift.alerts import read_alert_plan
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.policy_file import choose_drift_policy
 from gatemark.drift.probe import ProbeReport
 from gatemark.drift.probe import probe as run_probe
 from gatemark.drift.signal import ALARMS, UNJUDGED
@@ -22,17 +22,17 @@ from gatemark.workspace import Workspace
 ROWS = 40
 
 
-def _workspace_at(now: datetime | None, store: str) -> Workspace:
+def _open_workspace(now: datetime | None, store: str) -> Workspace:
     moment = now or Workspace().clock()
     workspace = Workspace(store=store, clock=lambda: moment)
     workspace.existing_store()
     return workspace
 
 
-workspace_options = OptionGroup(_workspace_at, now=now_option, store=store_option)
+workspace_options = OptionGroup(_open_workspace, now=now_option, store=store_option)
 """A workspace whose clock is fixed at ``--now``."""
 policy_options = OptionGroup(
-    drift_policy,
+    choose_drift_policy,
     path=click.option(
         "--policy",
         metavar="FILE",
@@ -104,7 +104,7 @@ def status_command(workspace: Workspace, policy: DriftPolicy, *, limit: int, jso
     found = run_probe(workspace, policy, now=workspace.clock(), dry_run=True)
     show(
         found,
-        lambda found: [*signal_table(found.signals, limit=limit), *_summary_lines(found)],
+        lambda found: [*signal_table(found.signals, limit=limit), *_format_summary(found)],
         json=json,
     )
     if not json:
@@ -115,10 +115,10 @@ def _probe_lines(found: ProbeReport) -> Iterator[str]:
     loud = [signal for signal in found.signals if signal.level not in ("OK", "INFO")]
     if loud:
         yield from signal_table(loud, limit=ROWS)
-    yield from _summary_lines(found)
+    yield from _format_summary(found)
 
 
-def _summary_lines(found: ProbeReport) -> Iterator[str]:
+def _format_summary(found: ProbeReport) -> Iterator[str]:
     yield f"{level_line(found.levels)} ({found.policy.mode}, {found.at:%Y-%m-%d %H:%MZ})"
     moved = [done for done in found.actions if done.act not in ("tell", "close")]
     yield from action_lines((d.asset, d.metric, d.level, d.outcome) for d in moved)

@@ -19,7 +19,7 @@ from gatemark.core.errors import UsageError
 from gatemark.drift.derive import DEFAULT_WINDOW, Derived, DeriveRequest, derive_points
 from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.workspace import Workspace
 
 
@@ -60,7 +60,7 @@ def push_command(
     choices = ReadingChoices(check_duplicate_keys=duplicate_key_check, max_errors=max_errors)
     with byte_progress("pushing") as progress:
         pushed = push_points(workspace, files, choices, now=moment, on_progress=progress)
-    show(pushed, _counts, json=json)
+    show(pushed, _format_counts, json=json)
 
 
 @click.command("derive", cls=StrictCommand)
@@ -119,7 +119,7 @@ def derive_command(
     sources = (
         *(("runlog", path) for path in run_logs),
         *(("advisory", path) for path in decisions),
-        *map(_named_file, points),
+        *map(_parse_named_file, points),
     )
     request = DeriveRequest(
         results=results or not sources,
@@ -129,24 +129,24 @@ def derive_command(
     )
     choices = ReadingChoices(max_errors=max_errors)
     derived = derive_points(workspace, request, choices, now=now or workspace.clock())
-    show(derived, _derived_lines, json=json)
+    show(derived, _format_derived, json=json)
 
 
-def _named_file(given: str) -> tuple[str, str]:
+def _parse_named_file(given: str) -> tuple[str, str]:
     name, equals, path = given.partition("=")
     if not (name and equals and path):
         raise UsageError(f"--points takes NAME=FILE, got {given!r}")
     return name, path
 
 
-def _counts(pushed: Pushed) -> str:
+def _format_counts(pushed: Pushed) -> str:
     return (
         f"{pushed.received} points: {pushed.added} new, {pushed.repeated} known, "
         f"{pushed.corrected} corrections"
     )
 
 
-def _derived_lines(derived: Derived) -> Iterator[str]:
-    yield f"{_counts(derived.pushed)}; {derived.open_windows} windows are still open"
+def _format_derived(derived: Derived) -> Iterator[str]:
+    yield f"{_format_counts(derived.pushed)}; {derived.open_windows} windows are still open"
     if derived.not_served:
         yield f"left out: {derived.not_served} results about versions that were not live then"

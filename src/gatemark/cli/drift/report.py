@@ -17,7 +17,8 @@ from gatemark.drift.view import drift_view
 from gatemark.drift.views.evaluation_events import otlp_lines
 from gatemark.drift.views.views import DriftView
 from gatemark.report.outputs import check_extensions, write_documents
-from gatemark.schedule.journey import list_schedules, read_plan
+from gatemark.schedule.list_schedules import list_schedules
+from gatemark.schedule.plan_file import read_schedules
 from gatemark.workspace import Workspace
 
 
@@ -46,12 +47,12 @@ def report_command(
     """
     check_extensions(output, (".html", ".json"))
     view = drift_view(workspace, policy, asset, workspace.clock())
-    write_documents(output, {".html": lambda: _page(view), ".json": lambda: json_file(view)})
+    write_documents(output, {".html": lambda: _render_page(view), ".json": lambda: json_file(view)})
     for path in output:
         say(path)
 
 
-def _page(view: DriftView) -> bytes:
+def _render_page(view: DriftView) -> bytes:
     with optional_import("report"):
         from gatemark.drift.views.page import render_drift  # noqa: PLC0415 - an extra
     return render_drift(view)
@@ -74,7 +75,7 @@ def metrics_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[
         from gatemark.drift.views.prometheus import metrics_text  # noqa: PLC0415 - an extra
     now = workspace.clock()
     found = evaluate(workspace, policy, now)
-    lines = list_schedules(workspace, read_plan(None), now)
+    lines = list_schedules(workspace, read_schedules(None), now)
     overdue = [line.id for line in lines if line.is_overdue]
     probed_at = memories_of(workspace).last_tick().at
     text = metrics_text(found.by_metric(), found.ticked.open, overdue, probed_at)

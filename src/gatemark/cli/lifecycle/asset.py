@@ -12,9 +12,9 @@ from gatemark.cli.options import MOMENT, StrictGroup, json_option, store_option
 from gatemark.cli.screen import Outputs, optional_import, output_options, say, show
 from gatemark.core.canonical import json_file
 from gatemark.core.result import AssetKind
-from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
+from gatemark.lifecycle.act import act
+from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_required_pack
 from gatemark.lifecycle.commands import PauseVersion, ReportService, ResumeVersion, Waive
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
@@ -109,7 +109,7 @@ def add(
 @click.argument("pack")
 @acting_options
 def pack(acting: Acting, *, asset: str, pack: str) -> None:
-    """Set the full pack of an asset: the one that results must come from.
+    """Set the required pack of an asset: the one that results must come from.
 
     Whoever last set it cannot approve versions of the asset. A result counts if the name, version,
     rules and data of its pack are the same; data of replay suites may be newer.
@@ -119,8 +119,10 @@ def pack(acting: Acting, *, asset: str, pack: str) -> None:
       gatemark asset pack triage packs/triage.yaml --actor pam
     """
     workspace = acting.workspace()
-    result = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack)
-    acting.show(result, unchanged="this is already the full pack")
+    result = set_required_pack(
+        workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack
+    )
+    acting.show(result, unchanged="this is already the required pack")
 
 
 @asset_command.command("list")
@@ -174,11 +176,11 @@ def history(outputs: Outputs, *, asset: str, at: datetime | None, limit: int, st
       gatemark asset history triage --at 2027-03-01T12:00:00Z -o history.html
     """
     found = asset_history(Workspace(store=store), asset, at=at, limit=limit)
-    outputs.write({".json": lambda: json_file(found), ".html": lambda: _history_page(found)})
+    outputs.write({".json": lambda: json_file(found), ".html": lambda: _render_history_page(found)})
     outputs.show(found, history_text)
 
 
-def _history_page(found: History) -> bytes:
+def _render_history_page(found: History) -> bytes:
     with optional_import("report"):
         from gatemark.lifecycle.views.page import render_history  # noqa: PLC0415 - an extra
     return render_history(found)
@@ -212,7 +214,7 @@ def pause(acting: Acting, *, version: str, reason: PauseReason, environment: str
 @click.argument("version", metavar="ASSET@VERSION")
 @environment_option
 @acting_options
-def resume(acting: Acting, *, version: str, environment: str) -> None:
+def resume_command(acting: Acting, *, version: str, environment: str) -> None:
     """Resume a paused version. Only a person can do this.
 
     \b

@@ -16,9 +16,9 @@ from gatemark.cli.lifecycle.options import (
 )
 from gatemark.cli.options import StrictGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
+from gatemark.lifecycle.act import run_due
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.canary import CanaryState, canary_state, push_windows
-from gatemark.lifecycle.journey import run_due
 from gatemark.lifecycle.routing import assign
 from gatemark.workspace import Workspace
 
@@ -33,7 +33,7 @@ def canary_command() -> None:
 @click.argument("file")
 @environment_option
 @acting_options
-def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
+def push_canary_command(acting: Acting, *, asset: str, file: str, environment: str) -> None:
     """Push measurements per arm and window (gatemark.canary/1, JSON Lines).
 
     Pushing a window again changes nothing. Different numbers for it, or a window that was already
@@ -54,7 +54,9 @@ def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
 @environment_option
 @store_option
 @json_option
-def tick(asset: str | None, now: datetime | None, environment: str, store: str, json: bool) -> None:
+def tick_canary_command(
+    asset: str | None, now: datetime | None, environment: str, store: str, json: bool
+) -> None:
     """Run what is due: judge closed windows, ramp, pause, roll back, end a watch.
 
     Acts as the system, for one asset or all. Run it from cron as often as windows close; it never
@@ -90,10 +92,10 @@ def show_canary(asset: str, environment: str, store: str, json: bool) -> None:
       gatemark canary show triage
     """
     state = canary_state(Workspace(store=store), asset, environment)
-    show(state, lambda state: _canary_lines(asset, state), json=json)
+    show(state, lambda state: _format_canary(asset, state), json=json)
 
 
-def _canary_lines(asset: str, state: CanaryState) -> Iterator[str]:
+def _format_canary(asset: str, state: CanaryState) -> Iterator[str]:
     what = "watch" if state.is_watch else "canary"
     yield f"{what} of {asset}@{state.version} against {state.baseline or 'nothing'}"
     yield f"  stage     {state.stage}, {state.share:.0%} of traffic per arm"
@@ -116,7 +118,7 @@ def _canary_lines(asset: str, state: CanaryState) -> Iterator[str]:
 @environment_option
 @store_option
 @json_option
-def assign_key(asset: str, key: str, environment: str, store: str, json: bool) -> None:
+def assign_key_command(asset: str, key: str, environment: str, store: str, json: bool) -> None:
     """Show which version serves a key, such as the id of a conversation.
 
     The same key keeps its version while a canary grows. In Python: gatemark.assign(asset, key).

@@ -27,7 +27,7 @@ STOPPED = "(--stop)"
 """Prefix of the note if the caller accepts that nothing serves afterwards."""
 
 
-def _asset_and_version(text: str) -> tuple[str, str | None]:
+def _parse_asset_or_version(text: str) -> tuple[str, str | None]:
     if "@" not in text:
         return text, None
     ref = parse_version_ref(text)
@@ -51,7 +51,7 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
     type=click.Choice(["shadow", "demoted"]),
     default="demoted",
     help="Stage to go to. Shadow keeps it measured at the sample rate; demoted needs a fresh "
-    "full-pack result to return.",
+    "required-pack result to return.",
 )
 @stop_option
 @environment_option
@@ -77,7 +77,7 @@ def demote_command(
     Example:
       gatemark demote triage --reason "wrong language since noon"
     """
-    asset, version = _asset_and_version(asset)
+    asset, version = _parse_asset_or_version(asset)
     if acting.note:
         raise UsageError("give a reason with --reason")
     if not reason.strip():
@@ -123,7 +123,7 @@ def rollback_command(
       gatemark rollback triage --note "complaints about refunds"
       gatemark rollback triage@2.1.0 --to 1.9.0
     """
-    asset, version = _asset_and_version(asset)
+    asset, version = _parse_asset_or_version(asset)
     workspace = acting.workspace()
     command = RollBack(
         actor=workspace.actor,

@@ -13,8 +13,8 @@ from gatemark.cli.screen import print_json, say
 from gatemark.core.errors import UsageError
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
+from gatemark.lifecycle.act import CommandResult, act, preview
 from gatemark.lifecycle.commands import Command
-from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.views.text import document_of, lines_of
 from gatemark.workspace import Workspace

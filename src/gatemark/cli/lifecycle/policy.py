@@ -7,9 +7,9 @@ import click
 from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import say, show
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AdoptPolicy
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import policy_text, read_release_policy
 from gatemark.lifecycle.state_cache import read_state, unknown_asset
 from gatemark.workspace import Workspace
@@ -50,7 +50,7 @@ def show_policy(store: str, asset: str | None, json: bool) -> None:
 
 @policy_command.command("check")
 @click.argument("file")
-def check(file: str) -> None:
+def check_policy_command(file: str) -> None:
     """Check a release policy file and print its digest; changes nothing.
 
     \b
@@ -63,7 +63,7 @@ def check(file: str) -> None:
 @policy_command.command("adopt")
 @click.argument("file")
 @acting_options
-def adopt(acting: Acting, *, file: str) -> None:
+def adopt_policy_command(acting: Acting, *, file: str) -> None:
     """Put a release policy into force; approvals under the old one are void.
 
     Only an admin can adopt a policy, and admins cannot approve. The ledger stores the whole policy.

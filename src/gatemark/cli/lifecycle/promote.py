@@ -26,7 +26,7 @@ TARGETS = ["evaluating", "rejected", "eligible", "shadow", CANARY, "enabled", "r
 VOTED = ["shadow", CANARY, "enabled"]
 
 
-def _stage(word: str) -> Stage:
+def _parse_stage(word: str) -> Stage:
     return "canary_1" if word == CANARY else cast("Stage", word)
 
 
@@ -56,7 +56,7 @@ def promote_command(
 ) -> None:
     """Move a version to a stage, citing sealed results.
 
-    Cited results must be in the store, pass and be about this candidate; those of the full pack
+    Cited results must be in the store, pass and be about this candidate; those of the required pack
     must be fresh and of the pack that is set for the asset. The release gates must be open, and
     approvals given. A refusal (exit 1) lists every reason.
 
@@ -71,7 +71,7 @@ def promote_command(
         raise UsageError("--break-glass needs --to enabled")
     workspace = acting.workspace()
     command = Promote(
-        to=_stage(to),
+        to=_parse_stage(to),
         result_ids=result_ids(workspace, cite),
         incident=break_glass,
         expected_revision=expect,
@@ -92,7 +92,7 @@ def promote_command(
     default="approve",
     help="Decision to record.",
 )
-@click.option("--review-glass", is_flag=True, help="Confirm a break-glass promotion.")
+@click.option("--confirm-break-glass", is_flag=True, help="Confirm a break-glass promotion.")
 @environment_option
 @expect_option
 @dry_run_option
@@ -104,7 +104,7 @@ def approve_command(
     to: str | None,
     cite: tuple[str, ...],
     decision: Decision,
-    review_glass: bool,
+    confirm_break_glass: bool,
     environment: str,
     expect: int | None,
     dry_run: bool,
@@ -113,16 +113,16 @@ def approve_command(
 
     An approval applies to this candidate, these results, this policy and this stage; it is void as
     soon as one of them changes, and it expires. Authors cannot approve their own versions, nor can
-    whoever last edited the full pack.
+    whoever last edited the required pack.
 
     \b
     Examples:
       gatemark approve triage@2.1.0 --to canary --cite 77ab01cd --actor bob
-      gatemark approve triage@2.1.0 --review-glass --actor bob
+      gatemark approve triage@2.1.0 --confirm-break-glass --actor bob
     """
     ref = parse_version_ref(version)
-    if review_glass == (to is not None):
-        raise UsageError("give either --to STAGE or --review-glass")
+    if confirm_break_glass == (to is not None):
+        raise UsageError("give either --to STAGE or --confirm-break-glass")
     workspace = acting.workspace()
     command: Approve | ReviewBreakGlass
     about = acting.about(workspace, ref, environment)
@@ -130,7 +130,7 @@ def approve_command(
         command = ReviewBreakGlass(expected_revision=expect, **about)
     else:
         command = Approve(
-            stage=_stage(to),
+            stage=_parse_stage(to),
             decision=decision,
             result_ids=result_ids(workspace, cite),
             expected_revision=expect,

@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 
 import click
 
+from gatemark.cli.call_progress import show_call_progress
 from gatemark.cli.lifecycle.options import (
     Acting,
     acting_options,
@@ -16,7 +17,6 @@ from gatemark.cli.lifecycle.options import (
     environment_option,
 )
 from gatemark.cli.options import StrictCommand
-from gatemark.cli.run import call_progress
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.core.result import AssetRef
@@ -35,8 +35,8 @@ from gatemark.workspace import Workspace
 @click.option(
     "--run",
     is_flag=True,
-    help="Run the full pack of the asset where a result is missing. You vouch that its candidate "
-    "is this version, and its baseline the live one.",
+    help="Run the required pack of the asset where a result is missing. You vouch that its "
+    "candidate is this version, and its baseline the live one.",
 )
 @environment_option
 @dry_run_option
@@ -68,7 +68,7 @@ def release_command(
         dry_run=dry_run,
     )
     progress = release(workspace, request)
-    show(progress, _lines, json=acting.json)
+    show(progress, _format_lines, json=acting.json)
     if progress.done and not dry_run:
         anchor(workspace)
     is_further = bool(progress.done) or progress.stage == "enabled"
@@ -76,16 +76,16 @@ def release_command(
 
 
 def _run(workspace: Workspace, ref: VersionRef, names: dict[str, AssetRef]) -> None:
-    file = read_state(workspace, ref.asset).asset.exam_file
+    file = read_state(workspace, ref.asset).asset.required_pack_file
     if file is None:
         raise UsageError(
             f"{ref.asset} has no pack file; set it: gatemark asset pack {ref.asset} FILE"
         )
-    with call_progress() as progress, redirect_stdout(sys.stderr):
+    with show_call_progress() as progress, redirect_stdout(sys.stderr):
         run_pack(workspace, file, RunChoices(names=names), on_progress=progress)
 
 
-def _lines(progress: ReleaseProgress) -> Iterator[str]:
+def _format_lines(progress: ReleaseProgress) -> Iterator[str]:
     ref = f"{progress.asset}@{progress.version}"
     for line in progress.done:
         yield f"{'would do' if progress.is_dry_run else 'done'}: {line}"

@@ -9,8 +9,8 @@ import click
 from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import say, show
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace

@@ -31,13 +31,13 @@ def route_command(*, asset: str, environment: str, store: str, json: bool) -> in
       gatemark route triage --json
     """
     found = noted_route(Workspace(store=store), asset, environment)
-    show(found, _lines, json=json)
+    show(found, _format_lines, json=json)
     for warning in () if json else found.warnings:
         say(f"warning: {warning}", err=True)
     return ExitCode.PASS if found.primary is not None else ExitCode.FAIL
 
 
-def _lines(found: NotedRoute) -> Iterator[str]:
+def _format_lines(found: NotedRoute) -> Iterator[str]:
     primary = found.primary
     yield f"primary   {'none: ' + str(found.reason) if primary is None else primary.version}"
     if primary is not None:

@@ -20,7 +20,7 @@ def shadow_command() -> None:
 @click.argument("file")
 @environment_option
 @acting_options
-def push(acting: Acting, *, version: str, file: str, environment: str) -> None:
+def push_shadow_command(acting: Acting, *, version: str, file: str, environment: str) -> None:
     """Push paired measurements (JSON Lines): both versions on the same inputs.
 
     A line is a period: start, end, n (pairs), agreed, errors, and means of latency_ms and cost per

@@ -40,12 +40,12 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
     found = why(workspace, ref, environment)
     moves = explained_moves(workspace, ref, environment, found.next_moves)
     found = msgspec.structs.replace(found, next_moves=moves)
-    outputs.write({".json": lambda: json_file(found), ".html": lambda: _page(found)})
+    outputs.write({".json": lambda: json_file(found), ".html": lambda: _render_page(found)})
     outputs.show(found, why_text)
     return ExitCode.INTEGRITY if found.problems else ExitCode.PASS
 
 
-def _page(found: Why) -> bytes:
+def _render_page(found: Why) -> bytes:
     with optional_import("report"):
         from gatemark.lifecycle.views.page import render_why  # noqa: PLC0415 - an extra
     return render_why(found)

@@ -12,11 +12,11 @@ from gatemark.cli.lifecycle.options import Acting, Caller, acting_options, calle
 from gatemark.cli.options import ALPHA, OptionGroup, StrictGroup
 from gatemark.cli.review.attribution import attribution_command
 from gatemark.cli.review.labels import labels
-from gatemark.cli.review.outcome import close, export
-from gatemark.cli.review.vote import next_command, vote
+from gatemark.cli.review.outcome import close, export_votes_command
+from gatemark.cli.review.vote import next_pair_command, vote_command
 from gatemark.cli.screen import show
 from gatemark.core.errors import UsageError
-from gatemark.evidence.source import OnUnpaired, ReadingChoices
+from gatemark.evidence.reading_choices import OnUnpaired, ReadingChoices
 from gatemark.review.create import CreateReview, ReviewCreated, create_review
 from gatemark.review.plan import ReviewPlan
 from gatemark.review.status import ReviewStatus, review_status
@@ -125,7 +125,7 @@ def review_command() -> None:
     help="Whether to refuse items that an arm lacks, or to exclude them; they count as missing.",
 )
 @acting_options
-def create(
+def create_review_command(
     acting: Acting,
     settings: PlanSettings,
     *,
@@ -151,9 +151,9 @@ def create(
       gatemark review create letters --pack letters --suite tone --votes-per-pair 2
       gatemark review create letters --candidate a.jsonl --baseline b.jsonl --asset letters@2.0.0
     """
-    arms = [_arm(text, "candidate") for text in candidate]
+    arms = [_parse_arm(text, "candidate") for text in candidate]
     if baseline is not None:
-        arms.append(_arm(baseline, "baseline"))
+        arms.append(_parse_arm(baseline, "baseline"))
     elif arms:
         raise UsageError("candidates need a --baseline to be compared with")
     files = dict(arms)
@@ -174,12 +174,12 @@ def create(
             pack=pack,
             suite=suite,
             gold=gold,
-            assets=dict(_asset(text, names[0]) for text in asset),
+            assets=dict(_parse_asset(text, names[0]) for text in asset),
             note=acting.note,
         ),
         ReadingChoices(on_unpaired=on_unpaired),
     )
-    show(created, _created_lines, json=acting.json)
+    show(created, _format_created, json=acting.json)
 
 
 @review_command.command("status")
@@ -188,7 +188,7 @@ def create(
     "--look", is_flag=True, help="Show the numbers so far; the ledger records who looked."
 )
 @caller_options
-def status(caller: Caller, *, name: str, look: bool) -> None:
+def review_status_command(caller: Caller, *, name: str, look: bool) -> None:
     """Show the progress of a review.
 
     Numbers are hidden until the review is closed. A review created with --peeking shows them to
@@ -202,26 +202,33 @@ def status(caller: Caller, *, name: str, look: bool) -> None:
     workspace = Workspace(store=caller.store, actor=caller.actor)
     workspace.existing_store()
     found = review_status(workspace, name, workspace.actor if look else None)
-    show(found, _status_lines, json=caller.json)
+    show(found, _format_status, json=caller.json)
 
 
-for command in (attribution_command, next_command, vote, close, export, labels):
+for command in (
+    attribution_command,
+    next_pair_command,
+    vote_command,
+    close,
+    export_votes_command,
+    labels,
+):
     review_command.add_command(command)
 
 
-def _arm(text: str, default: str) -> tuple[str, str]:
+def _parse_arm(text: str, default: str) -> tuple[str, str]:
     name, found, path = text.partition("=")
     if not found or "/" in name or Path(text).exists():
         return default, text
     return name, path
 
 
-def _asset(text: str, default: str) -> tuple[str, str]:
+def _parse_asset(text: str, default: str) -> tuple[str, str]:
     arm, found, version = text.partition("=")
     return (arm, version) if found else (default, text)
 
 
-def _created_lines(created: ReviewCreated) -> Iterator[str]:
+def _format_created(created: ReviewCreated) -> Iterator[str]:
     yield f"review {created.review}: {created.pair_count} pairs, {created.gold_count} gold"
     yield f"sealed as {created.commitment}"
     for reason, count in created.left_out.items():
@@ -230,7 +237,7 @@ def _created_lines(created: ReviewCreated) -> Iterator[str]:
         yield f"tell: {tell}"
 
 
-def _status_lines(found: ReviewStatus) -> Iterator[str]:
+def _format_status(found: ReviewStatus) -> Iterator[str]:
     yield (
         f"review {found.review} is {found.state}: {found.pairs_complete} of {found.pairs} pairs "
         f"have {found.votes_per_pair} vote(s)"

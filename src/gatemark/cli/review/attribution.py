@@ -16,7 +16,7 @@ from gatemark.attribution.review import (
     review_attribution,
     sealed_attribution,
 )
-from gatemark.attribution.views import html, text
+from gatemark.attribution.views import render_attribution_page, render_attribution_text
 from gatemark.cli.lifecycle.options import acting_workspace, note_option
 from gatemark.cli.options import StrictCommand, actor_option, store_option
 from gatemark.cli.screen import Outputs, output_options
@@ -83,7 +83,7 @@ def attribution_command(
         {
             ".json": lambda: json_file(found),
             ".jsonl": lambda: accepted_items(found),
-            ".html": lambda: html(found.attribution, judged),
+            ".html": lambda: render_attribution_page(found.attribution, judged),
         }
     )
-    outputs.show(found, lambda found: text(found.attribution, judged))
+    outputs.show(found, lambda found: render_attribution_text(found.attribution, judged))

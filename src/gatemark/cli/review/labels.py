@@ -22,11 +22,11 @@ from gatemark.review.labels import (
     GiveLabel,
     LabelStatus,
     accept_labels,
-    accepted_rows,
     create_labels,
     give_label,
     label_status,
     next_sample,
+    read_accepted_rows,
 )
 from gatemark.workspace import Workspace
 
@@ -68,7 +68,7 @@ def labels() -> None:
     help="Person who may label (default: everybody). Repeatable.",
 )
 @caller_options
-def create(
+def create_labels_command(
     caller: Caller,
     *,
     name: str,
@@ -108,7 +108,7 @@ def create(
 @labels.command("next")
 @click.argument("name")
 @caller_options
-def next_command(caller: Caller, *, name: str) -> None:
+def next_label_command(caller: Caller, *, name: str) -> None:
     """Show the next sample of a reviewer.
 
     \b
@@ -155,7 +155,7 @@ def give(acting: Acting, *, name: str, item: str, label: str) -> None:
 @click.argument("name")
 @store_option
 @json_option
-def status(*, name: str, store: str, json: bool) -> None:
+def labels_status_command(*, name: str, store: str, json: bool) -> None:
     """Show the progress of a label set and what is open.
 
     \b
@@ -164,10 +164,10 @@ def status(*, name: str, store: str, json: bool) -> None:
     """
     workspace = Workspace(store=store)
     workspace.existing_store()
-    show(label_status(workspace, name), _status_lines, json=json)
+    show(label_status(workspace, name), _format_status, json=json)
 
 
-def _status_lines(found: LabelStatus) -> Iterator[str]:
+def _format_status(found: LabelStatus) -> Iterator[str]:
     yield (
         f"labels {found.labels}: {found.items} samples, {found.marks} labels, "
         f"{found.agreed} agreed, {found.accepted} accepted"
@@ -188,7 +188,7 @@ def _status_lines(found: LabelStatus) -> Iterator[str]:
     help="Label of a sample that reviewers disagree on. Repeatable.",
 )
 @caller_options
-def accept(caller: Caller, *, name: str, choose: tuple[str, ...]) -> None:
+def accept_labels_command(caller: Caller, *, name: str, choose: tuple[str, ...]) -> None:
     """Accept agreed labels. Only a pack_owner can do this.
 
     Nobody can accept a label that only they gave. The ledger stores the digest of the data set.
@@ -197,12 +197,12 @@ def accept(caller: Caller, *, name: str, choose: tuple[str, ...]) -> None:
     Example:
       gatemark review labels accept tone --choose q9=bad --actor olga
     """
-    chosen = dict(_choice(text) for text in choose)
+    chosen = dict(_parse_choice(text) for text in choose)
     found = accept_labels(caller.workspace(), AcceptLabels(labels=name, chosen=chosen))
-    show(found, _accepted_lines, json=caller.json)
+    show(found, _format_accepted, json=caller.json)
 
 
-def _accepted_lines(found: Accepted) -> Iterator[str]:
+def _format_accepted(found: Accepted) -> Iterator[str]:
     yield f"accepted {found.accepted_count}, {found.in_all_count} in all"
     for item, reason in found.open.items():
         yield f"  {item}: {reason}"
@@ -212,7 +212,7 @@ def _accepted_lines(found: Accepted) -> Iterator[str]:
 @click.argument("name")
 @click.option("-o", "--output", metavar="FILE", help="File to write (default: standard output).")
 @store_option
-def export(*, name: str, output: str | None, store: str) -> None:
+def export_labels_command(*, name: str, output: str | None, store: str) -> None:
     """Write accepted labels as a data set that packs can name.
 
     \b
@@ -221,14 +221,14 @@ def export(*, name: str, output: str | None, store: str) -> None:
     """
     workspace = Workspace(store=store)
     workspace.existing_store()
-    rows = accepted_rows(workspace, name)
+    rows = read_accepted_rows(workspace, name)
     if output is None:
         put(rows)
     else:
         write_text(output, rows.decode())
 
 
-def _choice(text: str) -> tuple[str, str]:
+def _parse_choice(text: str) -> tuple[str, str]:
     item, found, label = text.rpartition("=")
     if not found:
         raise UsageError(f"--choose takes ITEM=LABEL, got {text!r}")

@@ -44,7 +44,7 @@ def close(caller: Caller, *, name: str, early: str | None) -> int:
       gatemark review close letters --early "two reviewers left" --json
     """
     outcome = close_review(caller.workspace(), CloseReview(review=name, early=early))
-    show(outcome, _lines, json=caller.json)
+    show(outcome, _format_outcome, json=caller.json)
     return EXIT_BY_OUTCOME[outcome.verdict]
 
 
@@ -57,7 +57,9 @@ def close(caller: Caller, *, name: str, early: str | None) -> int:
 )
 @click.option("-o", "--output", metavar="FILE", help="File to write (default: standard output).")
 @store_option
-def export(*, name: str, candidate: str | None, output: str | None, store: str) -> None:
+def export_votes_command(
+    *, name: str, candidate: str | None, output: str | None, store: str
+) -> None:
     """Write the opened votes of a closed review as gatemark.vote/1 lines.
 
     \b
@@ -74,9 +76,9 @@ def export(*, name: str, candidate: str | None, output: str | None, store: str) 
         write_text(output, lines.decode())
 
 
-def _lines(outcome: ReviewOutcome) -> Iterator[str]:
+def _format_outcome(outcome: ReviewOutcome) -> Iterator[str]:
     for candidate in outcome.candidates:
-        yield from _candidate_lines(candidate)
+        yield from _format_candidate(candidate)
     for side in (outcome.ranking or {}).get("sides", ()):
         low, high = side["interval"]
         yield (f"{side['name']:<20}strength {side['log_strength']:+.3f} [{low:+.3f}, {high:+.3f}]")
@@ -102,7 +104,7 @@ def _lines(outcome: ReviewOutcome) -> Iterator[str]:
         yield f"caveat: {caveat}"
 
 
-def _candidate_lines(found: CandidateOutcome) -> Iterator[str]:
+def _format_candidate(found: CandidateOutcome) -> Iterator[str]:
     yield f"{VERDICT_WORDS[found.verdict]}  {found.candidate}: {found.reason}\n"
     numbers = found.numbers
     if not numbers:

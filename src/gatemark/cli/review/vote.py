@@ -37,7 +37,7 @@ QUIT: Final = "q"
 @click.command("next", cls=StrictCommand)
 @click.argument("name")
 @caller_options
-def next_command(caller: Caller, *, name: str) -> None:
+def next_pair_command(caller: Caller, *, name: str) -> None:
     """Show the next pair of a reviewer.
 
     The same pair is shown until it is answered. Nothing in it reveals which answer is whose.
@@ -58,7 +58,7 @@ def next_command(caller: Caller, *, name: str) -> None:
     "--reason", default="", show_default=False, metavar="TEXT", help="Reason; a skip needs one."
 )
 @caller_options
-def vote(
+def vote_command(
     caller: Caller, *, name: str, answer: Answered | None, token: str | None, reason: str
 ) -> None:
     """Vote on the open pair, or on one pair after the other.

@@ -12,7 +12,8 @@ from gatemark.cli.runlog.options import processes_option
 from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, CalibrationReport, calibrate
+from gatemark.exams.runlog.calibrate.calibrate import CalibrateRequest, calibrate
+from gatemark.exams.runlog.calibrate.report import CalibrationReport
 from gatemark.exams.runlog.make_traces import read_case_list
 from gatemark.exams.runlog.replay.chunks import ChunkReport, write_chunk_report
 from gatemark.workspace import Workspace
@@ -74,7 +75,7 @@ def calibrate_command(
             subset_count=subset_count,
             code_commit=request.code_commit,
         )
-        show(report, lambda report: _chunk_lines(report, str(target)), json=json)
+        show(report, lambda report: _render_chunks(report, str(target)), json=json)
         return ExitCode.PASS
     if not request.traces or v0_run_logs:
         raise UsageError("give --traces, or --v0-run-log with --case-list")
@@ -111,7 +112,7 @@ def _sweep_lines(found: CalibrationReport, place: str) -> Iterator[str]:
     yield f"written to {place}"
 
 
-def _chunk_lines(report: ChunkReport, target: str) -> Iterator[str]:
+def _render_chunks(report: ChunkReport, target: str) -> Iterator[str]:
     yield (
         f"chunk size {report.chunk_size_ctu} CTU (median {report.median_ctu:g} over "
         f"{report.subset_count} cases)"

@@ -41,11 +41,11 @@ def manifest_command(
       gatemark runlog manifest data/traces --out data/manifests
     """
     made = write_manifest(traces, out, source_url=source_url, mode=mode)
-    show(made, _lines, json=json)
+    show(made, _render_manifest, json=json)
     return ExitCode.PASS
 
 
-def _lines(made: ManifestMade) -> Iterator[str]:
+def _render_manifest(made: ManifestMade) -> Iterator[str]:
     yield f"{made.cases} cases, {made.turns} turns, {made.deltas} deltas"
     yield f"written: {made.manifest}"
     yield f"written: {made.case_list}"

@@ -12,13 +12,14 @@ from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
     extractor_options,
-    source_date,
+    read_source_date,
     stoplists_option,
 )
 from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Reports, count_progress, report_options, say
 from gatemark.core.errors import UsageError
-from gatemark.exams.runlog.metrics.journey import MetricsRequest, score_runlog
+from gatemark.exams.runlog.metrics.request import MetricsRequest
+from gatemark.exams.runlog.metrics.score import score_runlog
 from gatemark.report.outputs import write_attachments
 from gatemark.report.terminal import first_table
 from gatemark.workspace import Workspace
@@ -38,7 +39,7 @@ class Gate(click.ParamType[tuple[str, float]]):
         return metric, FiniteRange().convert(bound, param, ctx)
 
 
-def _gates(given: Sequence[tuple[str, float]], option: str = "--gate") -> dict[str, float]:
+def _parse_gates(given: Sequence[tuple[str, float]], option: str = "--gate") -> dict[str, float]:
     """Return the bounds by metric; raise if a metric has two."""
     gates = dict(given)
     if len(gates) < len(given):
@@ -111,10 +112,10 @@ def metrics_command(
     request = msgspec.structs.replace(
         request,
         variants=tuple(sorted(set(variant))),
-        gates=_gates(gate),
-        paired_gates=_gates(paired_gates, "--paired-gate"),
+        gates=_parse_gates(gate),
+        paired_gates=_parse_gates(paired_gates, "--paired-gate"),
         extractor=extractor.spec(stoplists),
-        computed_at=request.computed_at or source_date(),
+        computed_at=request.computed_at or read_source_date(),
     )
     workspace = Workspace(store=store, jobs=jobs)
     with count_progress("measuring cases") as progress:

@@ -13,7 +13,7 @@ from gatemark.cli.score import struct_group
 from gatemark.evidence.exam import option
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec
 from gatemark.exams.runlog.concepts.port import ConceptSettings, SourceChoices
-from gatemark.exams.runlog.records.names import moment_text
+from gatemark.exams.runlog.records.names import format_moment
 
 
 class ExtractorOptions(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ mode_option = click.option(
 )
 
 
-def source_date() -> str | None:
+def read_source_date() -> str | None:
     """Return the time of ``SOURCE_DATE_EPOCH``, if it is set."""
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return moment_text(int(text) * 1000) if text.isascii() and text.isdigit() else None
+    return format_moment(int(text) * 1000) if text.isascii() and text.isdigit() else None

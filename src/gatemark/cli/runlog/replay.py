@@ -41,10 +41,10 @@ def replay_command(
     if classifications or audit:
         show(view, lambda view: _turn_lines(view, audit=audit), json=json)
     else:
-        show(view, _event_lines, json=json)
+        show(view, _render_events, json=json)
 
 
-def _headline(view: TraceView) -> str:
+def _render_headline(view: TraceView) -> str:
     return (
         f"{view.case_id}: {view.event_count} events, {view.deltas} deltas, "
         f"{len(view.turns)} turns, {view.duration_ms / 1000:.1f} s"
@@ -52,7 +52,7 @@ def _headline(view: TraceView) -> str:
 
 
 def _turn_lines(view: TraceView, *, audit: bool) -> Iterator[str]:
-    yield _headline(view)
+    yield _render_headline(view)
     for turn in view.turns:
         if turn.flag is not None or not audit:
             yield _turn_words(turn)
@@ -64,8 +64,8 @@ def _turn_words(turn: TurnLine) -> str:
     return f"{turn.turn_id:>4}  {one_line(turn.agent_id):<12} {turn.plane:<13} {said}"
 
 
-def _event_lines(view: TraceView) -> Iterator[str]:
-    yield _headline(view)
+def _render_events(view: TraceView) -> Iterator[str]:
+    yield _render_headline(view)
     for event in view.events:
         text = "" if event.delta_text is None else repr(event.delta_text[:SHOWN_TEXT])
         words = (

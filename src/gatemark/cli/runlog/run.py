@@ -8,14 +8,14 @@ import click
 import msgspec
 
 from gatemark.cli.options import StrictCommand, json_option
-from gatemark.cli.runlog.options import cases_option, source_date
+from gatemark.cli.runlog.options import cases_option, read_source_date
 from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
-from gatemark.exams.runlog.replay.case import RunRequest
-from gatemark.exams.runlog.replay.models import model_choice
-from gatemark.exams.runlog.replay.run import RunDone, VariantSummary, run_cases
+from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, is_moment, matches_pattern
+from gatemark.exams.runlog.replay.models import parse_model_choice
+from gatemark.exams.runlog.replay.run import RunOutcome, VariantSummary, run_cases
+from gatemark.exams.runlog.replay.run_request import RunRequest
 from gatemark.workspace import Workspace
 
 
@@ -55,30 +55,30 @@ def run_command(
       gatemark runlog run --model answers.jsonl --compat source
     """
     request = msgspec.structs.replace(
-        _checked(request),
-        buffer_model=model_choice(buffer_model or model),
-        summarizer_model=model_choice(summarizer_model or model),
+        _check_request(request),
+        buffer_model=parse_model_choice(buffer_model or model),
+        summarizer_model=parse_model_choice(summarizer_model or model),
     )
     with count_progress("cases") as progress:
         done = run_cases(Workspace(jobs=jobs), request, progress)
     _print_problems(done)
-    show(done, _lines, json=json)
+    show(done, _render_run, json=json)
     if done.failed_count or done.model_failure_count:
         return ExitCode.FAIL
     return ExitCode.INCONCLUSIVE if done.caveats else ExitCode.PASS
 
 
-def _checked(request: RunRequest) -> RunRequest:
+def _check_request(request: RunRequest) -> RunRequest:
     """Return the request; raise UsageError for a wrong name or time."""
-    run_id, created_at = request.eval_run_id, request.created_at or source_date()
-    if run_id is not None and not fits(EVAL_RUN_PATTERN, run_id):
+    run_id, created_at = request.eval_run_id, request.created_at or read_source_date()
+    if run_id is not None and not matches_pattern(EVAL_RUN_PATTERN, run_id):
         raise UsageError(f"--eval-run-id must match {EVAL_RUN_PATTERN}, got {run_id!r}")
     if created_at is not None and not is_moment(created_at):
         raise UsageError(f"--created-at must be a date and time with an offset, got {created_at!r}")
     return msgspec.structs.replace(request, created_at=created_at)
 
 
-def _print_problems(done: RunDone) -> None:
+def _print_problems(done: RunOutcome) -> None:
     for warning in done.warnings:
         say(f"gatemark: warning: {warning}", err=True)
     for variant in done.variants:
@@ -97,17 +97,17 @@ def _print_problems(done: RunDone) -> None:
         say(f"gatemark: {caveat}", err=True)
 
 
-def _lines(done: RunDone) -> Iterator[str]:
+def _render_run(done: RunOutcome) -> Iterator[str]:
     yield f"evaluation {done.eval_run_id} over {done.trace_dataset_hash}"
     for variant in done.variants:
         counts = variant.per_case_summary_counts.values()
         yield (
             f"{variant.variant_id}: {variant.succeeded} of {variant.total_cases} cases, "
-            f"{sum(counts)} summaries, {len(variant.failed)} failed{_unread(variant)}"
+            f"{sum(counts)} summaries, {len(variant.failed)} failed{_render_unread(variant)}"
         )
     yield f"written to {done.output}"
 
 
-def _unread(variant: VariantSummary) -> str:
+def _render_unread(variant: VariantSummary) -> str:
     count = sum(variant.unparsable_answers.values())
     return f", {count} of {variant.questions} answers unreadable" if count else ""

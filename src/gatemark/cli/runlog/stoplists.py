@@ -10,7 +10,7 @@ from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
     extractor_options,
-    source_date,
+    read_source_date,
 )
 from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
@@ -64,7 +64,7 @@ def stoplists_command(
     request = msgspec.structs.replace(
         request,
         extractor=extractor.spec(),
-        generated_at=request.generated_at or source_date(),
+        generated_at=request.generated_at or read_source_date(),
     )
     with count_progress("reading traces") as progress:
         made = make_stoplists(Workspace(jobs=jobs), request, progress)

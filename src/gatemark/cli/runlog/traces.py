@@ -128,10 +128,10 @@ def traces_command(
     )
     with count_progress("traces") as progress:
         made = make_traces(Workspace(jobs=jobs), request, progress)
-    show(made, lambda made: _lines(made, request.output), json=json)
+    show(made, lambda made: _render_traces(made, request.output), json=json)
 
 
-def _lines(made: TracesMade, output: str) -> Iterator[str]:
+def _render_traces(made: TracesMade, output: str) -> Iterator[str]:
     yield f"case list: {made.case_list} ({made.cases} cases)"
     if made.manifest is not None:
         yield f"traces:    {output} ({made.deltas} deltas, {made.turns} turns)"

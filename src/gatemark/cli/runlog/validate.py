@@ -11,7 +11,7 @@ from gatemark.cli.options import StrictCommand
 from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Outputs, count_progress, output_options, say
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.exams.runlog.traces.files import plain_json
+from gatemark.exams.runlog.traces.files import render_plain_json
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
 
 
@@ -40,9 +40,9 @@ def validate_command(outputs: Outputs, request: ValidateRequest, *, paths: tuple
     request = msgspec.structs.replace(request, paths=checked)
     with count_progress("files") as progress:
         report = validate_runlogs(request, progress)
-    outputs.write({".json": lambda: plain_json(report)})
+    outputs.write({".json": lambda: render_plain_json(report)})
     _print_findings(report, request.max_errors)
-    outputs.show(report, _lines)
+    outputs.show(report, _render_validation)
     return ExitCode.PASS if report.valid else ExitCode.BAD_INPUT
 
 
@@ -55,7 +55,7 @@ def _print_findings(report: RunlogReport, limit: int) -> None:
             say(f"gatemark: {file.file}: and at least {hidden} more problems", err=True)
 
 
-def _lines(report: RunlogReport) -> Iterator[str]:
+def _render_validation(report: RunlogReport) -> Iterator[str]:
     broken = {rule: count for rule, count in report.rules.items() if count}
     for rule, count in broken.items():
         yield f"{rule}: {count}"

@@ -13,7 +13,7 @@ from gatemark.drift.judging.detector import (
     KnownReading,
     Readings,
     SeriesSample,
-    readings_of,
+    make_readings,
 )
 from gatemark.drift.judging.parts import FormName, values_of
 from gatemark.statistics.confidence.binned_calibration import binned_ece_each
@@ -48,7 +48,7 @@ def judge(sample: SeriesSample, options: EceExcessOptions) -> Readings:
     if sample.min_sd is not None:
         floor = np.fmax(floor, sample.min_sd)
     extras = {"ece": sample.current[:, 2]}
-    return readings_of(value, moments.mean, deviations_each(value, moments, floor), extras)
+    return make_readings(value, moments.mean, deviations_each(value, moments, floor), extras)
 
 
 _HALF: Final = (4.0, (4.0, 2.0, 2.0))

@@ -11,8 +11,8 @@ from gatemark.drift.judging.detector import (
     KnownReading,
     Readings,
     SeriesSample,
+    make_readings,
     noise_floor,
-    readings_of,
 )
 from gatemark.drift.judging.parts import values_of
 from gatemark.statistics.control_chart import ewma_each, ewma_weights, moments_each
@@ -33,7 +33,7 @@ def judge(sample: SeriesSample, options: EwmaOptions) -> Readings:
     moments = moments_each(history, sample.baseline_items > 0)
     floor = noise_floor(sample) if options.floor else None
     found = ewma_each(recent, sample.recent_items > 0, moments, floor, options.smoothing)
-    return readings_of(recent[:, -1], moments.mean, found)
+    return make_readings(recent[:, -1], moments.mean, found)
 
 
 _WEIGHTS: Final = ewma_weights(0.3, 3)

@@ -14,7 +14,7 @@ from gatemark.drift.judging.detector import (
     Readings,
     SeriesSample,
     judge_values,
-    readings_of,
+    make_readings,
 )
 from gatemark.statistics.control_chart import deviations_each, moments_each
 from gatemark.statistics.histogram_distance import (
@@ -53,7 +53,7 @@ def judge(sample: SeriesSample, options: KlOptions) -> Readings:
     value = divergence - kl_null_mean_each(bins, sample.items, pool_items)
     floor = kl_null_sd_each(bins, sample.items, pool_items) if options.floor else None
     extras = {"kl": divergence, "js": js_each(sample.current, pool)}
-    return readings_of(value, moments.mean, deviations_each(value, moments, floor), extras)
+    return make_readings(value, moments.mean, deviations_each(value, moments, floor), extras)
 
 
 _EVEN: Final = (100.0, (50.0, 50.0))

@@ -46,7 +46,7 @@ def judge(sample: SeriesSample, options: SealedOptions) -> Readings:
     best = np.where(is_known, scores[at, np.arange(count)], np.nan)
     z, p_value = corrected_for_cuts(best, np.full(count, _MANY), np.full(count, len(LATEST)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        noise = _counting(reference, sample.items, sample.current[:, 0]) / sample.items
+        noise = _pool_item_variance(reference, sample.items, sample.current[:, 0]) / sample.items
         sd = np.where(is_known, np.sqrt(np.maximum(noise, spread.sd**2)), np.nan)
         sigma = (value - sealed) / sd
     return Readings(
@@ -84,7 +84,7 @@ class _Spread(NamedTuple):
         return cls(sd, correlation, moments.windows)
 
 
-def _counting(reference: Floats, items: Floats, total: Floats) -> Floats:
+def _pool_item_variance(reference: Floats, items: Floats, total: Floats) -> Floats:
     """Return the variance of one item, pooled over the sealed result and the windows.
 
     One success and one failure are added, so that a failure after a perfect score is possible.
@@ -100,7 +100,7 @@ def _score(sample: SeriesSample, reference: Floats, spread: _Spread, latest: int
     total = sample.recent[:, -latest:, 0].sum(axis=1)
     windows = (sample.recent_items[:, -latest:] > 0).sum(axis=1).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        counting = _counting(reference, items, total)
+        counting = _pool_item_variance(reference, items, total)
         noise = counting / items
         between = spread.sd**2 * widening_each(spread.correlation, windows) / windows
         whole = np.maximum(noise, between) + counting / reference[:, 1]

@@ -59,7 +59,7 @@ class Baseline(NamedTuple):
 
     def widened(self, width: int) -> Baseline:
         """Return a copy with room for at least ``width`` windows."""
-        return _padded(self, max(width, self.items.shape[1]))
+        return _pad_baseline(self, max(width, self.items.shape[1]))
 
     def only(self, chosen: Flags) -> Baseline:
         """Return the baselines of the chosen series."""
@@ -78,17 +78,17 @@ MISSING = (NEVER, 0, 0.0, 0.0)
 _KINDS = (np.int64, np.int64, np.float64, np.float64)
 
 
-def _padded(parts: Sequence[NDArray[Any]], width: int) -> Baseline:
+def _pad_baseline(parts: Sequence[NDArray[Any]], width: int) -> Baseline:
     """Return a baseline of some width, with the windows of a series side by side."""
     return Baseline(
         *(
-            _widened(part, missing, width, kind)
+            _widen_part(part, missing, width, kind)
             for part, missing, kind in zip(parts, MISSING, _KINDS, strict=True)
         )
     )
 
 
-def _widened(part: NDArray[Any], missing: float, width: int, kind: type) -> NDArray[Any]:
+def _widen_part(part: NDArray[Any], missing: float, width: int, kind: type) -> NDArray[Any]:
     wide = np.empty((part.shape[0], width, *part.shape[2:]), dtype=kind)
     wide[:, : part.shape[1]] = part
     wide[:, part.shape[1] :] = missing
@@ -114,7 +114,7 @@ class Cohort:
     ) -> None:
         self.watch = watch
         self.detector = detector
-        self.options = _options(detector, watch, policy.mode)
+        self.options = _choose_options(detector, watch, policy.mode)
         self.series = tuple(series)
         self.mode: Mode = policy.mode
         self.form: FormName = series[0].form
@@ -232,21 +232,21 @@ class Cohort:
 
     def window(self, row: int, index: int) -> Window:
         """Return a window of one series."""
-        return self._window(int(self.phase_s[row]), int(self.window_s[row]), index)
+        return self._make_window(int(self.phase_s[row]), int(self.window_s[row]), index)
 
     def window_id(self, row: int, index: int) -> str:
         """Return the id of a window of one series."""
         key = (int(self.phase_s[row]), int(self.window_s[row]), index)
         if key not in self._window_ids:
-            self._window_ids[key] = self._window(*key).id
+            self._window_ids[key] = self._make_window(*key).id
         return self._window_ids[key]
 
     def windows(self, rows: Indices, column: int) -> list[Window]:
         """Return the windows of some rows in a column."""
         grids = (self.phase_s[rows], self.window_s[rows], self.index_of(column)[rows])
-        return list(map(self._window, *(grid.tolist() for grid in grids)))
+        return list(map(self._make_window, *(grid.tolist() for grid in grids)))
 
-    def _window(self, phase_s: int, window_s: int, index: int) -> Window:
+    def _make_window(self, phase_s: int, window_s: int, index: int) -> Window:
         key = (phase_s, window_s, index)
         known = self._windows.get(key)
         if known is None:
@@ -272,13 +272,13 @@ class Cohort:
         first window of each series that may be in a baseline.
         """
         width = self.width_before(column)
-        found = self._ending(column - self.lag, since, rows, width)
+        found = self._select_ending(column - self.lag, since, rows, width)
         if self.lag == self.least_lag:
             return found
         short = found.windows < self.watch.enough
         if not short.any():
             return found
-        longer = self._ending(column - self.least_lag, since, rows, width)
+        longer = self._select_ending(column - self.least_lag, since, rows, width)
         pairs = zip(found, longer, strict=True)
         return Baseline(*(np.where(short.reshape(-1, *[1] * (f.ndim - 1)), g, f) for f, g in pairs))
 
@@ -287,7 +287,7 @@ class Cohort:
         count = min(max(column - self.least_lag - self._first, 0), self.watch.baseline)
         return baseline_width(self.watch.baseline, count)
 
-    def _ending(self, end: int, since: Indices, rows: Rows, width: int) -> Baseline:
+    def _select_ending(self, end: int, since: Indices, rows: Rows, width: int) -> Baseline:
         """Return the latest usable windows before a column, up to the baseline length."""
         high = max(end, 0)
         low = min(max(high - self.watch.span, self._first), high)
@@ -297,17 +297,17 @@ class Cohort:
         # Window numbers rise along a row, so that its first one tells whether all may be used.
         if bool((items > 0).all()) and bool((self.index_of(start)[rows] >= since[rows]).all()):
             cut = slice(start, high)
-            index = self._numbers(start, high, rows)
+            index = self._number_windows(start, high, rows)
             found = (index, self.revision[rows, cut], items, self.parts[rows, cut])
-            return _padded(found, width)
-        index = self._numbers(low, high, rows)
+            return _pad_baseline(found, width)
+        index = self._number_windows(low, high, rows)
         usable = (self.items[rows, low:high] > 0) & (index >= since[rows, None])
         late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
         kept = usable & late
         order = np.argsort(~kept, axis=1, kind="stable")[:, :wanted]
         chosen = np.take_along_axis(kept, order, axis=1)
         places = (self._rows[rows, None], low + order)
-        return _padded(
+        return _pad_baseline(
             (
                 np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
                 np.where(chosen, self.revision[places], 0),
@@ -317,7 +317,7 @@ class Cohort:
             width,
         )
 
-    def _numbers(self, low: int, high: int, rows: Rows) -> Indices:
+    def _number_windows(self, low: int, high: int, rows: Rows) -> Indices:
         """Return the window numbers of some columns."""
         return self.last[rows, None] - (self.columns - 1 - np.arange(low, high))
 
@@ -338,7 +338,7 @@ class Cohort:
         )
 
 
-def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
+def _choose_options(detector: Detector, watch: Watch, mode: Mode) -> Any:
     """Return the options of a watch; literal mode applies no correction of the spread."""
     options = detector.build(watch.options)
     corrections = {"floor", "correlation"} & set(options.__struct_fields__)

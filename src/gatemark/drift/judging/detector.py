@@ -61,13 +61,15 @@ class SeriesSample(NamedTuple):
             baseline=self.baseline[chosen],
             recent_items=self.recent_items[chosen],
             recent=self.recent[chosen],
-            baseline_number=_chosen(self.baseline_number, chosen),
-            number=_chosen(self.number, chosen),
+            baseline_number=_select_numbers(self.baseline_number, chosen),
+            number=_select_numbers(self.number, chosen),
             reference=None if self.reference is None else self.reference[chosen],
         )
 
 
-def _chosen(numbers: NDArray[np.int64] | None, chosen: NDArray[Any]) -> NDArray[np.int64] | None:
+def _select_numbers(
+    numbers: NDArray[np.int64] | None, chosen: NDArray[Any]
+) -> NDArray[np.int64] | None:
     return None if numbers is None else numbers[chosen]
 
 
@@ -105,7 +107,7 @@ class Readings(NamedTuple):
         )
 
 
-def joined(parts: Sequence[Readings]) -> Readings:
+def join_readings(parts: Sequence[Readings]) -> Readings:
     """Concatenate the readings of some blocks of series."""
     if len(parts) == 1:
         return parts[0]
@@ -125,7 +127,7 @@ def joined(parts: Sequence[Readings]) -> Readings:
     )
 
 
-def readings_of(
+def make_readings(
     value: Floats, mu: Floats, found: Deviations, extras: Mapping[str, Floats] | None = None
 ) -> Readings:
     """Return the readings of a detector that measures in sigmas."""
@@ -160,7 +162,7 @@ class KnownReading(msgspec.Struct, frozen=True):
     reference: tuple[float, float] | None = None
 
 
-def _itself(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Floats]:
+def _return_unchanged(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Floats]:
     _ = items
     return form, parts
 
@@ -186,7 +188,7 @@ class Detector(msgspec.Struct, frozen=True):
     formula: str
     references: tuple[str, ...]
     recent: Callable[[Any], int] = lambda _: 1
-    reduce: Callable[[FormName, Floats, Floats], tuple[FormName, Floats]] = _itself
+    reduce: Callable[[FormName, Floats, Floats], tuple[FormName, Floats]] = _return_unchanged
     is_directed: bool = True
     named_forms: frozenset[FormName] = frozenset()
     is_self_starting: bool = False
@@ -217,7 +219,7 @@ def judge_values(
         wider = correlated_spread_each(history, present, moments)
         moments = moments._replace(sd=moments.sd * wider)
     floor = noise_floor(sample) if has_floor else None
-    return readings_of(value, moments.mean, deviations_each(value, moments, floor))
+    return make_readings(value, moments.mean, deviations_each(value, moments, floor))
 
 
 def noise_floor(sample: SeriesSample) -> Floats:

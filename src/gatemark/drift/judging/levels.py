@@ -60,7 +60,7 @@ class Scores(NamedTuple):
         )
 
 
-def scores_of(
+def score_readings(
     found: Readings,
     is_enough: Flags,
     watch: Watch,
@@ -124,8 +124,8 @@ class Trail(NamedTuple):
     def followed_by(self, scores: Scores) -> Trail:
         """Return the trail with one more window; series that were not judged keep theirs."""
         return Trail(
-            _pushed(self.warn, scores.warn, scores.is_judged),
-            _pushed(self.breach, scores.breach, scores.is_judged),
+            _push_score(self.warn, scores.warn, scores.is_judged),
+            _push_score(self.breach, scores.breach, scores.is_judged),
         )
 
 
@@ -136,7 +136,7 @@ class Breaches(NamedTuple):
     by_mean: Flags
 
 
-def breaches(
+def find_breaches(
     trail: Trail, scores: Scores, baseline_windows: Floats, watch: Watch, policy: DriftPolicy
 ) -> Breaches:
     """Return the series whose latest windows together are a breach.
@@ -150,7 +150,7 @@ def breaches(
     if watch.warn_only:
         return Breaches(nobody, nobody)
     last = trail.breach[:, -watch.sustained :]
-    found, by_mean = _all_beyond(last, watch.breach), nobody
+    found, by_mean = _are_all_beyond(last, watch.breach), nobody
     if policy.mode == "corrected":
         # Few series get here, so tail probabilities are computed for these only.
         far = np.flatnonzero(found & scores.is_sigma)
@@ -161,12 +161,12 @@ def breaches(
             found[far] = np.abs(together) >= watch.breach
         if policy.breach_by_mean and watch.sustained > 1:
             on_average = np.abs(trail.breach.mean(axis=1)) >= watch.breach
-            by_mean = _all_beyond(trail.warn, watch.warn) & on_average & ~found
+            by_mean = _are_all_beyond(trail.warn, watch.warn) & on_average & ~found
     counted = scores.is_judged & scores.harm
     return Breaches((found | by_mean) & counted, by_mean & counted)
 
 
-def window_levels(
+def grade_windows(
     found: Readings,
     scores: Scores,
     is_breach: Flags,
@@ -198,12 +198,12 @@ def window_levels(
     return level
 
 
-def _pushed(trail: Floats, score: Floats, is_judged: Flags) -> Floats:
+def _push_score(trail: Floats, score: Floats, is_judged: Flags) -> Floats:
     moved = np.concatenate([trail[:, 1:], score[:, None]], axis=1)
     return np.where(is_judged[:, None], moved, trail)
 
 
-def _all_beyond(trail: Floats, line: float) -> Flags:
+def _are_all_beyond(trail: Floats, line: float) -> Flags:
     above, below = trail >= line, trail <= -line
     # np.all along an axis this short is slow.
     windows = range(trail.shape[1])

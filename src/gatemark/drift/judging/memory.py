@@ -26,24 +26,26 @@ Indices = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 
-def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
+def count_written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
     """Return how often each of the latest windows up to a judged one was written, oldest first.
 
     Every point and every correction counts as one write, modulo 256: enough to notice a change.
     There is one column for each window that a baseline may reach back to.
     """
-    return _written(cohort, rows, judged)[0]
+    return _find_revisions(cohort, rows, judged)[0]
 
 
 def first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -> Indices:
     """Return the number of the first window written since it was seen, or NEVER."""
-    times, inside = _written(cohort, rows, judged)
+    times, inside = _find_revisions(cohort, rows, judged)
     changed = (times != seen) & inside
     first = judged - (seen.shape[1] - 1) + np.argmax(changed, axis=1)
     return np.where(changed.any(axis=1), first, NEVER)
 
 
-def _written(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Bytes, NDArray[np.bool_]]:
+def _find_revisions(
+    cohort: Cohort, rows: Indices, judged: Indices
+) -> tuple[Bytes, NDArray[np.bool_]]:
     """Return how often the latest windows up to a judged one were written, and which exist."""
     span, ends = cohort.watch.span, cohort.columns - (cohort.last[rows] - judged)
     high = int(ends[0]) if rows.size else 0
@@ -320,10 +322,10 @@ class Memory:
         numbers = (self._window_s, self.judged, self.since, self.calm, self.settled)
         # Convert whole columns at once; one value at a time is slower than the database write.
         columns = [part[rows].tolist() for part in numbers]
-        warn, breach = (_rows_of(trail[rows].astype(_SCORE)) for trail in self.trail)
-        seen = written(self._cohort, rows, self.judged[rows])
+        warn, breach = (_split_rows(trail[rows].astype(_SCORE)) for trail in self.trail)
+        seen = count_written(self._cohort, rows, self.judged[rows])
         is_frozen = self.is_frozen[rows].tolist()
-        kept = zip(rows.tolist(), *columns, warn, breach, is_frozen, _rows_of(seen), strict=True)
+        kept = zip(rows.tolist(), *columns, warn, breach, is_frozen, _split_rows(seen), strict=True)
         for row, window_s, judged, since, calm, settled, warned, breached, frozen, times in kept:
             yield SeriesMemory(
                 window_s=window_s,
@@ -332,7 +334,7 @@ class Memory:
                 calm=calm,
                 warn_trail=warned,
                 breach_trail=breached,
-                frozen=self._kept(row) if frozen else None,
+                frozen=self._copy_frozen(row) if frozen else None,
                 episode=self.episodes.get(row),
                 signal=self.signals.get(row),
                 settled=settled,
@@ -340,7 +342,7 @@ class Memory:
                 version=self._cohort.series[row].version,
             )
 
-    def _kept(self, row: int) -> FrozenBaseline:
+    def _copy_frozen(self, row: int) -> FrozenBaseline:
         frozen = self._frozen[row]
         here = frozen.items > 0
         return FrozenBaseline(
@@ -351,7 +353,7 @@ class Memory:
         )
 
 
-def _rows_of(table: NDArray[Any]) -> list[bytes]:
+def _split_rows(table: NDArray[Any]) -> list[bytes]:
     """Return the bytes of each row."""
     size = table.shape[1] * table.dtype.itemsize
     joined = table.tobytes()

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest, original_fields, plain
+from gatemark.core.canonical import digest, plain
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.result import AssetKind
@@ -38,17 +38,11 @@ OnBreach = Literal["keep_last", "fallback", "stop"]
 WatchedStage = Literal["shadow", "canary", "enabled"]
 
 
-@original_fields(
-    "metric detector classes harm window baseline enough shown span warn breach sustained "
-    "warn_only scale min_sd min_effect min_items max_missing clear_below clear_windows "
-    "options"
-)
 class Watch(
     msgspec.Struct,
     frozen=True,
     forbid_unknown_fields=True,
     kw_only=True,
-    rename={"displayed": "shown"},
 ):
     """How one metric is watched.
 
@@ -56,7 +50,7 @@ class Watch(
     kind. Other kinds that have it are watched in the same way. ``window`` merges shorter pushed
     windows; without it, windows are judged as pushed. Mean and spread come from ``baseline``
     windows among the latest ``span``; with fewer than ``enough`` nothing is decided, with fewer
-    than ``shown`` (``displayed`` here) no number is reported. ``warn`` and ``breach`` are in
+    than ``displayed`` no number is reported. ``warn`` and ``breach`` are in
     sigmas, and a breach must last ``sustained`` windows. ``scale: rate`` derives the minimum noise
     of a rate from the items of a window; ``min_sd`` sets it for other numbers. A change smaller
     than ``min_effect`` never raises an alarm. Windows with fewer than ``min_items`` items do not
@@ -106,14 +100,13 @@ class Watch(
                 f"got {self.enough}, {self.baseline}, {self.span}"
             )
         if self.displayed > self.enough:
-            raise InvalidValueError(f"{name}: shown must be <= enough, got {self.displayed}")
+            raise InvalidValueError(f"{name}: displayed must be <= enough, got {self.displayed}")
 
     def is_for(self, kind: AssetKind) -> bool:
         """Return whether this watch is meant for a kind of asset."""
         return not self.classes or kind in self.classes
 
 
-@original_fields("stage level acts")
 class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The actions that follow when an asset in a stage reaches a level."""
 
@@ -147,7 +140,7 @@ _POSSIBLE: Final[dict[WatchedStage, tuple[Act, ...]]] = {
 }
 
 
-def _responses() -> tuple[Response, ...]:
+def _make_default_responses() -> tuple[Response, ...]:
     alert: tuple[Act, ...] = ("alert",)
     everywhere: tuple[WatchedStage, ...] = ("shadow", "canary", "enabled")
     return (
@@ -242,7 +235,6 @@ WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in corrected_w
 """The same for corrected mode: with watches for lasting shifts and for sealed scores."""
 
 
-@original_fields("name mode watches q breach_by_mean lateness catch_up responses")
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A drift policy: watches, statistics and responses.
 
@@ -263,7 +255,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     breach_by_mean: bool = True
     lateness: str | None = None
     catch_up: Annotated[int, msgspec.Meta(ge=1, le=400)] = 30
-    responses: tuple[Response, ...] = _responses()
+    responses: tuple[Response, ...] = _make_default_responses()
     on_breach: OnBreach | None = None
 
     def __post_init__(self) -> None:

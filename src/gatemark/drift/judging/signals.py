@@ -57,13 +57,16 @@ def signals_of(
     numbers = zip(
         rows.tolist(),
         judgement.levels.tolist(),
-        _reasons(cohort, judgement, policy),
+        _explain_rows(cohort, judgement, policy),
         judgement.baseline_windows.tolist(),
         cohort.raw_items[rows, column].tolist(),
         cohort.windows(rows, column),
-        *(_numbers(part, is_shown) for part in (found.sigma, found.z, found.p_value, found.sd)),
-        *(_numbers(part) for part in (found.value, found.mu)),
-        _extras(found),
+        *(
+            _list_numbers(part, is_shown)
+            for part in (found.sigma, found.z, found.p_value, found.sd)
+        ),
+        *(_list_numbers(part) for part in (found.value, found.mu)),
+        _read_extras(found),
         strict=True,
     )
     name, all_series = cohort.detector.name, cohort.series
@@ -90,10 +93,10 @@ def signals_of(
         yield row, signal
 
 
-def _extras(found: Readings) -> Iterator[dict[str, float]]:
+def _read_extras(found: Readings) -> Iterator[dict[str, float]]:
     """Yield the additional numbers of a detector for each row."""
     names = tuple(found.extras)
-    columns = [_numbers(part) for part in found.extras.values()]
+    columns = [_list_numbers(part) for part in found.extras.values()]
     for numbers in zip(*columns, strict=True) if columns else [()] * found.value.size:
         pairs = zip(names, numbers, strict=True)
         yield {name: number for name, number in pairs if number is not None}
@@ -121,25 +124,27 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
         reason = "the latest window was settled under another policy; the next one will be judged"
     elif n:
         needed = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
-        reason = needed if gap == 1 else f"{needed}; nothing to judge for {_windows(gap)}"
+        reason = needed if gap == 1 else f"{needed}; nothing to judge for {_format_windows(gap)}"
     elif counted.size:
         last = cohort.window(row, int(cohort.last[row]) - gap)
-        reason = f"no point for {_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
+        reason = (
+            f"no point for {_format_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
+        )
     elif judged > NEVER:
         last = cohort.window(row, judged)
         reason = f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
     else:
         reason = f"no point in the latest {cohort.columns} windows"
-    return _unjudged(cohort, row, "STALE", reason, extras)
+    return _make_unjudged(cohort, row, "STALE", reason, extras)
 
 
 def unserved_signal(cohort: Cohort, row: int) -> DriftSignal:
     """Return the signal of a series whose version did not serve the whole latest window."""
     reason = f"{cohort.series[row].version} did not serve the whole window alone"
-    return _unjudged(cohort, row, "INSUFFICIENT_BASELINE", reason)
+    return _make_unjudged(cohort, row, "INSUFFICIENT_BASELINE", reason)
 
 
-def _unjudged(
+def _make_unjudged(
     cohort: Cohort, row: int, level: Level, reason: str, extras: dict[str, float] | None = None
 ) -> DriftSignal:
     series = cohort.series[row]
@@ -154,7 +159,7 @@ def _unjudged(
     )
 
 
-def _reasons(cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy) -> Iterator[str]:
+def _explain_rows(cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy) -> Iterator[str]:
     """Yield the reason of each row, with a fast path for OK."""
     well, line = CODE["OK"], f"{cohort.watch.warn:g}"
     is_literal = policy.mode == "literal"
@@ -169,10 +174,10 @@ def _reasons(cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy) -> I
         elif code == well:
             yield f"|{name}| {size:.2f} is below {line}"
         else:
-            yield _reason(cohort, judgement, at, LEVELS[code], policy)
+            yield _explain_row(cohort, judgement, at, LEVELS[code], policy)
 
 
-def _reason(
+def _explain_row(
     cohort: Cohort, judgement: CohortSignals, at: int, level: Level, policy: DriftPolicy
 ) -> str:
     watch, found = cohort.watch, judgement.readings
@@ -183,38 +188,45 @@ def _reason(
             windows = int(judgement.baseline_windows[at])
             if windows >= cohort.enough:
                 return "the baseline leaves nothing to compare with"
-            return f"{_windows(windows)} of baseline, {watch.enough} are needed to judge"
+            return f"{_format_windows(windows)} of baseline, {watch.enough} are needed to judge"
         case "BREACH":
             side = "above" if extreme > 0 else "below"
-            lasting = f"beyond {watch.breach:g} for {_windows(watch.sustained)} or more"
+            lasting = f"beyond {watch.breach:g} for {_format_windows(watch.sustained)} or more"
             if judgement.by_mean[at]:
-                lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
+                lasting = (
+                    f"{_format_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
+                )
             if not judgement.scores.is_sigma[at]:
-                return f"z {abs(extreme):.2f} against {_compared(cohort, found, at)}, {lasting}"
+                reference = _describe_reference(cohort, found, at)
+                return f"z {abs(extreme):.2f} against {reference}, {lasting}"
             return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
         case "WARN":
-            tick = "" if policy.mode == "literal" else f"; {_rare(judgement.rarity, at, policy)}"
-            news = f"; {_news(cohort, judgement, at)}" if found.is_new[at] else ""
+            tick = (
+                ""
+                if policy.mode == "literal"
+                else f"; {_describe_rarity(judgement.rarity, at, policy)}"
+            )
+            news = f"; {_describe_new_classes(cohort, judgement, at)}" if found.is_new[at] else ""
             sealed = ""
             if cohort.detector.needs_reference:
-                sealed = f" against {_compared(cohort, found, at)}"
+                sealed = f" against {_describe_reference(cohort, found, at)}"
             return f"|{name}| {abs(score):.2f}{sealed} must be < {watch.warn:g}{tick}{news}"
         case "DEGENERATE":
             return "differs from a baseline that never changed, so that no sigma exists"
         case "NEW_CLASS":
-            return _news(cohort, judgement, at)
+            return _describe_new_classes(cohort, judgement, at)
         case _:
-            return _harmless(name, cohort, judgement, at, policy)
+            return _describe_harmless(name, cohort, judgement, at, policy)
 
 
-def _compared(cohort: Cohort, found: Readings, at: int) -> str:
+def _describe_reference(cohort: Cohort, found: Readings, at: int) -> str:
     """Return what a window was compared with, in words."""
     if cohort.detector.needs_reference:
         return f"the sealed score {found.mu[at]:.4g}"
     return "the baseline"
 
 
-def _news(cohort: Cohort, judgement: CohortSignals, at: int) -> str:
+def _describe_new_classes(cohort: Cohort, judgement: CohortSignals, at: int) -> str:
     """Return which classes of the window are new, in words."""
     row, column = int(judgement.rows[at]), judgement.column
     layout = cohort.series[row].layout
@@ -224,7 +236,7 @@ def _news(cohort: Cohort, judgement: CohortSignals, at: int) -> str:
     return f"a class occurred that the baseline never had{': ' + shown if shown else ''}"
 
 
-def _harmless(
+def _describe_harmless(
     name: str, cohort: Cohort, judgement: CohortSignals, at: int, policy: DriftPolicy
 ) -> str:
     score = float(judgement.scores.warn[at])
@@ -235,10 +247,10 @@ def _harmless(
         if score < 0 and judgement.readings.value[at] >= sealed:
             return f"{name} {score:+.2f}, but not below the sealed score {sealed:.4g}"
         return f"{name} {score:+.2f} is in the harmless direction"
-    return f"|{name}| {abs(score):.2f}, but {_rare(judgement.rarity, at, policy)}"
+    return f"|{name}| {abs(score):.2f}, but {_describe_rarity(judgement.rarity, at, policy)}"
 
 
-def _rare(rarity: Rarity, at: int, policy: DriftPolicy) -> str:
+def _describe_rarity(rarity: Rarity, at: int, policy: DriftPolicy) -> str:
     """Return how rare a reading is and how rare it must be, in words."""
     found, allowed = float(rarity.found[at]), float(rarity.allowed[at])
     if policy.q is not None:
@@ -249,11 +261,11 @@ def _rare(rarity: Rarity, at: int, policy: DriftPolicy) -> str:
     return f"a healthy metric comes this far {found:.3g} times a year ({allowed:.3g} allowed)"
 
 
-def _windows(count: int) -> str:
+def _format_windows(count: int) -> str:
     return f"{count} window" if count == 1 else f"{count} windows"
 
 
-def _numbers(part: Floats, is_shown: Flags | None = None) -> list[float | None]:
+def _list_numbers(part: Floats, is_shown: Flags | None = None) -> list[float | None]:
     """Return the numbers of a column; None for one that has no value or is not shown."""
     known = np.isfinite(part) if is_shown is None else np.isfinite(part) & is_shown
     numbers = part.astype(object)

@@ -18,7 +18,7 @@ from gatemark.drift.judging.detector import Detector
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import FormName, Series
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.judging.tick import tick
+from gatemark.drift.judging.tick import judge_tick
 from gatemark.drift.signal import Episode
 
 Floats = NDArray[np.float64]
@@ -83,15 +83,15 @@ def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator
         parts = np.concatenate([stated, stated * promised, rng.binomial(stated, promised)], axis=-1)
         return Data("calibration", items, parts.astype(np.float64), tuple(range(bins)))
     if detector.needs_reference:
-        return _sealed(rng, (series, days))
+        return _draw_sealed(rng, (series, days))
     return values_data(rng.standard_normal((series, days)))
 
 
-def _sealed(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+def _draw_sealed(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
     """Return rates, and sealed scores that were measured at the same rate."""
     items = np.full(shape[0], ITEMS)
     score = rng.binomial(int(ITEMS), RATE, shape[0]) / ITEMS
-    return _ratio(rng, shape)._replace(reference=np.stack([score, items], axis=1))
+    return _draw_ratio(rng, shape)._replace(reference=np.stack([score, items], axis=1))
 
 
 def values_data(values: Floats) -> Data:
@@ -99,7 +99,9 @@ def values_data(values: Floats) -> Data:
     return Data("value", np.ones(values.shape), values[..., None])
 
 
-def _correlated(correlation: float) -> Callable[[np.random.Generator, tuple[int, int]], Data]:
+def _make_correlated_generator(
+    correlation: float,
+) -> Callable[[np.random.Generator, tuple[int, int]], Data]:
     """Return a generator of series with correlated neighbouring windows and unit spread."""
 
     def made(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
@@ -112,32 +114,32 @@ def _correlated(correlation: float) -> Callable[[np.random.Generator, tuple[int,
     return made
 
 
-def _weekly(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+def _draw_weekly(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
     return values_data(rng.standard_normal(shape) + 1.5 * (np.arange(shape[1]) % 7 >= 5))
 
 
-def _heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+def _draw_heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
     return values_data(rng.standard_t(3, shape) / np.sqrt(3))
 
 
-def _ratio(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+def _draw_ratio(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
     hits = rng.binomial(int(ITEMS), RATE, shape)
     return Data("k", np.full(shape, ITEMS), hits.astype(np.float64)[..., None])
 
 
-def _frozen(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+def _make_frozen(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
     _ = rng
     return Data("k", np.full(shape, ITEMS), np.full((*shape, 1), RATE * ITEMS))
 
 
 KINDS: Final[dict[str, Callable[[np.random.Generator, tuple[int, int]], Data]]] = {
     "independent": lambda rng, shape: values_data(rng.standard_normal(shape)),
-    "correlation 0.5": _correlated(0.5),
-    "correlation 0.8": _correlated(0.8),
-    "weekly pattern": _weekly,
-    "heavy tails": _heavy,
-    "ratio": _ratio,
-    "never changing": _frozen,
+    "correlation 0.5": _make_correlated_generator(0.5),
+    "correlation 0.8": _make_correlated_generator(0.8),
+    "weekly pattern": _draw_weekly,
+    "heavy tails": _draw_heavy,
+    "ratio": _draw_ratio,
+    "never changing": _make_frozen,
 }
 """Kinds of healthy series, by the dependence between neighbouring days."""
 
@@ -161,7 +163,7 @@ def simulate_groups(
     The groups have one form, layout and number of days. That is faster than one after the other,
     with the same outcome where series do not depend on each other: without ``q``, or ``alone``.
     """
-    data = _stacked(groups)
+    data = _stack_groups(groups)
     series_count, days = data.items.shape
     now = START + timedelta(days=days)
     wide = msgspec.structs.replace(policy, catch_up=days)
@@ -188,7 +190,7 @@ def simulate_groups(
             cohort.reference = data.reference
         cohort.close()
         pairs.append((cohort, Memory(cohort, {})))
-    found = tick(pairs, wide, now)
+    found = judge_tick(pairs, wide, now)
     # Count days from a full baseline until the first breach.
     first = min(
         watch.enough + cohort.lag for (watch, _), (cohort, _) in zip(watched, pairs, strict=True)
@@ -199,7 +201,7 @@ def simulate_groups(
     for (asset, _), window in breached.items():
         lost_days[group_of[asset]] += (now - window.end).days
     episodes: list[list[Episode]] = [[] for _ in groups]
-    for episode in _together((*found.closed, *found.open)):
+    for episode in _merge_episodes((*found.closed, *found.open)):
         episodes[group_of[episode.asset]].append(episode)
     return tuple(
         Outcomes(tuple(own), max(len(one.items) * max(days - first, 1) - lost, 1) / metrics)
@@ -207,7 +209,7 @@ def simulate_groups(
     )
 
 
-def _stacked(groups: Sequence[Data]) -> Data:
+def _stack_groups(groups: Sequence[Data]) -> Data:
     if len(groups) == 1:
         return groups[0]
     items, parts = (np.concatenate(rows) for rows in zip(*(g[1:3] for g in groups), strict=True))
@@ -218,7 +220,7 @@ def _group_of_rows(groups: Sequence[Data]) -> list[int]:
     return [place for place, group in enumerate(groups) for _ in group.items]
 
 
-def _together(episodes: tuple[Episode, ...]) -> tuple[Episode, ...]:
+def _merge_episodes(episodes: tuple[Episode, ...]) -> tuple[Episode, ...]:
     """Merge overlapping episodes of one metric from two watches; the worse level counts."""
     ordered = sorted(episodes, key=lambda e: (e.asset, e.metric, e.opened.start))
     found: list[Episode] = []
@@ -277,7 +279,7 @@ def false_alarms(
     else:
         data = KINDS[kind](rng, (assets * metrics, days))
     found = simulate(policy, watched, data, metrics=metrics)
-    return _alarms(found, seed=seed, assets=assets, metrics=metrics, days=days)
+    return _summarize_alarms(found, seed=seed, assets=assets, metrics=metrics, days=days)
 
 
 def false_alarms_by_kind(
@@ -297,11 +299,14 @@ def false_alarms_by_kind(
         judged = simulate_groups(policy, watched, list(same.values()))
         found |= zip(same, judged, strict=True)
     return {
-        kind: _alarms(found[kind], seed=seed, assets=assets, metrics=1, days=YEAR) for kind in drawn
+        kind: _summarize_alarms(found[kind], seed=seed, assets=assets, metrics=1, days=YEAR)
+        for kind in drawn
     }
 
 
-def _alarms(found: Outcomes, *, seed: int, assets: int, metrics: int, days: int) -> FalseAlarms:
+def _summarize_alarms(
+    found: Outcomes, *, seed: int, assets: int, metrics: int, days: int
+) -> FalseAlarms:
     warnings = found.per_asset_day("WARN", "BREACH")
     demotions = found.per_asset_day("BREACH")
     return FalseAlarms(

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.drift.judging.cohort import Cohort, Rows
-from gatemark.drift.judging.detector import Readings, joined
+from gatemark.drift.judging.detector import Readings, join_readings
 from gatemark.drift.judging.levels import (
     CODE,
     Rarity,
     Scores,
     Trail,
-    breaches,
-    scores_of,
-    window_levels,
+    find_breaches,
+    grade_windows,
+    score_readings,
 )
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.policy import METRICS_IN_FULL, DriftPolicy
@@ -81,7 +81,7 @@ class _Round(NamedTuple):
     baseline_windows: Floats
 
 
-def tick(
+def judge_tick(
     cohorts: Sequence[tuple[Cohort, Memory]],
     policy: DriftPolicy,
     now: datetime,
@@ -96,7 +96,7 @@ def tick(
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed)
     policy_digest = policy.digest
-    shares = _shares(cohorts)
+    shares = _share_allowance(cohorts)
     latest: dict[int, CohortSignals] = {}
     judged = 0
     for back in range(policy.catch_up - 1, -1, -1):
@@ -109,7 +109,7 @@ def tick(
         ]
         if not rounds:
             continue
-        for found, rarity in zip(rounds, _rarities(rounds, policy, shares), strict=True):
+        for found, rarity in zip(rounds, _measure_rarities(rounds, policy, shares), strict=True):
             judgement = _judge(found, rarity, policy, policy_digest, now)
             judged += found.rows.size
             if on_judged is not None:
@@ -122,7 +122,7 @@ def tick(
         _rearm(cohort, memory, rearmed)
     return TickFindings(
         by_cohort=tuple(
-            tuple(_signals(cohort, memory, latest.get(id(cohort)), policy))
+            tuple(_list_signals(cohort, memory, latest.get(id(cohort)), policy))
             for cohort, memory in cohorts
         ),
         open=tuple(e for _, memory in cohorts for e in memory.episodes.values()),
@@ -157,16 +157,16 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     enough = 0 if is_last else cohort.enough
     blocks = [
         found
-        for rows in _blocks(cohort, column, np.flatnonzero(due))
+        for rows in _split_blocks(cohort, column, np.flatnonzero(due))
         if (found := _read_block(cohort, memory, column, rows, enough)) is not None
     ]
     if not blocks:
         return None
     all_rows, all_windows, all_readings = zip(*blocks, strict=True)
     rows, windows = np.concatenate(all_rows), np.concatenate(all_windows)
-    readings = joined(all_readings)
+    readings = join_readings(all_readings)
     is_enough = windows >= cohort.enough
-    scores = scores_of(
+    scores = score_readings(
         readings,
         is_enough,
         cohort.watch,
@@ -177,7 +177,7 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     return _Round(cohort, memory, column, rows, readings, scores, windows)
 
 
-def _blocks(cohort: Cohort, column: int, rows: Indices) -> Iterator[Indices]:
+def _split_blocks(cohort: Cohort, column: int, rows: Indices) -> Iterator[Indices]:
     """Yield the rows in blocks; rows are independent."""
     size = max(BLOCK_CELLS // (cohort.width_before(column) * cohort.parts.shape[2]), 1)
     for start in range(0, rows.size, size):
@@ -202,7 +202,7 @@ def _read_block(
     return rows, windows, readings
 
 
-def _shares(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[int, Floats]:
+def _share_allowance(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[int, Floats]:
     """Return the share of its asset's allowed warnings that each series has, by id of the cohort.
 
     An asset with more metrics than ``METRICS_IN_FULL`` shares the allowance of that many.
@@ -216,7 +216,7 @@ def _shares(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[int, Floats]:
     }
 
 
-def _rarities(
+def _measure_rarities(
     rounds: Sequence[_Round], policy: DriftPolicy, shares: Mapping[int, Floats]
 ) -> list[Rarity]:
     """Return how rare each reading is, and how rare it must be for a warning.
@@ -226,7 +226,8 @@ def _rarities(
     """
     if policy.q is None:
         return [
-            _by_year(found, policy.allowed_a_year(found.cohort.watch), shares) for found in rounds
+            _scale_to_year(found, policy.allowed_a_year(found.cohort.watch), shares)
+            for found in rounds
         ]
     p_values = [np.where(r.scores.is_judged, r.readings.p_value, np.nan) for r in rounds]
     joined = np.concatenate([*p_values, np.empty(0)])
@@ -238,7 +239,7 @@ def _rarities(
     return [Rarity(part, np.full(part.shape, policy.q)) for part in parts]
 
 
-def _by_year(found: _Round, allowed: float, shares: Mapping[int, Floats]) -> Rarity:
+def _scale_to_year(found: _Round, allowed: float, shares: Mapping[int, Floats]) -> Rarity:
     cohort, rows = found.cohort, found.rows
     looks = SECONDS_PER_YEAR / cohort.window_s[rows] / cohort.detector.windows_per_look
     if cohort.watch.harm != "both" and cohort.detector.is_directed:
@@ -256,8 +257,8 @@ def _judge(
     memory.trail.warn[rows], memory.trail.breach[rows] = trail
     memory.judged[rows] = cohort.index_of(found.column)[rows]
     memory.is_touched[rows] = True
-    breached = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
-    levels = window_levels(
+    breached = find_breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
+    levels = grade_windows(
         found.readings, scores, breached.found, rarity, watch=cohort.watch, policy=policy
     )
     judgement = CohortSignals(
@@ -302,7 +303,7 @@ def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> Non
             memory.close(row, min(now, window.end), cause)
 
 
-def _signals(
+def _list_signals(
     cohort: Cohort, memory: Memory, judgement: CohortSignals | None, policy: DriftPolicy
 ) -> Iterator[DriftSignal]:
     if judgement is not None:

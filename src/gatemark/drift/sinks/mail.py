@@ -14,11 +14,11 @@ from gatemark.drift.sinks import DeliveryError
 def send(alert: Alert, sink: MailSink) -> None:
     """Send an alert as plain text, with its JSON attached."""
     try:
-        with _server(sink) as server:
+        with _connect(sink) as server:
             if sink.security == "starttls":
                 server.starttls(context=ssl.create_default_context())
             if sink.user_env is not None and sink.password_env is not None:
-                server.login(_variable(sink.user_env), _variable(sink.password_env))
+                server.login(_read_variable(sink.user_env), _read_variable(sink.password_env))
             refused = server.send_message(message_of(alert, sink))
     except smtplib.SMTPException as error:
         raise DeliveryError(f"{sink.host}: {error}") from error
@@ -40,14 +40,14 @@ def message_of(alert: Alert, sink: MailSink) -> EmailMessage:
     return message
 
 
-def _server(sink: MailSink) -> smtplib.SMTP:
+def _connect(sink: MailSink) -> smtplib.SMTP:
     if sink.security == "tls":
         context = ssl.create_default_context()
         return smtplib.SMTP_SSL(sink.host, sink.port, timeout=sink.time_limit_s, context=context)
     return smtplib.SMTP(sink.host, sink.port, timeout=sink.time_limit_s)
 
 
-def _variable(name: str) -> str:
+def _read_variable(name: str) -> str:
     value = os.environ.get(name)
     if not value:
         raise DeliveryError(f"the variable {name} is not set")

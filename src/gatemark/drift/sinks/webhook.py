@@ -55,7 +55,7 @@ def _check_address(url: str) -> None:
         raise DeliveryError("the url of the sink has characters that no address can have")
 
 
-def sign(secret: bytes, timestamp: str, body: bytes) -> str:
+def sign_body(secret: bytes, timestamp: str, body: bytes) -> str:
     """Return the signature of a body at a time."""
     mark = hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256)
     return f"v1={mark.hexdigest()}"
@@ -69,7 +69,7 @@ def _post(body: bytes, alert: Alert, sink: WebhookSink) -> int:
     connection = maker(parts.hostname or "", parts.port, timeout=sink.time_limit_s)
     try:
         target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        connection.request("POST", target, body, _headers(body, alert, sink))
+        connection.request("POST", target, body, _build_headers(body, alert, sink))
         answer = connection.getresponse()
         answer.read(MAX_ANSWER_BYTES)
         return answer.status
@@ -77,7 +77,7 @@ def _post(body: bytes, alert: Alert, sink: WebhookSink) -> int:
         connection.close()
 
 
-def _headers(body: bytes, alert: Alert, sink: WebhookSink) -> dict[str, str]:
+def _build_headers(body: bytes, alert: Alert, sink: WebhookSink) -> dict[str, str]:
     headers = {"Content-Type": "application/json", DELIVERY: alert.id}
     if sink.secret_env is not None:
         secret = os.environ.get(sink.secret_env)
@@ -85,5 +85,5 @@ def _headers(body: bytes, alert: Alert, sink: WebhookSink) -> dict[str, str]:
             raise DeliveryError(f"the variable {sink.secret_env} holds no secret to sign with")
         timestamp = str(int(time.time()))
         headers[TIMESTAMP] = timestamp
-        headers[SIGNATURE] = sign(secret.encode(), timestamp, body)
+        headers[SIGNATURE] = sign_body(secret.encode(), timestamp, body)
     return headers

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.drift.batches import UNCOVERED, FoundBatch, PointBatch, PointRow, found_batches
+from gatemark.drift.batches import UNCOVERED, FoundBatch, PointRow, found_batches
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.stores.rows import stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
@@ -21,44 +21,24 @@ def binary(connection: sa.Connection) -> str:
     return "BINARY" if connection.dialect.name == "sqlite" else "C"
 
 
-def has_batches(connection: sa.Connection) -> bool:
-    """Return whether rows name the event that recorded them; in layout 0006 they do not."""
-    columns = sa.inspect(connection).get_columns(POINTS.name)
-    return any(column["name"] == COLUMN for column in columns)
-
-
 def row_count(connection: sa.Connection) -> int:
     """Return the number of points and earlier revisions."""
     counts = (sa.select(sa.func.count()).select_from(table) for table in (POINTS, REVISIONS))
     return sum(connection.execute(query).scalar_one() for query in counts)
 
 
-def is_without_points(connection: sa.Connection) -> bool:
-    """Return whether no points were ever pushed."""
-    return connection.execute(sa.select(POINTS.c.series_id).limit(1)).first() is None
+def stored_batches(connection: sa.Connection) -> Iterator[FoundBatch]:
+    """Yield every batch by number."""
+    query = _select_rows(connection)
+    return found_batches(stream(connection, query), _make_series_lookup(connection))
 
 
-def stored_batches(
-    connection: sa.Connection, *, only_uncovered: bool = False
-) -> Iterator[FoundBatch]:
-    """Yield every batch by number; rows without a batch come first."""
-    query = _rows(connection, only_uncovered=only_uncovered)
-    return found_batches(stream(connection, query), _series(connection))
-
-
-def uncovered_batch(connection: sa.Connection) -> PointBatch:
-    """Return all rows without an event as one batch."""
-    (found,) = stored_batches(connection, only_uncovered=True)
-    assets = connection.execute(sa.select(SERIES.c.asset).distinct()).scalars()
-    return PointBatch(found.rows, found.digest, tuple(sorted(assets)))
-
-
-def _rows(connection: sa.Connection, *, only_uncovered: bool) -> sa.Select[Any]:
+def _select_rows(connection: sa.Connection) -> sa.Select[Any]:
     parts = []
     for table in (POINTS, REVISIONS):
+        # The column is never null, unless somebody made the table again without that demand.
         batch = sa.func.coalesce(table.c[COLUMN], UNCOVERED).label(COLUMN)
-        part = sa.select(batch, *(table.c[name] for name in PointRow._fields))
-        parts.append(part.where(table.c[COLUMN].is_(None)) if only_uncovered else part)
+        parts.append(sa.select(batch, *(table.c[name] for name in PointRow._fields)))
     rows = sa.union_all(*parts).subquery("written")
     collation = binary(connection)
     columns = (rows.c[name] for name in (COLUMN, *PointRow._fields))
@@ -76,7 +56,7 @@ def _rows(connection: sa.Connection, *, only_uncovered: bool) -> sa.Select[Any]:
     )
 
 
-def _series(connection: sa.Connection) -> Callable[[int], Series | None]:
+def _make_series_lookup(connection: sa.Connection) -> Callable[[int], Series | None]:
     """Return a lookup of stored series by number; unreadable ones give None."""
     names = ("id", "asset", "metric", "form", "length_s", "phase_s", "layout")
     query = sa.select(*(SERIES.c[name] for name in names))

@@ -35,7 +35,7 @@ TellRecorded = Callable[[sa.Connection, DriftRecorded], object]
 """Appends the event of a recording in the given transaction."""
 
 
-def _memory(content: bytes) -> SeriesMemory:
+def _decode_memory(content: bytes) -> SeriesMemory:
     try:
         return _decode(content)
     except msgspec.ValidationError:
@@ -161,7 +161,7 @@ class SqlMemories:
             row = connection.execute(query).first()
         if row is None:
             return LastTick(0, None)
-        with readable_rows("watch_ticks"):
+        with readable_rows("drift_ticks"):
             return LastTick(int(row[0]), datetime.fromisoformat(row[1]))
 
     @contextmanager
@@ -196,7 +196,7 @@ class SqlMemories:
     def episode_rows(self) -> Iterator[EpisodeRow]:
         """Yield every episode as stored."""
         with self._database.streaming() as connection:
-            for row in _episode_rows(connection):
+            for row in _read_episode_rows(connection):
                 yield EpisodeRow(*row)
 
     def act_rows(self) -> Iterator[ActRow]:
@@ -226,7 +226,7 @@ class SqlMemories:
             texts: dict[str, str] = {}
             return {
                 (number, texts.setdefault(detector, detector)): KeptMemory(
-                    texts.setdefault(policy_digest, policy_digest), level, _memory(content)
+                    texts.setdefault(policy_digest, policy_digest), level, _decode_memory(content)
                 )
                 for rows in stream(connection, query)
                 for number, detector, policy_digest, level, content in rows
@@ -304,12 +304,12 @@ class SqlMemories:
 def watch_state(connection: sa.Connection) -> WatchState:
     """Return the digests of all memories and all episodes."""
     return WatchState(
-        memories=table_state(MEMORIES_TAG, _memory_rows(connection)),
-        episodes=table_state(EPISODES_TAG, _episode_rows(connection)),
+        memories=table_state(MEMORIES_TAG, _read_memory_rows(connection)),
+        episodes=table_state(EPISODES_TAG, _read_episode_rows(connection)),
     )
 
 
-def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
+def _read_memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
     """Yield memories by series name: series numbers differ between stores."""
     order = binary(connection)
     names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)
@@ -323,7 +323,7 @@ def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
         yield from some
 
 
-def _episode_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
+def _read_episode_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
     columns = (EPISODES.c[name] for name in EpisodeRow._fields)
     query = sa.select(*columns).order_by(sa.collate(EPISODES.c.id, binary(connection)))
     for some in stream(connection, query):

@@ -13,11 +13,10 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from gatemark.core.errors import BadInputError
 from gatemark.drift.batches import BatchMaker, FoundBatch, PointBatch, PointRow
 from gatemark.drift.judging.parts import VECTORS, FormName, Series
 from gatemark.drift.point import Pushed
-from gatemark.drift.stores.batches import binary, has_batches, row_count, stored_batches
+from gatemark.drift.stores.batches import binary, row_count, stored_batches
 from gatemark.drift.stores.rows import FETCHED, stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
 from gatemark.ledger.database import Database
@@ -229,12 +228,12 @@ class Pusher:
 
     def _write_series(self) -> None:
         if self._fresh:
-            fresh = [_series_row(self._grown.pop(s.id, s)) for s in self._fresh]
+            fresh = [_make_series_row(self._grown.pop(s.id, s)) for s in self._fresh]
             self._connection.execute(sa.insert(SERIES), fresh)
             self._series_added += len(self._fresh)
             self._fresh.clear()
         for series in self._grown.values():
-            layout = _series_row(series)["layout"]
+            layout = _make_series_row(series)["layout"]
             self._connection.execute(
                 sa.update(SERIES).where(SERIES.c.id == series.id).values(layout=layout)
             )
@@ -251,18 +250,13 @@ class SqlPoints:
     def pushing(self, pushed_at: int, teller: PushTeller) -> Iterator[Pusher]:
         """Open a push that is committed at the end of the block, or rolled back on an error."""
         with self._database.writing() as connection:
-            if not has_batches(connection):
-                raise BadInputError(
-                    f"{self._database.place}: has layout 0006; drift points need layout 0007: "
-                    'run "gatemark store upgrade"'
-                )
             yield Pusher(connection, self._database.dialect, pushed_at, teller)
 
     @contextmanager
-    def batches(self) -> Iterator[Iterator[FoundBatch] | None]:
-        """Yield every batch by number, or None if rows have no batches (layout 0006)."""
+    def batches(self) -> Iterator[Iterator[FoundBatch]]:
+        """Yield every batch by number."""
         with self._database.streaming() as connection:
-            yield stored_batches(connection) if has_batches(connection) else None
+            yield stored_batches(connection)
 
     def row_count(self) -> int:
         """Return the number of points and earlier revisions."""
@@ -278,7 +272,7 @@ class SqlPoints:
     def chunks(self, form: FormName, length_s: int, since_s: int) -> Iterator[Chunk]:
         """Yield the points of all series of one form and window length, from a time on."""
         # By key: the attribute "items" is a method of the collection.
-        names = ("series_id", "start_s", "revision", "items", *_held(form))
+        names = ("series_id", "start_s", "revision", "items", *_list_content_columns(form))
         # Start the join at the series: a short range scan for each, not a scan of all points.
         query = (
             sa.select(*(POINTS.c[name] for name in names))
@@ -293,12 +287,12 @@ class SqlPoints:
             some: list[Chunk] = []
             for rows in stream(connection, query):
                 with readable_rows("points"):
-                    some.append(_chunk(form, rows))
+                    some.append(_make_chunk(form, rows))
                 if len(some) * FETCHED >= BATCH:
-                    yield _joined(some)
+                    yield _join_chunks(some)
                     some = []
             if some:
-                yield _joined(some)
+                yield _join_chunks(some)
 
     def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
         """Return the points of one series in order; ``earlier`` returns superseded revisions."""
@@ -312,7 +306,7 @@ class SqlPoints:
 
 def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator[Series]:
     """Yield the series of a store, by number."""
-    query = _all_series().order_by(SERIES.c.id)
+    query = _select_all_series().order_by(SERIES.c.id)
     return _read_series(
         connection, query if asset is None else query.where(SERIES.c.asset == asset)
     )
@@ -321,20 +315,20 @@ def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator
 def series_by_name(connection: sa.Connection) -> Iterator[Series]:
     """Yield the series of a store in the order of batches."""
     names = (sa.collate(name, binary(connection)) for name in (SERIES.c.asset, SERIES.c.metric))
-    return _read_series(connection, _all_series().order_by(*names))
+    return _read_series(connection, _select_all_series().order_by(*names))
 
 
-def _all_series() -> sa.Select[Any]:
+def _select_all_series() -> sa.Select[Any]:
     return sa.select(*(SERIES.c[name] for name in _SERIES_COLUMNS))
 
 
 def _read_series(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Series]:
     for rows in stream(connection, query):
         for number, of_asset, metric, form, length_s, phase_s, layout in rows:
-            yield Series(number, of_asset, metric, form, length_s, phase_s, _layout(layout))
+            yield Series(number, of_asset, metric, form, length_s, phase_s, _decode_layout(layout))
 
 
-def packed(numbers: Sequence[float]) -> bytes:
+def pack_numbers(numbers: Sequence[float]) -> bytes:
     """Return counts or sums as bytes."""
     return struct.pack(f"<{len(numbers)}d", *numbers)
 
@@ -349,7 +343,7 @@ def unpacked(vectors: Sequence[bytes], width: int) -> Floats:
     return np.frombuffer(joined, dtype="<f8").reshape(len(vectors), width).astype(np.float64)
 
 
-def _series_row(series: Series) -> dict[str, object]:
+def _make_series_row(series: Series) -> dict[str, object]:
     return {
         "id": series.id,
         "asset": series.asset,
@@ -362,18 +356,18 @@ def _series_row(series: Series) -> dict[str, object]:
 
 
 @lru_cache(maxsize=1024)
-def _layout(text: str) -> tuple[float | str, ...]:
+def _decode_layout(text: str) -> tuple[float | str, ...]:
     return msgspec.json.decode(text, type=tuple[float | str, ...])
 
 
-def _held(form: FormName) -> tuple[str, ...]:
+def _list_content_columns(form: FormName) -> tuple[str, ...]:
     """Return the content columns of a form."""
     if form in VECTORS:
         return ("vector",)
     return ("a", "b") if form == "sum" else ("a",)
 
 
-def _chunk(form: FormName, rows: Sequence[Sequence[object]]) -> Chunk:
+def _make_chunk(form: FormName, rows: Sequence[Sequence[object]]) -> Chunk:
     ids, starts, revisions, items, *held = zip(*rows, strict=True)
     is_vector = form in VECTORS
     scalars = [] if is_vector else [np.array(column, dtype=np.float64) for column in held]
@@ -388,7 +382,7 @@ def _chunk(form: FormName, rows: Sequence[Sequence[object]]) -> Chunk:
     )
 
 
-def _joined(chunks: Sequence[Chunk]) -> Chunk:
+def _join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     return Chunk(
         form=chunks[0].form,
         series_id=np.concatenate([chunk.series_id for chunk in chunks]),

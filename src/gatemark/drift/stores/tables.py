@@ -10,14 +10,14 @@ import sqlalchemy as sa
 METADATA: Final = sa.MetaData()
 
 
-def _content() -> Iterator[sa.Column[object]]:
+def _make_content_columns() -> Iterator[sa.Column[object]]:
     yield sa.Column("items", sa.BigInteger, nullable=False)
     yield sa.Column("a", sa.Double, nullable=False)
     yield sa.Column("b", sa.Double, nullable=False)
     yield sa.Column("vector", sa.LargeBinary, nullable=False)
     yield sa.Column("pushed_at", sa.BigInteger, nullable=False)
     # The number of the event that recorded the row; null in rows from before layout 0007.
-    yield sa.Column("batch", sa.BigInteger)
+    yield sa.Column("batch", sa.BigInteger, nullable=False)
 
 
 SERIES: Final = sa.Table(
@@ -39,7 +39,7 @@ POINTS: Final = sa.Table(
     sa.Column("start_s", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("revision", sa.BigInteger, nullable=False),
-    *_content(),
+    *_make_content_columns(),
 )
 
 REVISIONS: Final = sa.Table(
@@ -49,7 +49,7 @@ REVISIONS: Final = sa.Table(
     sa.Column("start_s", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
-    *_content(),
+    *_make_content_columns(),
 )
 
 MEMORIES: Final = sa.Table(
@@ -97,7 +97,7 @@ ALERTS: Final = sa.Table(
 )
 
 TICKS: Final = sa.Table(
-    "watch_ticks",
+    "drift_ticks",
     METADATA,
     sa.Column("name", sa.String(24), primary_key=True),
     sa.Column("number", sa.BigInteger, nullable=False),

@@ -82,10 +82,10 @@ class _Row(msgspec.Struct, frozen=True):
 
 def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart | None:
     """Return the chart of a series and its episodes, or None if no window has a value."""
-    rows = _rows(series)
+    rows = _list_rows(series)
     if not any(row.value is not None for row in rows):
         return None
-    low, high = _range(rows, series)
+    low, high = _find_range(rows, series)
     begin, end = series.windows[0].start, series.windows[-1].end
 
     def across(moment: datetime) -> float:
@@ -106,22 +106,22 @@ def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart |
         plot_right=WIDTH - RIGHT,
         plot_top=TOP,
         plot_bottom=HEIGHT - BOTTOM,
-        wide_band=_band(rows, series.breach, middle, up),
-        narrow_band=_band(rows, series.warn, middle, up),
-        mean_line=_line(rows, lambda row: row.mu, middle, up),
-        value_line=_line(rows, lambda row: row.value, middle, up),
-        dots=tuple(_dots(rows, middle, up, (low, high))),
-        spans=tuple(_spans(series, episodes, across)),
+        wide_band=_draw_band(rows, series.breach, middle, up),
+        narrow_band=_draw_band(rows, series.warn, middle, up),
+        mean_line=_draw_line(rows, lambda row: row.mu, middle, up),
+        value_line=_draw_line(rows, lambda row: row.value, middle, up),
+        dots=tuple(_draw_dots(rows, middle, up, (low, high))),
+        spans=tuple(_draw_spans(series, episodes, across)),
         values=tuple(
             ScaleTick(up(value), words.number(value), "end")
             for value in (low + (high - low) * at / TICKS for at in range(TICKS + 1))
         ),
-        moments=tuple(_moments(begin, end, across)),
-        description=_description(series, rows),
+        moments=tuple(_draw_moments(begin, end, across)),
+        description=_describe_series(series, rows),
     )
 
 
-def _rows(series: SeriesView) -> list[_Row]:
+def _list_rows(series: SeriesView) -> list[_Row]:
     """Return the windows to draw: values with their bands, or scores with fixed bands."""
     if not _is_scored(series):
         return [_Row(window, window.value, window.mu, window.sd) for window in series.windows]
@@ -136,7 +136,7 @@ def _is_scored(series: SeriesView) -> bool:
     return not has_mean and any(window.z is not None for window in series.windows)
 
 
-def _range(rows: Sequence[_Row], series: SeriesView) -> tuple[float, float]:
+def _find_range(rows: Sequence[_Row], series: SeriesView) -> tuple[float, float]:
     edges = [
         row.mu + sign * series.breach * row.sd
         for row in rows
@@ -154,34 +154,34 @@ def _range(rows: Sequence[_Row], series: SeriesView) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _band(
+def _draw_band(
     rows: Sequence[_Row],
     width: float,
     across: Callable[[_Row], float],
     up: Callable[[float], float],
 ) -> str:
     pieces = []
-    for run in _runs(rows, lambda row: row.mu is not None and row.sd is not None):
+    for run in _split_runs(rows, lambda row: row.mu is not None and row.sd is not None):
         upper = [(across(r), up((r.mu or 0) + width * (r.sd or 0))) for r in run]
         lower = [(across(r), up((r.mu or 0) - width * (r.sd or 0))) for r in reversed(run)]
         pieces.append("M" + "L".join(f"{x} {y}" for x, y in (*upper, *lower)) + "Z")
     return "".join(pieces)
 
 
-def _line(
+def _draw_line(
     rows: Sequence[_Row],
     pick: Callable[[_Row], float | None],
     across: Callable[[_Row], float],
     up: Callable[[float], float],
 ) -> str:
     pieces = []
-    for run in _runs(rows, lambda row: pick(row) is not None):
+    for run in _split_runs(rows, lambda row: pick(row) is not None):
         points = [(across(row), up(value)) for row in run if (value := pick(row)) is not None]
         pieces.append("M" + "L".join(f"{x} {y}" for x, y in points))
     return "".join(pieces)
 
 
-def _runs(rows: Sequence[_Row], has: Callable[[_Row], bool]) -> Iterator[list[_Row]]:
+def _split_runs(rows: Sequence[_Row], has: Callable[[_Row], bool]) -> Iterator[list[_Row]]:
     """Yield runs of consecutive windows that satisfy ``has``."""
     run: list[_Row] = []
     for row in rows:
@@ -194,7 +194,7 @@ def _runs(rows: Sequence[_Row], has: Callable[[_Row], bool]) -> Iterator[list[_R
         yield run
 
 
-def _dots(
+def _draw_dots(
     rows: Sequence[_Row],
     across: Callable[[_Row], float],
     up: Callable[[float], float],
@@ -214,7 +214,7 @@ def _dots(
         yield Dot(across(row), up(row.value), style, title, is_cut)
 
 
-def _spans(
+def _draw_spans(
     series: SeriesView, episodes: Sequence[Episode], across: Callable[[datetime], float]
 ) -> Iterator[EpisodeSpan]:
     begin, end = series.windows[0].start, series.windows[-1].end
@@ -230,7 +230,7 @@ def _spans(
         yield EpisodeSpan(left, round(right - left, 1), style, title)
 
 
-def _moments(
+def _draw_moments(
     begin: datetime, end: datetime, across: Callable[[datetime], float]
 ) -> Iterator[ScaleTick]:
     pattern = "%Y-%m-%d" if (end - begin).days >= MARKS else "%m-%d %H:%MZ"
@@ -240,7 +240,7 @@ def _moments(
         yield ScaleTick(across(moment), moment.strftime(pattern), anchor)
 
 
-def _description(series: SeriesView, rows: Sequence[_Row]) -> str:
+def _describe_series(series: SeriesView, rows: Sequence[_Row]) -> str:
     values = [row.value for row in rows if row.value is not None]
     alarms = sum(row.window.level in ALARMS for row in rows if row.window.level is not None)
     missing = sum(row.value is None for row in rows)

@@ -47,7 +47,7 @@ def attributes_of(signal: DriftSignal) -> dict[str, str | float | int]:
     return found
 
 
-def _severity(signal: DriftSignal) -> tuple[int, str]:
+def _choose_severity(signal: DriftSignal) -> tuple[int, str]:
     """Return the OpenTelemetry severity number and text of a signal."""
     if signal.level == "BREACH":
         return _ERROR, "ERROR"
@@ -71,10 +71,10 @@ def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> It
 
 
 def _record(signal: DriftSignal, at: datetime) -> dict[str, object]:
-    number, text = _severity(signal)
+    number, text = _choose_severity(signal)
     return {
-        "timeUnixNano": str(_nanoseconds(at)),
-        "observedTimeUnixNano": str(_nanoseconds(at)),
+        "timeUnixNano": str(_count_nanoseconds(at)),
+        "observedTimeUnixNano": str(_count_nanoseconds(at)),
         "severityNumber": number,
         "severityText": text,
         "eventName": EVENT_NAME,
@@ -91,5 +91,5 @@ def _attribute(name: str, value: str | float) -> dict[str, object]:
     return {"key": name, "value": {"doubleValue": value}}
 
 
-def _nanoseconds(at: datetime) -> int:
+def _count_nanoseconds(at: datetime) -> int:
     return int(at.timestamp() * 1_000_000) * 1000

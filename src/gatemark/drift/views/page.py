@@ -40,19 +40,19 @@ def drift_context(view: DriftView) -> dict[str, object]:
         "word": "NOTHING WATCHED" if level is None else level.replace("_", " "),
         "title": f"{view.asset}: drift",
         "reason": f"{view.kind or 'of no registered kind'}, {stage}",
-        "charts": [(one, drift_chart(one, _episodes_in(view, one))) for one in view.series],
+        "charts": [(one, drift_chart(one, _find_episodes(view, one))) for one in view.series],
         "tones": TONES,
         "version": __version__,
         "moment": words.moment,
         "counted": words.counted,
         "short": short,
-        "signed": _signed,
-        "shown": _shown,
-        "minus": _minus,
+        "signed": _format_signed,
+        "shown": _format_number,
+        "minus": _replace_minus,
     }
 
 
-def _episodes_in(view: DriftView, series: SeriesView) -> list[Episode]:
+def _find_episodes(view: DriftView, series: SeriesView) -> list[Episode]:
     """Return the episodes of a series, and of detectors of its metric that have no chart."""
     elsewhere = {one.detector for one in view.series if one.metric == series.metric}
     return [
@@ -62,14 +62,14 @@ def _episodes_in(view: DriftView, series: SeriesView) -> list[Episode]:
     ]
 
 
-def _signed(value: float | None) -> str:
-    return "" if value is None else _minus(f"{value:+.2f}")
+def _format_signed(value: float | None) -> str:
+    return "" if value is None else _replace_minus(f"{value:+.2f}")
 
 
-def _shown(value: float | None) -> str:
-    return "" if value is None else _minus(words.number(value))
+def _format_number(value: float | None) -> str:
+    return "" if value is None else _replace_minus(words.number(value))
 
 
-def _minus(text: str) -> str:
+def _replace_minus(text: str) -> str:
     """Replace a leading hyphen by a minus sign."""
     return "−" + text[1:] if text.startswith("-") else text

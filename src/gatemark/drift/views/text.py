@@ -16,7 +16,7 @@ def signal_table(signals: Sequence[DriftSignal], *, limit: int | None = None) ->
     """Return the signals as aligned lines, the most serious first, each with its reason."""
     ordered = sorted(signals, key=lambda s: (-severity(s.level), s.asset, s.metric))
     shown = ordered if limit is None else ordered[:limit]
-    rows = [HEADER, *(_cells(signal) for signal in shown)]
+    rows = [HEADER, *(_format_cells(signal) for signal in shown)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEADER))]
     lines = []
     for row, signal in zip(rows, (None, *shown), strict=True):
@@ -41,18 +41,18 @@ def action_lines(actions: Iterable[tuple[str, str, str, str]]) -> list[str]:
     ]
 
 
-def _cells(signal: DriftSignal) -> tuple[str, ...]:
+def _format_cells(signal: DriftSignal) -> tuple[str, ...]:
     return (
         signal.level,
         clean(signal.asset),
         clean(signal.metric),
-        _signed(signal.sigma),
-        _signed(signal.z),
+        _format_signed(signal.sigma),
+        _format_signed(signal.z),
         "-" if signal.value is None else number(signal.value),
         str(signal.baseline_windows),
         str(signal.n),
     )
 
 
-def _signed(value: float | None) -> str:
+def _format_signed(value: float | None) -> str:
     return "-" if value is None else f"{value:+.2f}"

@@ -36,7 +36,7 @@ class RayEngine:
 
     def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
         """Yield the result of ``work`` for every task, as each finishes."""
-        ray = self._joined()
+        ray = self._join_cluster()
         logger.debug(
             "shards start", extra={"engine": "ray", "shards": len(tasks), "workers": self.jobs}
         )
@@ -46,7 +46,7 @@ class RayEngine:
         finally:
             ray.shutdown()
 
-    def _joined(self) -> Any:
+    def _join_cluster(self) -> Any:
         # Read when Ray is imported, so it must be set before.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:

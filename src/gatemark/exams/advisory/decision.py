@@ -1,8 +1,8 @@
 """The record of one recommendation and its comparison: ``npu_advisory_decision_v1``.
 
 A key that the document calls optional may be absent or null; every other key is required. Types
-only define what can be read; ``record_rules`` defines what a record must not say. Fields are in the
-document's order, in which they are decoded fastest.
+only define what can be read; ``contradictions`` and ``breaches`` define what a record must not say.
+Fields are in the document's order, in which they are decoded fastest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OptionalText = str | UnsetType | None
 
 Severity = Literal["none", "info", "low", "medium", "high", "critical"]
 Bucket = Literal["very_low", "low", "medium", "high", "very_high", "unknown"]
-Comparison = Literal["agree", "disagree", "uncertain", "missing_reference", "not_applicable"]
+ComparisonWord = Literal["agree", "disagree", "uncertain", "missing_reference", "not_applicable"]
 ComparisonError = Literal[
     "false_positive", "false_negative", "severity_overcall", "severity_undercall"
 ]
@@ -179,7 +179,7 @@ class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_on
 class ComparisonOutcome(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """The comparison by the harness; scoring compares again and counts differences."""
 
-    comparison: Comparison
+    comparison: ComparisonWord
     error_type: ErrorType | UnsetType | None = UNSET
     human_review_required: bool
     promotion_blocker: bool

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import (
     Evidence,
@@ -27,7 +27,7 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.core.policy import Policy, Rule, Setting, Verdict
-from gatemark.core.record import Problem, RecordSchema
+from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import (
     DocumentType,
@@ -38,7 +38,6 @@ from gatemark.evidence.exam import (
     ExamRun,
     ExamSuite,
     VerdictNotes,
-    schemas,
 )
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.evidence.run_exam import (
@@ -48,41 +47,29 @@ from gatemark.evidence.run_exam import (
     examine_files,
     fold_each,
 )
-from gatemark.exams.advisory.findings import Findings, broken_rules, find
+from gatemark.exams.advisory.collect import Collector
+from gatemark.exams.advisory.contradictions import choose_bucket, parse_moment
+from gatemark.exams.advisory.facts import SUMMARY_SCHEMA, build_facts
+from gatemark.exams.advisory.figures import draw_figures
+from gatemark.exams.advisory.findings import Findings, derive_findings, find_broken_rules
 from gatemark.exams.advisory.fixtures.fixture import (
     Fixture,
     FixtureLabel,
     FixtureManifest,
     ShadowInput,
 )
-from gatemark.exams.advisory.history import EarlierRun, PastRun, Terms
+from gatemark.exams.advisory.history import EarlierRun, Terms
 from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.measure import Collector, lanes_of, merged
-from gatemark.exams.advisory.policy import (
-    FIRST_RULES,
-    LANES_MAX,
-    RULES,
-    AdvisoryPolicy,
-    RulesVersion,
-    all_rules,
-    lane_name,
-)
-from gatemark.exams.advisory.record_rules import bucket_of, moment_of
-from gatemark.exams.advisory.state import AdvisoryExamState
-from gatemark.exams.advisory.summary import SUMMARY_SCHEMA, AdvisorySummary
-from gatemark.exams.advisory.views import (
-    facts_document,
-    figures,
-    promotion_closing,
-    promotion_section,
-    summary_document,
-    wrong_records_note,
-)
+from gatemark.exams.advisory.merge import merge_states
+from gatemark.exams.advisory.policy import ADVISORY_LANES_MAX, AdvisoryPolicy, make_lane_name
+from gatemark.exams.advisory.promotion import build_notes, build_promotion
+from gatemark.exams.advisory.rules import build_rules
+from gatemark.exams.advisory.state import AdvisoryExamState, list_lanes
+from gatemark.exams.advisory.summary import AdvisorySummary, build_summary
+from gatemark.exams.advisory.wrong_records import describe_wrong_records
 
-FACTS_VERSION: Final = 10
+FACTS_VERSION: Final = 1
 """Changes whenever a state of the same records would hold something else."""
-
-
 FUTURE_HOURS_MAX: Final = 24
 """Maximum hours that a record's time may be ahead of the clock."""
 DECISIONS: Final = "decisions"
@@ -98,33 +85,18 @@ class EarlierFile(NamedTuple):
 
 
 class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The policy, the version of the rules, and the fixtures that every run must have.
+    """The policy, and the fixtures that every run must have.
 
-    ``history`` has earlier runs by their summaries. Only results of version 1 use it; version 2
-    reads the decision files of earlier runs, with the role ``history``.
+    Earlier runs are no option: their decision files have the role ``history``.
     """
 
     policy: Annotated[
         AdvisoryPolicy, msgspec.Meta(description="Bounds, labels and privacy rules of the lanes.")
     ] = AdvisoryPolicy()
-    history: Annotated[
-        tuple[PastRun, ...],
-        msgspec.Meta(description="Summaries of earlier runs; only version 1 of the rules."),
-    ] = ()
-    rules: Annotated[
-        RulesVersion, msgspec.Meta(description="Version of the rules; packs always set the newest.")
-    ] = FIRST_RULES
     fixtures: Annotated[
         PinnedFixtures | None,
         msgspec.Meta(description="Fixtures that every run must have decided."),
     ] = None
-
-    def __post_init__(self) -> None:
-        if self.rules != FIRST_RULES and self.history:
-            raise InvalidValueError(
-                "history is no longer an option: give the decision files of earlier runs "
-                "the role history"
-            )
 
 
 class AdvisoryExam(Exam[AdvisoryExamState]):
@@ -139,21 +111,13 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self.earlier: tuple[EarlierFile, ...] = ()
         self.now: datetime | None = None
         self._ids: bytes = b""
-        self._scan = PrivateTextScan(options.policy.privacy, first=options.rules == FIRST_RULES)
-        self._collector = Collector(self._scan, options.rules)
-
-    def own_schema(self) -> RecordSchema | None:
-        """The schema; under version 1, ids that differ only in case were different ids."""
-        if self.options.rules != FIRST_RULES:
-            return None
-        known = schemas().get(self.schema)
-        forms = tuple(msgspec.structs.replace(form, any_case=False) for form in known.forms)
-        return msgspec.structs.replace(known, forms=forms)
+        self._scan = PrivateTextScan(options.policy.privacy)
+        self._collector = Collector(self._scan)
 
     @property
     def facts_key(self) -> str:
         """Return a key for everything besides the evidence that a state depends on."""
-        return digest([FACTS_VERSION, self.options.rules, self.options.policy.reading_digest])
+        return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> AdvisoryExamState:
         self._collector.forget()
@@ -167,7 +131,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         return self._collector.settle(state)
 
     def merge(self, left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
-        return merged(self.finalize_shard(left), self.finalize_shard(right))
+        return merge_states(self.finalize_shard(left), self.finalize_shard(right))
 
     def rebase_shard(self, state: AdvisoryExamState, shard: int) -> AdvisoryExamState:
         by = shard - state.shard
@@ -189,7 +153,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         Sealed records were checked when they were sealed, so nothing is refused when they are
         derived again.
         """
-        if self.now is None or self.options.rules == FIRST_RULES:
+        if self.now is None:
             return
         end = self.now.astimezone(UTC) + timedelta(hours=FUTURE_HOURS_MAX)
         moment, name = state.last
@@ -203,7 +167,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
     def problems(self, record: Any) -> Sequence[Problem]:
         """Return labels and bucket rules that the policy does not define, without values."""
         policy = self.options.policy
-        lane = lane_name(record.input_class, record.service.name)
+        lane = make_lane_name(record.input_class, record.service.name)
         known = policy.taxonomy(lane)
         found = []
         for path, label in (
@@ -223,7 +187,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 )
             )
         elif confidence.score or confidence.score == 0:
-            expected = bucket_of(confidence.score, edges)
+            expected = choose_bucket(confidence.score, edges)
             if confidence.bucket != expected:
                 found.append(
                     Problem("$.confidence.bucket", f"must be {expected}, got {confidence.bucket}")
@@ -232,46 +196,32 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
     def policy(self) -> Policy:
         options = self.options
-        return Policy(
-            name="advisory",
-            rules=self._rules(),
-            settings={
-                "advisory_policy": options.policy.name,
-                "advisory_policy_digest": options.policy.digest,
-                "history_digest": digest(options.history) if options.history else None,
-                "stability_runs_min": options.policy.stability.runs_min,
-                "stability_alpha": options.policy.stability.alpha,
-                **self._version_settings(),
-            },
-        )
+        settings: dict[str, Setting] = {
+            "advisory_policy": options.policy.name,
+            "advisory_policy_digest": options.policy.digest,
+            "stability_runs_min": options.policy.stability.runs_min,
+            "stability_alpha": options.policy.stability.alpha,
+        }
+        if options.fixtures is not None:
+            settings["fixtures_digest"] = digest(options.fixtures)
+        return Policy(name="advisory", rules=self._build_rules(), settings=settings)
 
-    def _rules(self) -> tuple[Rule, ...]:
-        options = self.options
-        pinned = options.fixtures is not None
-        return all_rules(options.policy, options.rules, pinned=pinned)
-
-    def _version_settings(self) -> dict[str, Setting]:
-        if self.options.rules == FIRST_RULES:
-            return {}
-        found: dict[str, Setting] = {"advisory_rules": self.options.rules}
-        if self.options.fixtures is not None:
-            found["fixtures_digest"] = digest(self.options.fixtures)
-        return found
+    def _build_rules(self) -> tuple[Rule, ...]:
+        return build_rules(self.options.policy, pinned=self.options.fixtures is not None)
 
     def note_ids(self, hashes: bytearray) -> None:
         """Record which records are scored, so that none of them counts as an earlier one."""
         self._ids = bytes(hashes)
 
-    def earlier_runs(
+    def derive_earlier_runs(
         self, state: AdvisoryExamState, evidence: str, *, lost: int
     ) -> tuple[EarlierRun, ...]:
         """Return the runs of a file of earlier decisions, judged by the policy.
 
         Runs that share a file share its faults.
         """
-        terms = Terms(version=self.options.rules)
-        found = self._find(state, terms, lost=lost, digests=frozenset())
-        broken = broken_rules(found, self.options.policy)
+        found = self._find(state, Terms(), lost=lost)
+        broken = find_broken_rules(found, self.options.policy)
         began = {name or evidence: moment for name, moment in found.runs.began.items()}
         return tuple(
             EarlierRun(
@@ -279,7 +229,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 began=began.get(run or evidence, ""),
                 evidence=evidence,
                 lanes=lanes,
-                inputs=state.inputs.of_runs(
+                inputs=state.inputs.select_runs(
                     {
                         name
                         for name in state.inputs.runs
@@ -297,77 +247,73 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         )
 
     def finish(self, state: AdvisoryExamState) -> ExamReport:
-        return self._report(state, lost=0, digests=frozenset())
+        return self._build_report(state, lost=0, digests=frozenset())
 
     def account(self, state: AdvisoryExamState, evidence: Evidence) -> ExamReport:
         digests = frozenset(file.digest for file in evidence.files)
-        return self._report(state, lost=evidence.lost_count, digests=digests)
+        return self._build_report(state, lost=evidence.lost_count, digests=digests)
 
     def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
-        section = promotion_section(
+        section = build_promotion(
             self.options.policy, self.policy(), report.facts, evidence, verdict
         )
-        notes = promotion_closing(section, verdict)
-        if self.options.rules == FIRST_RULES:
-            return notes
-        return notes._replace(caveats=(*notes.caveats, *wrong_records_note(report.facts)))
+        notes = build_notes(section, verdict)
+        return notes._replace(caveats=(*notes.caveats, *describe_wrong_records(report.facts)))
 
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
     ) -> dict[str, object]:
-        return summary_document(self.options.policy, self.policy(), report, evidence, verdict)
+        return build_summary(self.options.policy, self.policy(), report, evidence, verdict)
 
-    def _report(
+    def _build_report(
         self, state: AdvisoryExamState, *, lost: int, digests: frozenset[str]
     ) -> ExamReport:
-        found = self._find(state, self._terms(digests), lost=lost, digests=digests)
+        found = self._find(state, self._build_terms(digests), lost=lost)
         first = min(found.runs.began.values(), default=None)
         return ExamReport(
-            measurements=found.guarded(self._rules()),
-            figures=figures(found),
+            measurements=found.guard_measurements(self._build_rules()),
+            figures=draw_figures(found),
             attachments={},
-            facts=facts_document(found),
-            score=_score(found),
-            answered_at=None if first is None else moment_of(f"{first}Z"),
+            facts=build_facts(found),
+            score=_measure_score(found),
+            answered_at=None if first is None else parse_moment(f"{first}Z"),
         )
 
-    def _terms(self, digests: frozenset[str]) -> Terms:
+    def _build_terms(self, digests: frozenset[str]) -> Terms:
         """Return what the state is judged by, after comparing the files of earlier runs."""
         earlier: dict[str, EarlierRun] = {}
         ids = np.unique(np.frombuffer(self._ids, dtype="<u8"))
         for file in self.earlier:
             if file.file.digest in digests:
                 continue
-            shared = shared_count(file.ids, ids)
+            shared = count_shared(file.ids, ids)
             for run in file.runs:
                 # The runs of a scored file may also be in the history, each in a file of its own.
                 earlier[run.run] = run._replace(shared=shared, name=file.file.name)
         return Terms(
-            version=self.options.rules,
-            summaries=self.options.history,
             earlier=sorted(earlier.values(), key=lambda run: (run.began, run.run)),
             fixtures=self.options.fixtures,
         )
 
-    def _find(
-        self, state: AdvisoryExamState, terms: Terms, *, lost: int, digests: frozenset[str]
-    ) -> Findings:
+    def _find(self, state: AdvisoryExamState, terms: Terms, *, lost: int) -> Findings:
         policy = self.options.policy
         self.finalize_shard(state)
         self.refuse_future(state)
         if _has_undefined(state, policy, frozenset(policy.bucket_rules)):
             raise BadInputError("some records use a label or bucket rule that is not in the policy")
-        lane_count = len(lanes_of(state))
-        if lane_count > LANES_MAX:
-            raise BadInputError(f"the evidence has {lane_count} lanes, more than {LANES_MAX}")
-        return find(state, policy, terms, self._scan, lost=lost, digests=digests)
+        lane_count = len(list_lanes(state))
+        if lane_count > ADVISORY_LANES_MAX:
+            raise BadInputError(
+                f"the evidence has {lane_count} lanes, more than {ADVISORY_LANES_MAX}"
+            )
+        return derive_findings(state, policy, terms, self._scan, lost=lost)
 
 
 def _has_undefined(
     state: AdvisoryExamState, policy: AdvisoryPolicy, known_rules: frozenset[str]
 ) -> bool:
     """Whether some records use a label or bucket rule that is not among those that are known."""
-    taxonomies = {lane: policy.taxonomy(lane) for lane in lanes_of(state)}
+    taxonomies = {lane: policy.taxonomy(lane) for lane in list_lanes(state)}
     explained = {
         lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()
     }
@@ -378,7 +324,7 @@ def _has_undefined(
     )
 
 
-def _score(found: Findings) -> Measurement:
+def _measure_score(found: Findings) -> Measurement:
     """Return the agreement rate as if every lost record disagreed."""
     counts = found.counts.all
     agreed, n = counts.parts["agreement_rate"], counts.wholes["agreement_rate"]
@@ -404,7 +350,7 @@ def examine_decisions(run: ExamRun) -> ExamOutcome:
         return examine_files(own, exam=exam)
     files: list[EarlierFile] = []
     for read in fold_each(run, exam, paths):
-        files.append(_earlier_file(read, judge))
+        files.append(_read_earlier_file(read, judge))
         _refuse_shared_records(files)
     judge.earlier = tuple(files)
     outcome = examine_files(own, exam=exam, on_ids=judge.note_ids)
@@ -414,21 +360,23 @@ def examine_decisions(run: ExamRun) -> ExamOutcome:
     return msgspec.structs.replace(outcome, evidence=evidence)
 
 
-def _earlier_file(read: FoldedFiles, judge: AdvisoryExam) -> EarlierFile:
+def _read_earlier_file(read: FoldedFiles, judge: AdvisoryExam) -> EarlierFile:
     (file,) = read.files
     ids = np.unique(np.frombuffer(bytes(read.hashes), dtype="<u8"))
     if not read.accepted:
         raise BadInputError(f"{file.name}: contains no records")
     if len(ids) != read.accepted:
         raise BadInputError(f"{file.name}: some decision ids occur more than once")
-    return EarlierFile(file, ids, judge.earlier_runs(read.state, file.digest, lost=read.rejected))
+    return EarlierFile(
+        file, ids, judge.derive_earlier_runs(read.state, file.digest, lost=read.rejected)
+    )
 
 
 def _refuse_shared_records(files: Sequence[EarlierFile]) -> None:
     """Refuse files that share records: a copy with another run id is not a second run."""
     *others, last = files
     for other in others:
-        shared = shared_count(other.ids, last.ids)
+        shared = count_shared(other.ids, last.ids)
         if shared and other.file.digest != last.file.digest:
             raise BadInputError(
                 f"{last.file.name}: has {shared} records that are in {other.file.name} too; "
@@ -436,7 +384,7 @@ def _refuse_shared_records(files: Sequence[EarlierFile]) -> None:
             )
 
 
-def shared_count(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> int:
+def count_shared(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> int:
     """Return how many ids two files have in common."""
     return len(np.intersect1d(left, right))
 
@@ -455,7 +403,6 @@ SUITE = ExamSuite(
         EvidenceRole(HISTORY, "Decision records of earlier runs.", many=True),
     ),
     examine=examine_decisions,
-    newest_rules={"rules": RULES},
     documents=(
         DocumentType(
             "gatemark.advisory_policy/1", "A policy file of the advisory exam.", AdvisoryPolicy

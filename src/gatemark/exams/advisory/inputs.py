@@ -14,23 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from gatemark.exams.advisory.category import COMPARABLE, CategoryKey, categorize
 from gatemark.exams.advisory.decision import HASH_PATTERN, ContentHash, InputSource
-from gatemark.exams.advisory.metrics import Kind
-from gatemark.exams.advisory.policy import (
-    COMPARABLE,
-    RULES,
-    AdvisoryPolicy,
-    CategoryKey,
-    category_of,
-)
+from gatemark.exams.advisory.kind import RecordKind
+from gatemark.exams.advisory.policy import AdvisoryPolicy
 
-Pairs = npt.NDArray[np.uint64]
+InputPairs = npt.NDArray[np.uint64]
 """Rows of two: what an input is called, and what is in it."""
 _NONE: Final = int.from_bytes(xxhash.xxh3_64_digest(b""), "little")
 _PLACEHOLDER: Final = "sha256:example"
 NAMED_RUNS: Final = 3
 _ROW: Final = np.dtype([("name", "<u8"), ("content", "<u8"), ("group", "<u4"), ("run", "<u4")])
-Rows = npt.NDArray[np.void]
+InputRows = npt.NDArray[np.void]
 """Rows of a table: an input, the group of its record, and the run."""
 _UNSORTED_MAX: Final = 50_000
 
@@ -52,7 +47,7 @@ class InputGroup(
     is_disguised: bool = False
 
 
-def input_group(kind: Kind, fixture_set: str | None, model: str | None) -> InputGroup:
+def group_input(kind: RecordKind, fixture_set: str | None, model: str | None) -> InputGroup:
     """Return the group of the records of one kind."""
     is_shadow = kind.source_kind in ("atlas_shadow", "human_review")
     return InputGroup(
@@ -85,34 +80,34 @@ class InputTable(msgspec.Struct):
         return len(self.rows) // _ROW.itemsize
 
     @property
-    def array(self) -> Rows:
+    def array(self) -> InputRows:
         """Return the rows as columns."""
         return np.frombuffer(self.rows, dtype=_ROW)
 
-    def of_runs(self, names: Collection[str]) -> InputTable:
+    def select_runs(self, names: Collection[str]) -> InputTable:
         """Return the rows of some runs."""
         wanted = [place for place, name in enumerate(self.runs) if name in names]
         rows = self.array[np.isin(self.array["run"], wanted)]
         return InputTable(self.groups, self.runs, rows.tobytes(), len(rows))
 
 
-def input_rows(
-    pairs: Pairs, groups: npt.NDArray[np.int64], runs: npt.NDArray[np.int64]
+def build_rows(
+    pairs: InputPairs, groups: npt.NDArray[np.int64], runs: npt.NDArray[np.int64]
 ) -> InputTable:
     """Return a table of the distinct rows, without the names of groups and runs."""
     rows = np.empty(len(pairs), dtype=_ROW)
     rows["name"], rows["content"] = pairs[:, 0], pairs[:, 1]
     rows["group"], rows["run"] = groups, runs
-    rows = _distinct(rows)
+    rows = _sort_distinct(rows)
     return InputTable(rows=rows.tobytes(), distinct=len(rows))
 
 
-def _distinct(rows: Rows) -> Rows:
+def _sort_distinct(rows: InputRows) -> InputRows:
     order = np.lexsort((rows["content"], rows["name"], rows["group"], rows["run"]))
-    return _without_repeats(rows[order])
+    return _drop_repeats(rows[order])
 
 
-def joined_tables(tables: Sequence[InputTable]) -> InputTable:
+def join_tables(tables: Sequence[InputTable]) -> InputTable:
     """Return one table for several; rows that occur in two may stay duplicated for a while."""
     groups: dict[InputGroup, int] = {}
     runs: dict[str, int] = {}
@@ -121,7 +116,7 @@ def joined_tables(tables: Sequence[InputTable]) -> InputTable:
         group_places = [groups.setdefault(group, len(groups)) for group in table.groups]
         run_places = [runs.setdefault(run, len(runs)) for run in table.runs]
         # The largest table usually comes first and keeps its indices, so it is not copied twice.
-        if not len(table) or (_in_place(group_places) and _in_place(run_places)):
+        if not len(table) or (_is_in_place(group_places) and _is_in_place(run_places)):
             parts.append(table.rows)
             continue
         rows = table.array.copy()
@@ -135,12 +130,12 @@ def joined_tables(tables: Sequence[InputTable]) -> InputTable:
         max((table.distinct for table in tables), default=0),
     )
     if len(joined) > 2 * joined.distinct + _UNSORTED_MAX:
-        rows = _distinct(joined.array)
+        rows = _sort_distinct(joined.array)
         joined.rows, joined.distinct = rows.tobytes(), len(rows)
     return joined
 
 
-def _in_place(places: Sequence[int]) -> bool:
+def _is_in_place(places: Sequence[int]) -> bool:
     return all(place == own for own, place in enumerate(places))
 
 
@@ -159,7 +154,7 @@ class PinnedFixtures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fixtures: tuple[PinnedFixture, ...]
 
 
-def input_pairs(sources: Sequence[InputSource]) -> bytes:
+def hash_inputs(sources: Sequence[InputSource]) -> bytes:
     """Return two numbers per record, the same on every machine.
 
     Joined and hashed as columns: one call per record took three times as long.
@@ -178,28 +173,28 @@ def input_pairs(sources: Sequence[InputSource]) -> bytes:
     return rows.tobytes()
 
 
-_Array = TypeVar("_Array", Rows, Pairs)
-Numbers = npt.NDArray[np.uint64]
+_Array = TypeVar("_Array", InputRows, InputPairs)
+InputHashes = npt.NDArray[np.uint64]
 
 
-def _where(rows: _Array, chosen: npt.NDArray[np.bool_] | np.bool_) -> _Array:
+def _select_rows(rows: _Array, chosen: npt.NDArray[np.bool_] | np.bool_) -> _Array:
     """Return some rows; all of them are not copied, because there may be millions."""
     return rows if chosen.all() else rows[chosen]
 
 
-def _without_repeats(ordered: _Array) -> _Array:
+def _drop_repeats(ordered: _Array) -> _Array:
     """Return each of some ordered rows once."""
     differs = ordered[1:] != ordered[:-1]
     new = np.ones(len(ordered), dtype=bool)
     new[1:] = differs.any(axis=1) if differs.ndim > 1 else differs
-    return _where(ordered, new)
+    return _select_rows(ordered, new)
 
 
-def _pairs(rows: Rows) -> Pairs:
+def _list_pairs(rows: InputRows) -> InputPairs:
     """Return the distinct inputs of some rows, in order."""
     names, contents = rows["name"], rows["content"]
     order = np.lexsort((contents, names))
-    return _without_repeats(np.stack((names[order], contents[order]), axis=1))
+    return _drop_repeats(np.stack((names[order], contents[order]), axis=1))
 
 
 class RunInputs(NamedTuple):
@@ -227,7 +222,7 @@ class LaneRows(NamedTuple):
     """The rows of one lane, and which of its groups have inputs; probes have none."""
 
     table: InputTable
-    rows: Rows
+    rows: InputRows
     groups: dict[int, InputGroup]
 
     @classmethod
@@ -235,44 +230,42 @@ class LaneRows(NamedTuple):
         """Return the rows of a lane."""
         groups = {place: group for place, group in enumerate(table.groups) if group.lane == lane}
         whole = cls(table, table.array, groups)
-        return whole._replace(rows=whole.at(list(groups)))
+        return whole._replace(rows=whole.select_groups(list(groups)))
 
-    def where(self, holds: Callable[[InputGroup], bool]) -> Rows:
+    def select(self, holds: Callable[[InputGroup], bool]) -> InputRows:
         """Return the rows of the groups that satisfy ``holds``."""
-        return self.at([place for place, group in self.groups.items() if holds(group)])
+        return self.select_groups([place for place, group in self.groups.items() if holds(group)])
 
-    def at(self, places: Sequence[int]) -> Rows:
+    def select_groups(self, places: Sequence[int]) -> InputRows:
         """Return the rows of the groups at these places."""
         wanted = np.zeros(len(self.table.groups), dtype=bool)
         wanted[list(places)] = True
-        return _where(self.rows, wanted[self.rows["group"]])
+        return _select_rows(self.rows, wanted[self.rows["group"]])
 
 
-def lane_inputs(
-    table: InputTable, lane: str, policy: AdvisoryPolicy, version: int = RULES
-) -> LaneInputs:
+def derive_lane_inputs(table: InputTable, lane: str, policy: AdvisoryPolicy) -> LaneInputs:
     """Return the inputs of a lane's records.
 
-    Nothing shows which real inputs a shadow left out. Since version 4 they count in the rates, but
-    not towards the minimum number of inputs.
+    Nothing shows which real inputs a shadow left out. They count in the rates, but not towards the
+    minimum number of inputs.
     """
     own = LaneRows.of(table, lane)
     taxonomy = policy.taxonomy(lane)
-    asked = own.where(lambda group: group.compared.applicable)
+    asked = own.select(lambda group: group.compared.applicable)
 
     def count(*, is_shadow: bool) -> int:
-        pairs = _pairs(
-            own.where(
+        pairs = _list_pairs(
+            own.select(
                 lambda group: (
                     group.compared.applicable
-                    and (group.is_shadow and version >= 4) == is_shadow
-                    and category_of(group.compared, taxonomy) in COMPARABLE
+                    and group.is_shadow == is_shadow
+                    and categorize(group.compared, taxonomy) in COMPARABLE
                 )
             )
         )
-        return _count_inputs(_where(pairs, pairs.any(axis=1)))
+        return _count_inputs(_select_rows(pairs, pairs.any(axis=1)))
 
-    by_run = {table.runs[place]: found for place, found in _by_run(asked, own.groups)}
+    by_run = {table.runs[place]: found for place, found in _group_by_run(asked, own.groups)}
     return LaneInputs(
         by_run=dict(sorted(by_run.items())),
         comparable=count(is_shadow=False),
@@ -280,10 +273,12 @@ def lane_inputs(
     )
 
 
-def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int, RunInputs]]:
+def _group_by_run(
+    asked: InputRows, groups: Mapping[int, InputGroup]
+) -> Iterator[tuple[int, RunInputs]]:
     """Yield the index of each run and its inputs; sorted all at once, not run by run."""
     pairs = np.stack((asked["run"], asked["name"], asked["content"]), axis=1)
-    pairs = _without_repeats(pairs[np.lexsort((pairs[:, 2], pairs[:, 1], pairs[:, 0]))])
+    pairs = _drop_repeats(pairs[np.lexsort((pairs[:, 2], pairs[:, 1], pairs[:, 0]))])
     # Many groups differ in what was compared only, and every run has most of them.
     kinds: dict[tuple[str, str], int] = {}
     kind_of = np.zeros(max(groups, default=-1) + 1, dtype=np.uint64)
@@ -293,7 +288,7 @@ def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int
     names = list(kinds)
     used: dict[int, list[tuple[str, str]]] = {}
     cells = (asked["run"].astype(np.uint64) << np.uint64(32)) + kind_of[asked["group"]]
-    for cell in _unique(cells).tolist():
+    for cell in _sort_unique(cells).tolist():
         used.setdefault(cell >> 32, []).append(names[cell & 0xFFFFFFFF])
     starts = np.flatnonzero(np.diff(pairs[:, 0])) + 1
     for rows in np.split(pairs, starts) if len(pairs) else ():
@@ -308,70 +303,69 @@ def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int
         )
 
 
-def _count_inputs(rows: Pairs) -> int:
+def _count_inputs(rows: InputPairs) -> int:
     """Return the maximum number of inputs: a new name or new content alone does not add one."""
     names, contents = rows[:, 0], rows[:, 1]
     return min(_count_by(names, contents), _count_by(contents, names))
 
 
-def _count_by(first: Numbers, other: Numbers) -> int:
+def _count_by(first: InputHashes, other: InputHashes) -> int:
     """Return how many numbers there are, with one of the other kind where there is none."""
     has_first = first != 0
-    known = _unique(other[has_first])
-    only_other = np.setdiff1d(_unique(other[~has_first]), known, assume_unique=True)
-    return len(_unique(first[has_first])) + len(only_other)
+    known = _sort_unique(other[has_first])
+    only_other = np.setdiff1d(_sort_unique(other[~has_first]), known, assume_unique=True)
+    return len(_sort_unique(first[has_first])) + len(only_other)
 
 
-def _unique(numbers: Numbers) -> Numbers:
+def _sort_unique(numbers: InputHashes) -> InputHashes:
     """Return each number once, in order; ``np.unique`` hashes, which took six times as long."""
-    return _without_repeats(np.sort(numbers))
+    return _drop_repeats(np.sort(numbers))
 
 
-def _repeated(numbers: Numbers) -> tuple[int, int]:
+def _count_repeated(numbers: InputHashes) -> tuple[int, int]:
     """Return how many different numbers there are, and how many of them come more than once."""
     ordered = np.sort(numbers)
     again = ordered[1:][ordered[1:] == ordered[:-1]]
-    return len(ordered) - len(again), len(_unique(again))
+    return len(ordered) - len(again), len(_sort_unique(again))
 
 
-def lane_problems(table: InputTable, lane: str, version: int = RULES) -> Iterator[str]:
+def find_input_problems(table: InputTable, lane: str) -> Iterator[str]:
     """Yield how the records of a lane contradict each other about its inputs, over all runs."""
     own = LaneRows.of(table, lane)
-    asked = own.where(lambda group: group.compared.applicable)
-    rows = _pairs(asked)
-    both = _where(rows, rows.all(axis=1))
-    names, changed = _repeated(both[:, 0])
+    asked = own.select(lambda group: group.compared.applicable)
+    rows = _list_pairs(asked)
+    both = _select_rows(rows, rows.all(axis=1))
+    names, changed = _count_repeated(both[:, 0])
     if changed:
         yield f"{changed} of {names} fixtures have more than one content"
-    answered = [_unique(_names(rows)) for rows in _by_reference(own)]
+    answered = [_sort_unique(_name_rows(rows)) for rows in _group_by_reference(own)]
     if answered:
-        names, torn = _repeated(np.concatenate(answered))
+        names, torn = _count_repeated(np.concatenate(answered))
         if torn:
             yield f"{torn} of {names} inputs have more than one reference"
-    if version >= 4:
-        yield from _disguises(own)
-    probes = _pairs(own.where(lambda group: not group.compared.applicable))
+    yield from _find_disguises(own)
+    probes = _list_pairs(own.select(lambda group: not group.compared.applicable))
     if len(asked) and (hidden := int((probes[:, 0] != 0).sum())):
         yield f"{hidden} fixtures are recorded as health probes"
 
 
-def _disguises(own: LaneRows) -> Iterator[str]:
+def _find_disguises(own: LaneRows) -> Iterator[str]:
     """Yield contents with several references, and real inputs that are recorded as fixtures."""
-    given = [_unique(rows[:, 1]) for rows in _by_reference(own, is_signal=False)]
+    given = [_sort_unique(rows[:, 1]) for rows in _group_by_reference(own, is_signal=False)]
     if given:
         contents = np.concatenate(given)
-        _, torn = _repeated(contents[contents != 0])
+        _, torn = _count_repeated(contents[contents != 0])
         if torn:
             yield f"{torn} contents have more than one reference"
-    disguised = _names(_pairs(own.where(lambda group: group.is_disguised)))
-    if real := len(_unique(disguised)):
+    disguised = _name_rows(_list_pairs(own.select(lambda group: group.is_disguised)))
+    if real := len(_sort_unique(disguised)):
         yield (
             f"{real} inputs of a shadow are recorded like fixtures, with a case or an expected "
             "decision"
         )
 
 
-def _by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[Pairs]:
+def _group_by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[InputPairs]:
     """Yield the inputs of each reference, by its source too if signals count."""
     places: dict[tuple[object, ...], list[int]] = {}
     for place, group in own.groups.items():
@@ -383,16 +377,16 @@ def _by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[Pairs]:
             key = (source, part.reference_label, part.reference_severity)
             places.setdefault(key, []).append(place)
     for wanted in places.values():
-        yield _pairs(own.at(wanted))
+        yield _list_pairs(own.select_groups(wanted))
 
 
-def _names(rows: Pairs) -> Numbers:
+def _name_rows(rows: InputPairs) -> InputHashes:
     """Return one number per row that has any: its name, or else its content."""
-    named = _where(rows, rows.any(axis=1))
+    named = _select_rows(rows, rows.any(axis=1))
     return np.where(named[:, 0] != 0, named[:, 0], named[:, 1])
 
 
-def unequal_runs(runs: Mapping[str, RunInputs]) -> str | None:
+def explain_unequal_runs(runs: Mapping[str, RunInputs]) -> str | None:
     """Return why runs cannot be compared: other inputs, fixture sets or models."""
     first_name, *others = runs
     first = runs[first_name]
@@ -403,20 +397,20 @@ def unequal_runs(runs: Mapping[str, RunInputs]) -> str | None:
             ("models", first.models, own.models),
         ):
             if mine != theirs:
-                return f"runs {_shown(first_name)} and {_shown(name)} have other {what}"
+                return f"runs {_show_run(first_name)} and {_show_run(name)} have other {what}"
         if first.pairs != own.pairs:
             return (
-                f"runs {_shown(first_name)} and {_shown(name)} have other inputs "
+                f"runs {_show_run(first_name)} and {_show_run(name)} have other inputs "
                 f"({first.size} and {own.size})"
             )
     return None
 
 
-def _shown(run: str) -> str:
+def _show_run(run: str) -> str:
     return run or "without an id"
 
 
-def pinned_inputs(pinned: PinnedFixtures, input_class: str) -> set[bytes]:
+def hash_pinned(pinned: PinnedFixtures, input_class: str) -> set[bytes]:
     """Return the pinned fixtures of one kind of input, as the rows of ``RunInputs`` have them."""
     sources = [
         InputSource(
@@ -429,15 +423,15 @@ def pinned_inputs(pinned: PinnedFixtures, input_class: str) -> set[bytes]:
         for fixture in pinned.fixtures
         if fixture.input_class == input_class
     ]
-    data = input_pairs(sources)
+    data = hash_inputs(sources)
     return {data[start : start + 16] for start in range(0, len(data), 16)}
 
 
-def fixture_differences(
+def compare_with_pinned(
     runs: Mapping[str, RunInputs], pinned: PinnedFixtures, lane: str
 ) -> tuple[int, tuple[str, ...]]:
     """Return how many pinned fixtures are missing and how many are not pinned, over all runs."""
-    wanted = pinned_inputs(pinned, lane.partition("/")[0])
+    wanted = hash_pinned(pinned, lane.partition("/")[0])
     total, found = 0, []
     for run, own in runs.items():
         given = {own.pairs[start : start + 16] for start in range(0, len(own.pairs), 16)}
@@ -445,7 +439,7 @@ def fixture_differences(
         if missing or strange:
             total += missing + strange
             found.append(
-                f"run {_shown(run)}: {missing} pinned fixtures are missing, "
+                f"run {_show_run(run)}: {missing} pinned fixtures are missing, "
                 f"{strange} are not pinned"
             )
     more = (f"and {len(found) - NAMED_RUNS} more runs",) if len(found) > NAMED_RUNS else ()

@@ -6,9 +6,10 @@ from typing import Annotated, Final
 
 import msgspec
 
+from gatemark.exams.advisory.decision import Share
+
 COMPARABLE_MIN: Final = 30
 
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 

@@ -16,14 +16,14 @@ from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.policy import Finding
 from gatemark.core.result import Result, answer_time_of
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.exam import AdvisoryOptions
-from gatemark.exams.advisory.journey import KIND
-from gatemark.exams.advisory.metrics import RATES
-from gatemark.exams.advisory.policy import FIRST_RULES, OTHER_LANES, lane_name
-from gatemark.exams.advisory.summary import BLOCKED, CANDIDATE, STATEMENT
-from gatemark.exams.advisory.views import wrong_records_note
+from gatemark.exams.advisory.exam import SUITE, AdvisoryOptions
+from gatemark.exams.advisory.metrics import RATE_METRICS
+from gatemark.exams.advisory.policy import make_lane_name
+from gatemark.exams.advisory.promotion import BLOCKED, CANDIDATE, NO_AUTHORITY
+from gatemark.exams.advisory.rules import OTHER_LANES
+from gatemark.exams.advisory.wrong_records import describe_wrong_records
 from gatemark.packs.pack_file import BASELINE
-from gatemark.packs.rescore import DerivedExam, derived_exams, evidence_lines
+from gatemark.packs.rescore import DerivedExam, derive_exams, read_evidence_lines
 from gatemark.report.markdown import code, prose
 from gatemark.report.words import counted
 from gatemark.statistics.proportion import wilson
@@ -31,7 +31,7 @@ from gatemark.workspace import Workspace
 
 MODEL_DIGEST: Final = "model_digest:"
 NOT_GIVEN: Final = "not given"
-_RATE_NAMES: Final = frozenset(metric.name for metric in RATES)
+_RATE_NAMES: Final = frozenset(metric.name for metric in RATE_METRICS)
 
 
 class LanePacket(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class LanePacket(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
     caveats: tuple[str, ...]
     blockers: tuple[str, ...]
-    statement: str = STATEMENT
+    statement: str = NO_AUTHORITY
     oldest_answer: str | None = None
 
     @property
@@ -67,7 +67,7 @@ class LanePacket(msgspec.Struct, frozen=True):
         )
 
 
-def lane_packet(
+def build_packet(
     workspace: Workspace, lane: str, reference: str, rollback: str | None = None
 ) -> LanePacket:
     """Return the packet of a lane from a sealed result: of the exam, or of a pack with it.
@@ -76,10 +76,10 @@ def lane_packet(
     and only if the pack passed.
     """
     result = workspace.existing_results().get(reference)
-    parts = _derived(workspace, result, lane)
+    parts = _derive_parts(workspace, result, lane)
     named = msgspec.convert(parts[0][0].options, AdvisoryOptions).policy.lanes.get(lane)
     settled = None if named is None else named.promotion
-    runs, models = _records(workspace, result, lane)
+    runs, models = _list_runs_and_models(workspace, result, lane)
     waived: list[str] = []
     blockers: list[str] = []
     status = CANDIDATE
@@ -87,9 +87,9 @@ def lane_packet(
         found = own["lanes"][lane]["status"].partition(":")[0]
         status = found if status == CANDIDATE else status
         # An accepted waiver is a caveat; one that is not accepted excuses nothing.
-        for one in _open_rules(derived, lane):
+        for one in _list_open_rules(derived, lane):
             is_accepted = one.verdict == "waived" and found == CANDIDATE
-            (waived if is_accepted else blockers).append(_line(one))
+            (waived if is_accepted else blockers).append(_describe_finding(one))
     if result.candidate is not None and result.verdict != "pass":
         status = BLOCKED if status == CANDIDATE else status
         why = result.blockers[0] if result.blockers else result.verdict
@@ -107,10 +107,10 @@ def lane_packet(
         scope=NOT_GIVEN if settled is None else settled.scope,
         rollback_plan=rollback or (NOT_GIVEN if settled is None else settled.rollback_plan),
         reviewer=NOT_GIVEN if settled is None else settled.reviewer,
-        numbers=tuple(_marked(parts, lambda derived, _: _numbers(derived, lane))),
+        numbers=tuple(_mark_lines(parts, lambda derived, _: _list_numbers(derived, lane))),
         runs=runs,
         models=models,
-        caveats=(*waived, *_marked(parts, partial(_caveats, lane))),
+        caveats=(*waived, *_mark_lines(parts, partial(_list_caveats, lane))),
         blockers=tuple(blockers),
         oldest_answer=None if answered is None else f"{answered.at:%Y-%m-%d %H:%M:%SZ}",
     )
@@ -120,11 +120,11 @@ Part = tuple[DerivedExam, Mapping[str, Any]]
 """An exam, and the promotion part of its summary."""
 
 
-def _derived(workspace: Workspace, result: Result, lane: str) -> list[Part]:
+def _derive_parts(workspace: Workspace, result: Result, lane: str) -> list[Part]:
     """Return the exams with a lane, derived again from the sealed records."""
     parts = [
         (derived, derived.summary()["promotion"])
-        for derived in derived_exams(workspace.blobs, result, KIND)
+        for derived in derive_exams(workspace.blobs, result, SUITE.kind)
     ]
     if not parts:
         raise RefusedError(
@@ -140,7 +140,7 @@ def _derived(workspace: Workspace, result: Result, lane: str) -> list[Part]:
     return [part for part in parts if lane in part[1]["lanes"]]
 
 
-def _marked(
+def _mark_lines(
     parts: Sequence[Part], lines: Callable[[DerivedExam, Mapping[str, Any]], Iterable[str]]
 ) -> Iterator[str]:
     """Yield the lines of every exam; if there are several, each line names its exam."""
@@ -149,7 +149,7 @@ def _marked(
         yield from (f"{mark}{line}" for line in lines(derived, section))
 
 
-def _caveats(lane: str, derived: DerivedExam, section: Mapping[str, Any]) -> Iterator[str]:
+def _list_caveats(lane: str, derived: DerivedExam, section: Mapping[str, Any]) -> Iterator[str]:
     """Yield the caveats of the lane and of the result; those of other lanes are only counted."""
     # A caveat of one lane begins with its name; one lane's name may begin with another's.
     names = sorted(section["lanes"], key=len, reverse=True)
@@ -163,12 +163,11 @@ def _caveats(lane: str, derived: DerivedExam, section: Mapping[str, Any]) -> Ite
         else:
             foreign += 1
     wrong = derived.outcome.report.facts["wrong_records"]
-    if msgspec.convert(derived.options, AdvisoryOptions).rules != FIRST_RULES:
-        worst = [one for one in wrong["worst"] if one["lane"] == lane]
-        yield from wrong_records_note({"wrong_records": {"total": len(worst), "worst": worst}})
+    worst = [one for one in wrong["worst"] if one["lane"] == lane]
+    yield from describe_wrong_records({"wrong_records": {"total": len(worst), "worst": worst}})
     mark = "whole result: " if len(names) > 1 else ""
     yield from (f"{mark}{text}" for text in shared)
-    if elsewhere := wrong["total"] - sum(one["lane"] == lane for one in wrong["worst"]):
+    if elsewhere := wrong["total"] - len(worst):
         is_cut = wrong["total"] > len(wrong["worst"])
         whose = "of other lanes, or alike" if is_cut else "of other lanes"
         yield f"{elsewhere:,} more records to look at are {whose}; the result lists them"
@@ -176,22 +175,22 @@ def _caveats(lane: str, derived: DerivedExam, section: Mapping[str, Any]) -> Ite
         yield f"{counted(foreign, 'more caveat')} about other lanes; see the result"
 
 
-def _open_rules(derived: DerivedExam, lane: str) -> Iterator[Finding]:
+def _list_open_rules(derived: DerivedExam, lane: str) -> Iterator[Finding]:
     """Yield the rules of the lane and of all lanes together that did not simply pass."""
-    lane_of = {rule.id: rule.lane for rule in derived.outcome.exam.policy().rules}
+    lane_of = {rule.id: rule.scope for rule in derived.outcome.exam.policy().rules}
     for finding in derived.verdict.findings:
         concerns = lane_of.get(finding.rule) in (None, lane) and finding.rule != OTHER_LANES
         if concerns and finding.verdict not in ("pass", "soft_pass"):
             yield finding
 
 
-def _line(finding: Finding) -> str:
+def _describe_finding(finding: Finding) -> str:
     return f"{finding.rule}: {finding.reason} ({finding.verdict})"
 
 
-def _numbers(derived: DerivedExam, lane: str) -> Iterator[str]:
+def _list_numbers(derived: DerivedExam, lane: str) -> Iterator[str]:
     for number in derived.outcome.report.measurements:
-        if number.lane != lane:
+        if number.scope != lane:
             continue
         if number.value is None:
             yield f"{number.name}: no value ({number.reason})"
@@ -203,7 +202,7 @@ def _numbers(derived: DerivedExam, lane: str) -> Iterator[str]:
         yield f"{number.name}: {number.value:.6g} (n={number.n:,}{within})"
 
 
-def _records(
+def _list_runs_and_models(
     workspace: Workspace, result: Result, lane: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the runs and the models of a lane, from its sealed records and earlier runs."""
@@ -213,46 +212,50 @@ def _records(
     for evidence in result.evidence:
         # Answers of a baseline are not evidence about the lane.
         for file in evidence.files if evidence.checks.get("arm") != BASELINE else ():
-            for line in evidence_lines(workspace.blobs, file.digest):
+            for line in read_evidence_lines(workspace.blobs, file.digest):
                 try:
                     record = decoder.decode(line)
                 except msgspec.MsgspecError:
                     # It is blank, or the result counts it as rejected.
                     continue
-                if lane_name(record.input_class, record.service.name) != lane:
+                if make_lane_name(record.input_class, record.service.name) != lane:
                     continue
                 runs[record.source.artifact_ref or file.digest] = None
-                models[_model(record)] = None
+                models[_describe_model(record)] = None
     return tuple(runs), tuple(models)
 
 
-def _model(record: AdvisoryDecision) -> str:
+def _describe_model(record: AdvisoryDecision) -> str:
     name = record.service.model or "unnamed"
     notes = record.notes or ()
     digest = next((note for note in notes if note.startswith(MODEL_DIGEST)), None)
     return f"{name}, no digest" if digest is None else f"{name}, {digest[len(MODEL_DIGEST) :]}"
 
 
-def _opening(packet: LanePacket) -> str:
+def _render_opening(packet: LanePacket) -> str:
     oldest = "" if packet.oldest_answer is None else f" Oldest answer: {packet.oldest_answer}."
     sealed = f"From result {packet.result}, sealed by {packet.sealed_by}."
     return f"Status: {packet.status}. {sealed}{oldest}"
 
 
-def packet_markdown(packet: LanePacket) -> bytes:
+def render_packet_markdown(packet: LanePacket) -> bytes:
     """Return the packet as Markdown."""
-    parts = [f"# Promotion packet: {code(packet.lane)}", prose(_opening(packet)), packet.statement]
+    parts = [
+        f"# Promotion packet: {code(packet.lane)}",
+        prose(_render_opening(packet)),
+        packet.statement,
+    ]
     for title, lines in packet.sections:
         body = "\n".join(f"- {prose(line)}" for line in lines) or "- none"
         parts.append(f"## {title}\n\n{body}")
     return ("\n\n".join(parts) + "\n").encode()
 
 
-def packet_html(packet: LanePacket) -> bytes:
+def render_packet_html(packet: LanePacket) -> bytes:
     """Return the packet as one HTML page without scripts."""
     title = html.escape(f"Promotion packet: {packet.lane}")
     parts = [f"<h1>{title}</h1>"]
-    parts += [f"<p>{html.escape(text)}</p>" for text in (_opening(packet), packet.statement)]
+    parts += [f"<p>{html.escape(text)}</p>" for text in (_render_opening(packet), packet.statement)]
     for heading, lines in packet.sections:
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines or ("none",))
         parts.append(f"<h2>{heading}</h2>\n<ul>{items}</ul>")

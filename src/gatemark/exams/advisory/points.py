@@ -9,10 +9,11 @@ from pathlib import Path
 from msgspec import UNSET
 
 from gatemark.evidence.observations import ConfidenceValue, Observation, Occurrence, PointSource
-from gatemark.evidence.source import ReadingChoices, find_sources
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import find_sources
 from gatemark.evidence.whole_file import admitted_batches
+from gatemark.exams.advisory.contradictions import parse_moment
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.record_rules import moment_of
 from gatemark.exams.advisory.records import SCHEMA
 
 
@@ -25,14 +26,17 @@ def _read(
         for source in find_sources(paths, choices.limits, Path(folder)):
             batches = admitted_batches(source, form, choices)
             found = (
-                one for batch in batches for _, decision in batch for one in _observations(decision)
+                one
+                for batch in batches
+                for _, decision in batch
+                for one in _derive_observations(decision)
             )
             yield source.name, found
 
 
-def _observations(decision: AdvisoryDecision) -> Iterator[Observation]:
+def _derive_observations(decision: AdvisoryDecision) -> Iterator[Observation]:
     """Yield a decision's error, its confidence, and whether it was right."""
-    name, moment = decision.service.name, moment_of(decision.timestamp)
+    name, moment = decision.service.name, parse_moment(decision.timestamp)
     error = decision.outcome.error_type
     kind = Occurrence(str(error) if error else "none")
     yield Observation(name, "tool_error_classes", moment, kind)

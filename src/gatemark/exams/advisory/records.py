@@ -12,6 +12,8 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 from gatemark.core.record import BadExample, Form, RecordSchema
+from gatemark.exams.advisory.breaches import BREACHES
+from gatemark.exams.advisory.contradictions import CONTRADICTIONS, LOOKS
 from gatemark.exams.advisory.decision import (
     ALLOWED_ACTIONS,
     BUCKET_RULES,
@@ -24,8 +26,7 @@ from gatemark.exams.advisory.decision import (
     SCHEMA_NAME,
     AdvisoryDecision,
 )
-from gatemark.exams.advisory.measure import all_sound
-from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, LOOKS
+from gatemark.exams.advisory.shared_parts import are_all_sound
 
 _CLOSED: Final[dict[str, bool]] = asdict(CLOSED_FLAGS)
 
@@ -104,7 +105,7 @@ AGREEING: Final[dict[str, Any]] = {
 """A complete record in which recommendation and reference agree."""
 
 
-def changed(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def change_record(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return a copy with some values replaced; keys are dotted paths, and ``...`` removes a key."""
     copy = deepcopy(record)
     for path, value in changes.items():
@@ -119,7 +120,7 @@ def changed(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return copy
 
 
-_UNANSWERED: Final = changed(
+_UNANSWERED: Final = change_record(
     AGREEING,
     {
         "decision_id": "0197a3c2-5b1e-7cc0-8d3f-6f1de20a4b11",
@@ -142,7 +143,7 @@ _UNANSWERED: Final = changed(
         "notes": ...,
     },
 )
-_PROBE: Final = changed(
+_PROBE: Final = change_record(
     AGREEING,
     {
         "decision_id": "01J00000000000000000000001",
@@ -156,7 +157,7 @@ _PROBE: Final = changed(
         "npu_proof": {"proof_mode": "health_only", "inference_ran": False, "proof_ok": None},
     },
 )
-_MISSED: Final = changed(
+_MISSED: Final = change_record(
     AGREEING,
     {
         "decision_id": "01J00000000000000000000002",
@@ -168,104 +169,106 @@ _MISSED: Final = changed(
 )
 
 
-def _bad(title: str, changes: dict[str, Any], path: str | None = None) -> BadExample:
+def _make_bad(title: str, changes: dict[str, Any], path: str | None = None) -> BadExample:
     """Return an example that is refused for what is at a path; without one, at the first change."""
-    return BadExample(title, changed(AGREEING, changes), path or f"$.{next(iter(changes))}")
+    return BadExample(title, change_record(AGREEING, changes), path or f"$.{next(iter(changes))}")
 
 
 _BAD: Final = (
-    _bad("no schema version", {"schema_version": ...}, "$"),
-    _bad("another schema version", {"schema_version": "npu_advisory_decision_v2"}),
-    _bad("an id that is neither UUID nor ULID", {"decision_id": "d" * 30}),
-    _bad("a ULID with a letter it cannot have", {"decision_id": "01J0000000000000000000000U"}),
-    _bad("a ULID beyond the largest", {"decision_id": "81J00000000000000000000000"}),
-    _bad("a time in another zone", {"timestamp": "2026-06-06T02:00:00+02:00"}),
-    _bad("a time without a zone", {"timestamp": "2026-06-06T00:00:00"}),
-    _bad("a day that does not exist", {"timestamp": "2026-02-30T00:00:00Z"}),
-    _bad("a hash by another method", {"source.content_hash": "md5:" + "0" * 32}),
-    _bad("a hash cut short", {"source.content_hash": "sha256:5e5e"}),
-    _bad("a source nobody knows", {"source.kind": "clipboard"}),
-    _bad("a payload beside the metadata", {"source.payload": "text"}, "$.source"),
-    _bad("a mode nobody knows", {"service.mode": "live"}),
-    _bad("a lane name with a slash", {"service.name": "a/b"}),
-    _bad("a label that is a sentence", {"recommendation.label": "Do it now"}),
-    _bad("a severity nobody knows", {"recommendation.severity": "urgent"}),
-    _bad("reasons in one text", {"recommendation.reasons": "none"}),
-    _bad("a confidence above 1", {"confidence.score": 1.7}),
-    _bad("a bucket that is not the score's", {"confidence.bucket": "very_high"}),
-    _bad("a bucket without a score", {"confidence.score": None}, "$.confidence.bucket"),
-    _bad("no bucket beside a score", {"confidence.bucket": "unknown"}),
-    _bad("no authority flags", {"authority_flags": ...}, "$"),
-    _bad("an action nobody knows", {"allowed_actions": ["launch"]}, "$.allowed_actions[0]"),
-    _bad("an action that acts", {"actual_action.kind": "sent_message"}),
-    _bad(
+    _make_bad("no schema version", {"schema_version": ...}, "$"),
+    _make_bad("another schema version", {"schema_version": "npu_advisory_decision_v2"}),
+    _make_bad("an id that is neither UUID nor ULID", {"decision_id": "d" * 30}),
+    _make_bad("a ULID with a letter it cannot have", {"decision_id": "01J0000000000000000000000U"}),
+    _make_bad("a ULID beyond the largest", {"decision_id": "81J00000000000000000000000"}),
+    _make_bad("a time in another zone", {"timestamp": "2026-06-06T02:00:00+02:00"}),
+    _make_bad("a time without a zone", {"timestamp": "2026-06-06T00:00:00"}),
+    _make_bad("a day that does not exist", {"timestamp": "2026-02-30T00:00:00Z"}),
+    _make_bad("a hash by another method", {"source.content_hash": "md5:" + "0" * 32}),
+    _make_bad("a hash cut short", {"source.content_hash": "sha256:5e5e"}),
+    _make_bad("a source nobody knows", {"source.kind": "clipboard"}),
+    _make_bad("a payload beside the metadata", {"source.payload": "text"}, "$.source"),
+    _make_bad("a mode nobody knows", {"service.mode": "live"}),
+    _make_bad("a lane name with a slash", {"service.name": "a/b"}),
+    _make_bad("a label that is a sentence", {"recommendation.label": "Do it now"}),
+    _make_bad("a severity nobody knows", {"recommendation.severity": "urgent"}),
+    _make_bad("reasons in one text", {"recommendation.reasons": "none"}),
+    _make_bad("a confidence above 1", {"confidence.score": 1.7}),
+    _make_bad("a bucket that is not the score's", {"confidence.bucket": "very_high"}),
+    _make_bad("a bucket without a score", {"confidence.score": None}, "$.confidence.bucket"),
+    _make_bad("no bucket beside a score", {"confidence.bucket": "unknown"}),
+    _make_bad("no authority flags", {"authority_flags": ...}, "$"),
+    _make_bad("an action nobody knows", {"allowed_actions": ["launch"]}, "$.allowed_actions[0]"),
+    _make_bad("an action that acts", {"actual_action.kind": "sent_message"}),
+    _make_bad(
         "a missing reference with a label",
         {"human_or_atlas_decision.source": "missing"},
         "$.human_or_atlas_decision.label",
     ),
-    _bad("a reference without a label", {"human_or_atlas_decision.label": None}),
-    _bad(
+    _make_bad("a reference without a label", {"human_or_atlas_decision.label": None}),
+    _make_bad(
         "a false positive that agrees",
         {"outcome.error_type": "false_positive"},
         "$.outcome.comparison",
     ),
-    _bad("a proof without a measurement", {"npu_proof.busy_delta_us": None}),
-    _bad(
+    _make_bad("a proof without a measurement", {"npu_proof.busy_delta_us": None}),
+    _make_bad(
         "a proof by a counter that stood still",
         {"npu_proof.busy_delta_us": 0},
         "$.npu_proof.proof_ok",
     ),
-    _bad(
+    _make_bad(
         "a service's proof against the counter",
         {"npu_proof.proof_mode": "service_reported_delta", "npu_proof.busy_delta_us": 0},
         "$.npu_proof.proof_ok",
     ),
-    _bad("a proof without inference", {"npu_proof.inference_ran": False}, "$.npu_proof.proof_ok"),
-    _bad("a measured proof left open", {"npu_proof.proof_ok": None}),
-    _bad(
+    _make_bad(
+        "a proof without inference", {"npu_proof.inference_ran": False}, "$.npu_proof.proof_ok"
+    ),
+    _make_bad("a measured proof left open", {"npu_proof.proof_ok": None}),
+    _make_bad(
         "a proof that nothing measured",
         {"npu_proof.proof_mode": "unavailable"},
         "$.npu_proof.proof_ok",
     ),
-    _bad("a counter that ran backwards", {"npu_proof.busy_delta_us": -5}),
-    _bad("a negative latency", {"latency.total_ms": -1}),
-    _bad(
+    _make_bad("a counter that ran backwards", {"npu_proof.busy_delta_us": -5}),
+    _make_bad("a negative latency", {"latency.total_ms": -1}),
+    _make_bad(
         "a fallback without a kind",
         {"fallback.occurred": True, "fallback.reason": "r"},
         "$.fallback.kind",
     ),
-    _bad("a kind without a fallback", {"fallback.kind": "cpu"}),
-    _bad("a key nobody knows", {"prompt": "text"}, "$"),
+    _make_bad("a kind without a fallback", {"fallback.kind": "cpu"}),
+    _make_bad("a key nobody knows", {"prompt": "text"}, "$"),
     *(
-        _bad(f"{flag} is true", {f"authority_flags.{flag}": True})
+        _make_bad(f"{flag} is true", {f"authority_flags.{flag}": True})
         for flag, wanted in _CLOSED.items()
         if not wanted
     ),
-    _bad("a flag left out", {"authority_flags.can_write_memory": ...}),
-    _bad("no human approval", {"authority_flags.requires_human_approval": False}),
-    _bad("not only advisory", {"authority_flags.advisory_only": False}),
-    _bad(
+    _make_bad("a flag left out", {"authority_flags.can_write_memory": ...}),
+    _make_bad("no human approval", {"authority_flags.requires_human_approval": False}),
+    _make_bad("not only advisory", {"authority_flags.advisory_only": False}),
+    _make_bad(
         "an action that needs approval",
         {"allowed_actions": ["record_metric", "send_message"]},
         "$.allowed_actions[1]",
     ),
-    _bad("stated authority", {"outcome.error_type": "unsafe_authority"}),
-    _bad("an action performed", {"actual_action.performed": True}),
-    _bad(
+    _make_bad("stated authority", {"outcome.error_type": "unsafe_authority"}),
+    _make_bad("an action performed", {"actual_action.performed": True}),
+    _make_bad(
         "a side effect elsewhere",
         {"actual_action.side_effects": ["restarted_service"]},
         "$.actual_action.side_effects[0]",
     ),
-    _bad("a logged payload", {"privacy.payload_logged": True}),
-    _bad("a private payload", {"privacy.contains_private_payload": True}),
-    _bad("private input examined", {"source.privacy_class": "private_disallowed"}),
-    _bad(
+    _make_bad("a logged payload", {"privacy.payload_logged": True}),
+    _make_bad("a private payload", {"privacy.contains_private_payload": True}),
+    _make_bad("private input examined", {"source.privacy_class": "private_disallowed"}),
+    _make_bad(
         "private input blocked and yet examined",
         {"source.privacy_class": "private_disallowed", "privacy.redaction": "blocked_private"},
         "$.npu_proof.inference_ran",
     ),
-    _bad("stated privacy violation", {"outcome.error_type": "privacy_violation"}),
-    _bad(
+    _make_bad("stated privacy violation", {"outcome.error_type": "privacy_violation"}),
+    _make_bad(
         "a fallback without a reason",
         {"fallback": {"occurred": True, "kind": "cpu", "reason": " ", "expected": True}},
         "$.fallback.reason",
@@ -273,21 +276,21 @@ _BAD: Final = (
 )
 
 
-def _when(condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+def _make_condition(condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
     """Return a rule: if the named fields match ``condition``, ``then`` must hold."""
-    return {"if": _having(condition), "then": then}
+    return {"if": _require_fields(condition), "then": then}
 
 
-def _having(fields: dict[str, Any]) -> dict[str, Any]:
+def _require_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an object with all of these fields."""
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
-def _is(*values: object) -> dict[str, Any]:
+def _allow_values(*values: object) -> dict[str, Any]:
     return {"enum": list(values)}
 
 
-def _only(fields: dict[str, Any]) -> dict[str, Any]:
+def _make_properties(fields: dict[str, Any]) -> dict[str, Any]:
     return {"properties": fields}
 
 
@@ -308,31 +311,39 @@ _LOCAL_WRITE: Final = {
 _DEFAULT_RULE: Final = {"bucket_rule": {"const": DEFAULT_BUCKET_RULE}}
 
 
-def _bucket_rules() -> Iterator[dict[str, Any]]:
+def _list_bucket_rules() -> Iterator[dict[str, Any]]:
     """Yield each bucket of the default rule, and the scores that belong to it."""
     edges = (0.0, *BUCKET_RULES[DEFAULT_BUCKET_RULE], 2.0)
     for bucket, low, high in zip(BUCKETS, edges, edges[1:], strict=False):
         score = {"type": "number", "minimum": low, "exclusiveMaximum": high}
-        yield _when({**_DEFAULT_RULE, "score": score}, _only({"bucket": {"const": bucket}}))
+        yield _make_condition(
+            {**_DEFAULT_RULE, "score": score}, _make_properties({"bucket": {"const": bucket}})
+        )
     number = {"type": "number"}
-    yield _when({"score": number}, _only({"bucket": {"not": {"const": "unknown"}}}))
+    yield _make_condition(
+        {"score": number}, _make_properties({"bucket": {"not": {"const": "unknown"}}})
+    )
     yield {
-        "if": {"not": _having({"score": number})},
-        "then": _only({"bucket": {"const": "unknown"}}),
+        "if": {"not": _require_fields({"score": number})},
+        "then": _make_properties({"bucket": {"const": "unknown"}}),
     }
 
 
 _PROOF_RULES: Final = (
-    _when(
-        {"proof_mode": _is("health_only", "offline_fixture", "unavailable")},
-        _only(dict.fromkeys(("proof_ok", "busy_delta_us", "service_reported_delta_us"), _ABSENT)),
+    _make_condition(
+        {"proof_mode": _allow_values("health_only", "offline_fixture", "unavailable")},
+        _make_properties(
+            dict.fromkeys(("proof_ok", "busy_delta_us", "service_reported_delta_us"), _ABSENT)
+        ),
     ),
     *(
-        _when(
+        _make_condition(
             {"proof_mode": {"const": mode}},
             {
-                **_having({name: _PRESENT}),
-                **_when({"proof_ok": _TRUE}, _only({name: {"not": {"const": 0}}})),
+                **_require_fields({name: _PRESENT}),
+                **_make_condition(
+                    {"proof_ok": _TRUE}, _make_properties({name: {"not": {"const": 0}}})
+                ),
             },
         )
         for mode, name in (
@@ -340,69 +351,81 @@ _PROOF_RULES: Final = (
             ("service_reported_delta", "service_reported_delta_us"),
         )
     ),
-    _when(
+    _make_condition(
         {"proof_mode": {"const": "sysfs_busy_delta"}, "inference_ran": _TRUE},
-        _only({"proof_ok": _PRESENT}),
+        _make_properties({"proof_ok": _PRESENT}),
     ),
-    _when(
+    _make_condition(
         {"proof_ok": _TRUE},
-        _only({"inference_ran": _TRUE, "busy_delta_us": {"not": {"const": 0}}}),
+        _make_properties({"inference_ran": _TRUE, "busy_delta_us": {"not": {"const": 0}}}),
     ),
 )
 _PUBLISHED: Final = {
     "allOf": [
-        _only(
+        _make_properties(
             {
                 "timestamp": {"not": {"pattern": _NO_DAY}},
-                "authority_flags": _having(
+                "authority_flags": _require_fields(
                     {flag: {"const": wanted} for flag, wanted in _CLOSED.items()}
                 ),
-                "allowed_actions": {"items": _is(*sorted(ALLOWED_ACTIONS))},
-                "actual_action": _only(
+                "allowed_actions": {"items": _allow_values(*sorted(ALLOWED_ACTIONS))},
+                "actual_action": _make_properties(
                     {"performed": _FALSE, "side_effects": {"items": _LOCAL_WRITE}}
                 ),
-                "privacy": _only({"payload_logged": _FALSE, "contains_private_payload": _FALSE}),
-                "service": _only({"endpoint": {"not": {"type": "string", "pattern": "[?#&]"}}}),
-                "recommendation": _only(
+                "privacy": _make_properties(
+                    {"payload_logged": _FALSE, "contains_private_payload": _FALSE}
+                ),
+                "service": _make_properties(
+                    {"endpoint": {"not": {"type": "string", "pattern": "[?#&]"}}}
+                ),
+                "recommendation": _make_properties(
                     {name: {"maxItems": CODES_MAX} for name in ("reasons", "evidence_refs")}
                 ),
-                "confidence": {"allOf": list(_bucket_rules())},
+                "confidence": {"allOf": list(_list_bucket_rules())},
                 "human_or_atlas_decision": {
-                    **_only({"timestamp": {"not": {"type": "string", "pattern": _NO_DAY}}}),
-                    **_when(
-                        {"source": {"const": "missing"}},
-                        _only({"label": _ABSENT, "severity": _ABSENT}),
+                    **_make_properties(
+                        {"timestamp": {"not": {"type": "string", "pattern": _NO_DAY}}}
                     ),
-                    "else": _having({"label": _PRESENT}),
+                    **_make_condition(
+                        {"source": {"const": "missing"}},
+                        _make_properties({"label": _ABSENT, "severity": _ABSENT}),
+                    ),
+                    "else": _require_fields({"label": _PRESENT}),
                 },
                 "outcome": {
-                    **_only({"error_type": {"not": _is("unsafe_authority", "privacy_violation")}}),
-                    **_when(
-                        {"error_type": _is(*sorted(ERROR_CATEGORIES))},
-                        _only({"comparison": {"const": "disagree"}}),
+                    **_make_properties(
+                        {
+                            "error_type": {
+                                "not": _allow_values("unsafe_authority", "privacy_violation")
+                            }
+                        }
+                    ),
+                    **_make_condition(
+                        {"error_type": _allow_values(*sorted(ERROR_CATEGORIES))},
+                        _make_properties({"comparison": {"const": "disagree"}}),
                     ),
                 },
                 "npu_proof": {"allOf": list(_PROOF_RULES)},
                 "fallback": {
-                    **_when(
+                    **_make_condition(
                         {"occurred": _TRUE},
-                        _having(
+                        _require_fields(
                             {
                                 "kind": _PRESENT,
                                 "reason": {"type": "string", "pattern": "[A-Za-z0-9]"},
                             }
                         ),
                     ),
-                    "else": _only({"kind": _ABSENT}),
+                    "else": _make_properties({"kind": _ABSENT}),
                 },
             }
         ),
-        _when(
-            {"source": _having({"privacy_class": {"const": "private_disallowed"}})},
-            _only(
+        _make_condition(
+            {"source": _require_fields({"privacy_class": {"const": "private_disallowed"}})},
+            _make_properties(
                 {
-                    "privacy": _only({"redaction": {"const": "blocked_private"}}),
-                    "npu_proof": _only({"inference_ran": _FALSE}),
+                    "privacy": _make_properties({"redaction": {"const": "blocked_private"}}),
+                    "npu_proof": _make_properties({"inference_ran": _FALSE}),
                 }
             ),
         ),
@@ -424,7 +447,7 @@ SCHEMA: Final = RecordSchema(
             bad=_BAD,
             rules=CONTRADICTIONS,
             breaches=BREACHES,
-            proof=all_sound,
+            proof=are_all_sound,
             shows_values=False,
             looks=LOOKS,
             published=_PUBLISHED,

@@ -1,4 +1,4 @@
-"""What the fold over advisory records keeps: types alone; ``measure`` fills and merges them."""
+"""What the fold over advisory records keeps; ``collect`` fills a state, ``merge`` joins two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from gatemark.exams.advisory.inputs import InputTable
-from gatemark.exams.advisory.metrics import Kind
+from gatemark.exams.advisory.kind import RecordKind
 
 
 class Violation(NamedTuple):
@@ -71,7 +71,7 @@ class AdvisoryExamState(msgspec.Struct):
     pairs: bytearray = msgspec.field(default_factory=bytearray)
     run_places: bytearray = msgspec.field(default_factory=bytearray)
     run_names: dict[str, int] = {}
-    kinds: dict[Kind, int] = {}
+    kinds: dict[RecordKind, int] = {}
     runs: dict[RunBucket, int] = {}
     too_many_runs: bool = False
     cases: dict[LaneCase, int] = {}
@@ -82,8 +82,13 @@ class AdvisoryExamState(msgspec.Struct):
     violations: dict[int, list[Violation]] = {}
     violation_counts: dict[ViolatedField, int] = {}
     named_codes: dict[int, list[NamedRecord]] = {}
-    named: dict[Kind, list[NamedRecord]] = {}
+    named: dict[RecordKind, list[NamedRecord]] = {}
     inputs: InputTable = msgspec.field(default_factory=InputTable)
     too_many_inputs: bool = False
     first_times: dict[str, str] = {}
     last: tuple[str, str] = ("", "")
+
+
+def list_lanes(state: AdvisoryExamState) -> list[str]:
+    """The lanes of all counted records."""
+    return sorted({kind.lane for kind in state.kinds})

@@ -1,4 +1,4 @@
-"""The summary of an advisory run: its fixed texts, and its type for ``gatemark schema``."""
+"""The summary of an advisory run: the whole document, and its type for ``gatemark schema``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Policy, Verdict
+from gatemark.evidence.exam import ExamReport
 from gatemark.exams.advisory.limits import LaneBounds
-from gatemark.exams.advisory.metrics import COUNTS
+from gatemark.exams.advisory.metrics import COUNT_METRICS
 from gatemark.exams.advisory.policy import AdvisoryPolicy
-
-SUMMARY_SCHEMA: Final = "gatemark.advisory_summary/1"
-CANDIDATE: Final = "candidate for discussion"
-BLOCKED: Final = "blocked"
-NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
-STATEMENT: Final = (
-    "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
-    "lane needs its own decision by people."
-)
+from gatemark.exams.advisory.promotion import build_promotion
 
 
 class LatencySummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +50,7 @@ class PromotionSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _GROUP_FIELDS: Final[list[tuple[str, Any]]] = [
-    *((metric.name, int) for metric in COUNTS),
+    *((metric.name, int) for metric in COUNT_METRICS),
     ("confidence_bucket_counts", dict[str, int]),
     ("fallback_counts_by_kind", dict[str, int]),
     ("categories", dict[str, int]),
@@ -102,7 +97,6 @@ AdvisorySummary = msgspec.defstruct(
         ("wrong_records", dict[str, Any]),
         ("runs", dict[str, dict[str, dict[str, int]]]),
         ("past_runs", list[Any]),
-        ("past_runs_left_out", int),
         ("other_lanes", dict[str, dict[str, list[str]]]),
         ("lost_records", int),
         ("promotion", PromotionSummary),
@@ -122,3 +116,33 @@ AdvisorySummary = msgspec.defstruct(
     ],
 )
 """The type of the whole summary; commands may add keys."""
+
+
+def build_summary(
+    policy: AdvisoryPolicy,
+    rules: Policy,
+    report: ExamReport,
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """Return the complete summary."""
+    return {
+        **report.facts,
+        "promotion": build_promotion(policy, rules, report.facts, evidence, verdict),
+        "verdict": verdict.outcome,
+        "pass": verdict.outcome == "pass",
+        "advisory_policy": policy.name,
+        "advisory_policy_digest": policy.digest,
+        "resolved_policy": msgspec.to_builtins(policy),
+        "received": evidence.received,
+        "rejected": evidence.rejected,
+        "missing": evidence.missing,
+        "duplicates": evidence.duplicates,
+        "expected": evidence.expected,
+        "checks": evidence.checks,
+        "evidence_digests": [file.digest for file in evidence.files],
+        "evidence": [
+            {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
+            for file in evidence.files
+        ],
+    }

@@ -17,15 +17,12 @@ from gatemark.core.registry import Registry
 from gatemark.evidence.exam import Exam, added_counts
 from gatemark.evidence.hygiene import FIRST_SIGNS, bare_text, personal_data, suspicious
 from gatemark.exams.agreement.rules import (
-    BARE_RULES,
     FLAGS,
-    HYGIENE_RULES,
-    RULES,
     SOURCE_ROLES,
     AgreementOptions,
     LabelSpace,
-    flagged_places,
-    red_flag,
+    find_flagged,
+    find_red_flag,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +56,6 @@ class AgreementExamState(msgspec.Struct):
     different_evidence: list[str] = []
     unmatched: dict[str, int] = {}
     unrated: dict[str, int] = {}
-    echo_count: int = 0
 
 
 class RowColumns(NamedTuple):
@@ -86,14 +82,14 @@ class RowExam(Exam[AgreementExamState]):
         self._own_schema: RecordSchema | None = None
         self._refused = self.space.both("refuse")
         self._accepted = self.space.both("accept")
-        self._token_words = _plain_words(options.refusal_token)
+        self._token_words = _strip_punctuation(options.refusal_token)
         # Most claims lack this word and need no closer check.
         self._rarest = max(self._token_words.split(), key=len, default="")
         if options.labels or options.extra_keys:
             # Imported late: most files use the built-in labels and keys.
-            from gatemark.exams.agreement.labels import schema_with  # noqa: PLC0415
+            from gatemark.exams.agreement.labels import build_schema  # noqa: PLC0415
 
-            self._own_schema = schema_with(self.space.labels, options.extra_keys)
+            self._own_schema = build_schema(self.space.labels, options.extra_keys)
 
     def own_schema(self) -> RecordSchema | None:
         return self._own_schema
@@ -107,7 +103,7 @@ class RowExam(Exam[AgreementExamState]):
             scholars=[row.scholar for row in batch],
             auditors=[row.auditor for row in batch],
             claims=[answer.claim if (answer := row.answer_json) else None for row in batch],
-            flags={place: red_flag(batch[place]) for place in flagged_places(batch)},
+            flags={place: find_red_flag(batch[place]) for place in find_flagged(batch)},
         )
         return self.count(state, columns)
 
@@ -124,9 +120,8 @@ class RowExam(Exam[AgreementExamState]):
         state.names.setdefault(shard, bytearray()).extend(("\n".join(rows.names) + "\n").encode())
         state.codes.setdefault(shard, bytearray()).extend(codes.tobytes())
         self._check_reasons(state, rows)
-        if self.options.rules >= HYGIENE_RULES:
-            self._check_refusals(state, rows, codes)
-            self._check_votes(state, rows)
+        self._check_refusals(state, rows, codes)
+        self._check_votes(state, rows)
         return state
 
     def count_panel(
@@ -163,16 +158,13 @@ class RowExam(Exam[AgreementExamState]):
         """Return whether both sides give one reason that is too long to be the same by chance."""
         if not one or not other:
             return False
-        if self.options.rules < BARE_RULES:
-            return one == other and len(one.split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
         # Most reasons differ in their first letter and need no closer look.
         first, second = FIRST_SIGNS.get(one[0]), FIRST_SIGNS.get(other[0])
         if first != second and first is not None and second is not None:
             return False
-        folds = self.options.rules >= RULES
-        if one != other and bare_text(one, folds=folds) != bare_text(other, folds=folds):
+        if one != other and bare_text(one, folds=True) != bare_text(other, folds=True):
             return False
-        return max(map(_word_count, (one, other))) >= MIN_COPIED_WORDS
+        return max(map(_count_words, (one, other))) >= MIN_COPIED_WORDS
 
     def check_reason(
         self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
@@ -210,7 +202,7 @@ class RowExam(Exam[AgreementExamState]):
 
     def is_refusal(self, claim: str) -> bool:
         """Return whether a claim is the token apart from case and punctuation."""
-        return self._rarest in claim.casefold() and _plain_words(claim) == self._token_words
+        return self._rarest in claim.casefold() and _strip_punctuation(claim) == self._token_words
 
     def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:
         found: list[tuple[int, str]] = []
@@ -231,18 +223,16 @@ class RowExam(Exam[AgreementExamState]):
                 if label != one.label:
                     words = f"{rows.names[place]} ({who}: {one.label}, votes give {label})"
                     found.append((place, words))
-        if self.options.rules >= BARE_RULES:
-            found.sort(key=itemgetter(0))
-        for _, words in found:
+        for _, words in sorted(found, key=itemgetter(0)):
             _note(state, "vote_mismatch", words)
 
     def add_findings(self, state: AgreementExamState, part: AgreementExamState) -> None:
         """Add to ``state`` what was found in some of its rows, without their ids and codes."""
         state.copied_count += part.copied_count
         state.voted_count += part.voted_count
-        state.vote_sizes = _added_sizes(state.vote_sizes, part.vote_sizes)
+        state.vote_sizes = _add_sizes(state.vote_sizes, part.vote_sizes)
         for kind, found in part.hits.items():
-            for hit in in_order(found):
+            for hit in order_by_shard(found):
                 _note(state, kind, hit)
         for who, seeds in part.seeds.items():
             state.seeds[who] = sorted({*state.seeds.get(who, ()), *seeds})[:MAX_SEEDS]
@@ -259,7 +249,7 @@ class RowExam(Exam[AgreementExamState]):
             },
             copied_count=left.copied_count + right.copied_count,
             voted_count=left.voted_count + right.voted_count,
-            vote_sizes=_added_sizes(left.vote_sizes, right.vote_sizes),
+            vote_sizes=_add_sizes(left.vote_sizes, right.vote_sizes),
             seeds={
                 who: sorted({*left.seeds.get(who, ()), *right.seeds.get(who, ())})[:MAX_SEEDS]
                 for who in sides
@@ -268,11 +258,10 @@ class RowExam(Exam[AgreementExamState]):
             different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
             unmatched=added_counts(left.unmatched, right.unmatched),
             unrated=added_counts(left.unrated, right.unrated),
-            echo_count=left.echo_count + right.echo_count,
         )
 
 
-def _plain_words(text: str) -> str:
+def _strip_punctuation(text: str) -> str:
     """Return a text in lower case and without punctuation, for comparison."""
     return " ".join("".join(s if s.isalnum() else " " for s in text.casefold()).split())
 
@@ -283,20 +272,20 @@ _UNSPACED: Final = re.compile(
 """Two signs of a script that puts no blanks between words, which make about one word."""
 
 
-def _word_count(text: str) -> int:
-    return len(_plain_words(_UNSPACED.sub(" w ", text)).split())
+def _count_words(text: str) -> int:
+    return len(_strip_punctuation(_UNSPACED.sub(" w ", text)).split())
 
 
 def _note(state: AgreementExamState, kind: str, hit: str) -> None:
     state.hits.setdefault(kind, {}).setdefault(state.shard, []).append(hit)
 
 
-def in_order(found: Mapping[int, Iterable[str]]) -> list[str]:
+def order_by_shard(found: Mapping[int, Iterable[str]]) -> list[str]:
     """Return what was found by shard, in the order of the rows."""
     return [hit for shard in sorted(found) for hit in found[shard]]
 
 
-def _added_sizes(
+def _add_sizes(
     left: Mapping[str, Mapping[int, int]], right: Mapping[str, Mapping[int, int]]
 ) -> dict[str, dict[int, int]]:
     return {

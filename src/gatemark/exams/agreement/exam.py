@@ -19,46 +19,40 @@ from gatemark.evidence.exam import (
     counted,
 )
 from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
-from gatemark.exams.agreement.counting import AgreementExamState, RowExam, in_order
+from gatemark.exams.agreement.counting import AgreementExamState, RowExam, order_by_shard
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
 from gatemark.exams.agreement.rules import (
     AUDITOR,
-    BARE_RULES,
     CLEAR,
-    FIRST_RULES,
-    HYGIENE_RULES,
-    RULES,
     SCHOLAR,
     TABLE_OPTIONS,
     AgreementOptions,
     LabelCell,
     Ruling,
-    agreement_policy,
+    add_next_step,
     arbitrate,
+    build_agreement_policy,
     label_count,
     refuse_unused,
-    with_next_step,
 )
 from gatemark.exams.agreement.views import (
     FINALS_COLUMNS,
     SHOWN_ROWS,
     TSV_COLUMNS,
     RowTable,
-    agreement_figures,
-    flagged_figure,
+    build_agreement_summary,
+    draw_agreement_figures,
+    draw_flagged,
+    format_names,
     label_facts,
-    missing_votes,
-    names_in_words,
-    summary_document,
+    measure_missing_votes,
 )
 
 PAIRS, TABLE = "pairs", "table"
 TSV_NAME = "consistency_disagreements.tsv"
 FINALS_NAME = "finals.tsv"
-PAIR_MEASURES = ("agreement", "abstention")
-LABEL_MEASURE = "label_agreement"
+PAIR_MEASURES = ("agreement", "abstention", "label_agreement")
 PANEL_MEASURE = "krippendorff"
-ECHO = "both files say the same word for word, reasons included: were they judged independently?"
 COPIED = "the two reasons of these rows are the same text: were they judged independently?"
 K = TypeVar("K")
 
@@ -69,15 +63,13 @@ class AgreementExam(RowExam):
     def by_column(
         self, admit: Callable[[bytes], list[Any] | None]
     ) -> Callable[[AgreementExamState, bytes], list[bytes] | None] | None:
-        if self.options.rules < BARE_RULES:
-            return None
         # Imported late: only large files are worth it.
         from gatemark.exams.agreement.plain_pairs import PairColumns  # noqa: PLC0415
 
         return PairColumns(self, admit).count
 
     def policy(self) -> Policy:
-        return agreement_policy(self.options)
+        return build_agreement_policy(self.options)
 
     def finish(self, state: AgreementExamState) -> ExamReport:
         shards = [(state.names[shard], state.codes[shard]) for shard in sorted(state.codes)]
@@ -89,12 +81,12 @@ class AgreementExam(RowExam):
             (cell, arbitrate(*cell, self.options.nic_policy, self.space), count)
             for cell, count in table.counts.items()
         ]
-        facts = self._facts(state, table, pairs, rulings)
-        files = self._files(table)
-        figures = agreement_figures(self.space, pairs, rulings, files[TSV_NAME])
+        facts = self._collect_facts(state, table, pairs, rulings)
+        files = self._render_files(table)
+        figures = draw_agreement_figures(self.space, pairs, rulings, files[TSV_NAME])
         if flagged := facts["flagged_valid"]:
-            figures = (*figures, flagged_figure(flagged, facts["flagged_valid_count"]))
-        numbers = self._numbers(state, pairs, facts)
+            figures = (*figures, draw_flagged(flagged, facts["flagged_valid_count"]))
+        numbers = self._measure_all(state, pairs, facts)
         return ExamReport(
             measurements=tuple(numbers),
             figures=figures,
@@ -103,7 +95,7 @@ class AgreementExam(RowExam):
             score=next((n for n in numbers if n.name == "percent_agreement"), None),
         )
 
-    def _facts(
+    def _collect_facts(
         self,
         state: AgreementExamState,
         table: RowTable,
@@ -115,12 +107,11 @@ class AgreementExam(RowExam):
         def is_flagged_valid(cell: LabelCell) -> bool:
             return cell.flag != CLEAR and {cell.scholar, cell.auditor} <= accepting
 
-        hits = {kind: in_order(found) for kind, found in state.hits.items()}
-        is_newest = self.options.rules >= HYGIENE_RULES
+        hits = {kind: order_by_shard(found) for kind, found in state.hits.items()}
         return {
             "n": sum(pairs.values()),
-            "finals": _counted(rulings, "final"),
-            "why": _counted(rulings, "why"),
+            "finals": _count_by_field(rulings, "final"),
+            "why": _count_by_field(rulings, "why"),
             "shipped": sum(
                 n
                 for _, ruling, n in rulings
@@ -132,7 +123,7 @@ class AgreementExam(RowExam):
                 if cell.flag != CLEAR and ruling.final != space.rejecting
             ),
             "flagged_valid_count": sum(n for cell, _, n in rulings if is_flagged_valid(cell)),
-            "flagged_valid": table.ids_where(is_flagged_valid, SHOWN_ROWS) if is_newest else [],
+            "flagged_valid": table.ids_where(is_flagged_valid, SHOWN_ROWS),
             "content_conflicts": sum(
                 n
                 for cell, ruling, n in rulings
@@ -147,50 +138,41 @@ class AgreementExam(RowExam):
             "unrated": state.unrated,
             "copied_reasons": state.copied_count,
             "voted_rows": state.voted_count,
-            "missing_votes": list(missing_votes(state.vote_sizes, sum(pairs.values())).caveats),
+            "missing_votes": list(
+                measure_missing_votes(state.vote_sizes, sum(pairs.values())).caveats
+            ),
             "seeds": state.seeds,
             **{kind: hits.get(kind, [])[:SHOWN_ROWS] for kind in CHECKED},
             **{f"{kind}_count": len(hits.get(kind, ())) for kind in CHECKED},
         }
 
-    def _numbers(
+    def _measure_all(
         self,
         state: AgreementExamState,
         pairs: Mapping[tuple[str, str], int],
         facts: Mapping[str, Any],
     ) -> list[Measurement]:
-        n, rules = facts["n"], self.options.rules
+        n = facts["n"]
         numbers: list[Measurement] = []
-        names = PAIR_MEASURES if rules == FIRST_RULES else (*PAIR_MEASURES, LABEL_MEASURE)
-        for name in names:
-            numbers.extend(self._measured(name, self._counted_for(name, pairs)))
-        if state.echo_count and state.echo_count == n:
-            numbers = [_doubted(number) for number in numbers]
+        for name in PAIR_MEASURES:
+            found = self._measure(name, self._choose_pairs(name, pairs))
+            numbers.extend(self._hide_worst_label(number) for number in found)
         if state.panel:
-            numbers.extend(self._measured(PANEL_MEASURE, state.panel))
+            numbers.extend(self._measure(PANEL_MEASURE, state.panel))
         else:
-            numbers.extend(self._measured(PANEL_MEASURE, pairs))
-        counts = EARLIER_COUNTS if rules < HYGIENE_RULES else COUNTS
+            numbers.extend(self._measure(PANEL_MEASURE, pairs))
         if n:
-            numbers.extend(_count_measured(name, facts, n) for name in counts)
-        if rules >= HYGIENE_RULES:
-            numbers.append(rate("ship_rate", facts["shipped"], n, direction="higher_is_better"))
-            numbers.append(_copied_rate(state.copied_count, n, self.options.copied_gate))
-        if rules >= RULES and n:
-            numbers.append(missing_votes(state.vote_sizes, n))
-        if rules != FIRST_RULES:
-            numbers = [self._without_worst(number) for number in numbers]
-            judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
-            if rules >= BARE_RULES:
-                numbers.append(label_count(judged, n))
-            shown = [] if rules >= BARE_RULES else list(facts["labels"])
-            caveats = label_count(shown, n).caveats
-            numbers.append(
-                counted("pair_count", n, n, direction="higher_is_better", caveats=caveats)
-            )
+            numbers.extend(_count_measured(name, facts, n) for name in COUNTS)
+        numbers.append(rate("ship_rate", facts["shipped"], n, direction="higher_is_better"))
+        numbers.append(_measure_copied(state.copied_count, n, self.options.copied_gate))
+        if n:
+            numbers.append(measure_missing_votes(state.vote_sizes, n))
+        judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
+        numbers.append(label_count(judged, n))
+        numbers.append(counted("pair_count", n, n, direction="higher_is_better"))
         return numbers
 
-    def _counted_for(
+    def _choose_pairs(
         self, name: str, pairs: Mapping[tuple[str, str], int]
     ) -> Mapping[tuple[str, str], int]:
         """Return the pairs for a measure; some measures know only the built-in ABSTAIN label."""
@@ -203,8 +185,8 @@ class AgreementExam(RowExam):
             total[one, other] = total.get((one, other), 0) + count
         return total
 
-    def _files(self, table: RowTable) -> dict[str, bytes]:
-        """Return the disagreements and, by the newest rules, the final label of every row."""
+    def _render_files(self, table: RowTable) -> dict[str, bytes]:
+        """Return the disagreements and the final label of every row."""
         ends, finals = [], []
         for cell in self.space.cells:
             ruling = arbitrate(*cell, self.options.nic_policy, self.space)
@@ -212,24 +194,24 @@ class AgreementExam(RowExam):
             flag = "" if cell.flag == CLEAR else cell.flag
             finals.append(ends[-1].removesuffix("\n") + f"\t{flag}\n")
         split = [place for place, cell in enumerate(self.space.cells) if cell[0] != cell[1]]
-        files = {TSV_NAME: table.write(ends, TSV_COLUMNS, split)}
-        if self.options.rules >= HYGIENE_RULES:
-            files[FINALS_NAME] = table.write(finals, FINALS_COLUMNS, range(len(finals)))
-        return files
+        return {
+            TSV_NAME: table.write(ends, TSV_COLUMNS, split),
+            FINALS_NAME: table.write(finals, FINALS_COLUMNS, range(len(finals))),
+        }
 
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
     ) -> dict[str, object]:
-        return summary_document(self.options, report, evidence, verdict)
+        return build_agreement_summary(self.options, report, evidence, verdict)
 
-    def _measured(self, name: str, counted_items: Mapping[K, int]) -> tuple[Measurement, ...]:
+    def _measure(self, name: str, counted_items: Mapping[K, int]) -> tuple[Measurement, ...]:
         """Measure counted items; if the measure is not installed, its rules are not judged."""
         measure = self._measures.find(name, near="agreement")
         if measure is None:
             return ()
         return measure.finish(measure.step(measure.zero(), counted_items))
 
-    def _without_worst(self, number: Measurement) -> Measurement:
+    def _hide_worst_label(self, number: Measurement) -> Measurement:
         """Return the number; its worst label is named only below the bound."""
         if number.name not in LABEL_MINS or (number.value or 0.0) < self.options.label_gate:
             return number
@@ -237,33 +219,25 @@ class AgreementExam(RowExam):
 
 
 CHECKED: Final = ("personal_data", "long_reason", "inexact_refusal", "vote_mismatch")
-EARLIER_COUNTS: Final = ("flagged_not_rejected", "different_evidence", "personal_data")
 COUNTS: Final = ("flagged_valid", "different_evidence", *CHECKED)
 
 
 def _count_measured(name: str, facts: Mapping[str, Any], n: int) -> Measurement:
     """Return how many rows a check found, with the first ids."""
-    key = name if name == "flagged_not_rejected" else f"{name}_count"
+    count = facts[f"{name}_count"]
     rows = facts[name] if name in {"flagged_valid", "inexact_refusal", "vote_mismatch"} else ()
-    caveats = (names_in_words(rows, facts[key]),) if rows else ()
-    return counted(f"{name}_count", facts[key], n, caveats=caveats)
+    caveats = (format_names(rows, count),) if rows else ()
+    return counted(f"{name}_count", count, n, caveats=caveats)
 
 
-def _copied_rate(count: int, n: int, gate: float) -> Measurement:
+def _measure_copied(count: int, n: int, gate: float) -> Measurement:
     number = rate("copied_reason_rate", count, n, direction="lower_is_better")
     if number.value is None or number.value <= gate:
         return number
     return msgspec.structs.replace(number, caveats=(COPIED,))
 
 
-def _doubted(number: Measurement) -> Measurement:
-    """Add a caveat to the agreement of opinions with identical wording."""
-    if number.name != "percent_agreement":
-        return number
-    return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
-
-
-def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[str, int]:
+def _count_by_field(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[str, int]:
     total: dict[str, int] = {}
     for _, ruling, count in rulings:
         key = getattr(ruling, field)
@@ -296,24 +270,13 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
 
         return ExamOutcome(exam, *examine_joined(run, job, exam))
     except BadInputError as error:
-        raise with_next_step(error, exam.options) from error
+        raise add_next_step(error, exam.options) from error
 
 
 def _is_known_form(roles: Sequence[str]) -> bool:
     if len(roles) == 1:
         return roles[0] in {PAIRS, TABLE}
     return {SCHOLAR, AUDITOR} <= set(roles) and not {PAIRS, TABLE} & set(roles)
-
-
-def _options_of(policy: Policy) -> dict[str, object]:
-    """Return the options that the rules of a sealed result imply."""
-    bounds = {rule.id: rule.bound for rule in policy.rules}
-    gates = {
-        f"{name}_gate": bounds[f"agreement.{name}"]
-        for name in ("pa", "kappa", "abstain", "coverage")
-        if f"agreement.{name}" in bounds
-    }
-    return {**gates, "nic_policy": policy.settings.get("nic_policy", "strict")}
 
 
 SUITE = ExamSuite(
@@ -338,6 +301,4 @@ SUITE = ExamSuite(
         ),
     ),
     examine=examine_agreement,
-    options_of=_options_of,
-    newest_rules={"rules": RULES},
 )

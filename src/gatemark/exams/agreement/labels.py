@@ -23,7 +23,7 @@ from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.settings_file import about, parse_settings, problem_in, settings_text
 from gatemark.exams.agreement.records import SCHEMA, Judgement, JudgementPair, Opinion
-from gatemark.exams.agreement.rules import REFUSAL_TOKEN, ROLES, RULES, AgreementOptions, Role
+from gatemark.exams.agreement.rules import REFUSAL_TOKEN, ROLES, AgreementOptions, Role
 
 
 class LabelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ def read_label_spec(path: str) -> dict[str, object]:
             if label != label.strip():
                 raise BadInputError(f"label {label!r} begins or ends with a blank; remove it")
         options: dict[str, object] = msgspec.to_builtins(spec)
-        msgspec.convert({**options, "rules": RULES}, AgreementOptions)
+        msgspec.convert(options, AgreementOptions)
     except msgspec.ValidationError as error:
         raise BadInputError(problem_in(str(error), LabelSpec).in_file(text, path)) from error
     except GatemarkError as error:
@@ -71,23 +71,25 @@ _EXTRA: Final = "extra_"
 
 
 @cache
-def schema_with(labels: tuple[str, ...], extra_keys: tuple[str, ...]) -> RecordSchema:
+def build_schema(labels: tuple[str, ...], extra_keys: tuple[str, ...]) -> RecordSchema:
     """Return the schema of pairs with these labels, and with further keys."""
     label: Any = Literal[labels]
-    opinion = _typed(Opinion, label, extra_keys)
-    pair = _typed(JudgementPair, None, extra_keys, [("scholar", opinion), ("auditor", opinion)])
-    judgement = _typed(Judgement, label, extra_keys)
+    opinion = _make_record_type(Opinion, label, extra_keys)
+    pair = _make_record_type(
+        JudgementPair, None, extra_keys, [("scholar", opinion), ("auditor", opinion)]
+    )
+    judgement = _make_record_type(Judgement, label, extra_keys)
     return msgspec.structs.replace(
         SCHEMA,
-        forms=(_form("pair", pair), _form("judgement", judgement)),
+        forms=(_make_form("pair", pair), _make_form("judgement", judgement)),
     )
 
 
-def _form(name: str, record_type: type[msgspec.Struct]) -> Form:
+def _make_form(name: str, record_type: type[msgspec.Struct]) -> Form:
     return msgspec.structs.replace(SCHEMA.form(name), type=record_type, good=(), bad=())
 
 
-def _typed(
+def _make_record_type(
     base: type[msgspec.Struct],
     label: object,
     extra_keys: Sequence[str],

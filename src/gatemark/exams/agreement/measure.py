@@ -59,7 +59,7 @@ def _count_pairs(state: AgreementState, batch: Batch) -> AgreementState:
         except KeyError:
             cells.setdefault(first, {})[second] = count
             has_new_cells = True
-    return _bounded_pairs(state) if has_new_cells else state
+    return _check_pair_bound(state) if has_new_cells else state
 
 
 def _merge_pairs(left: AgreementState, right: AgreementState) -> AgreementState:
@@ -68,17 +68,17 @@ def _merge_pairs(left: AgreementState, right: AgreementState) -> AgreementState:
         row = cells.setdefault(first, {})
         for second, count in counts.items():
             row[second] = row.get(second, 0) + count
-    return _bounded_pairs(AgreementState(cells))
+    return _check_pair_bound(AgreementState(cells))
 
 
-def _bounded_pairs(state: AgreementState) -> AgreementState:
+def _check_pair_bound(state: AgreementState) -> AgreementState:
     label_count = len(labels_of(state.cells))
     if label_count > MAX_LABELS:
         raise BadInputError(f"agreement takes at most {MAX_LABELS} labels, got {label_count}")
     return state
 
 
-def _agreement(state: AgreementState) -> tuple[Measurement, ...]:
+def _measure_agreement(state: AgreementState) -> tuple[Measurement, ...]:
     _, table = confusion(state.cells)
     n = int(table.sum())
     agreed_count = int(np.trace(table))
@@ -88,21 +88,21 @@ def _agreement(state: AgreementState) -> tuple[Measurement, ...]:
             agreed_count,
             n,
             direction="higher_is_better",
-            interval=_wilson_interval(agreed_count, n),
+            interval=_compute_wilson(agreed_count, n),
         ),
-        _kappa(table, n),
-        _ac1(table, n),
+        _measure_kappa(table, n),
+        _measure_ac1(table, n),
     )
 
 
-def _wilson_interval(count: int, n: int) -> Interval | None:
+def _compute_wilson(count: int, n: int) -> Interval | None:
     if n == 0:
         return None
     low, high = wilson(count, n, LEVEL)
     return Interval(low=low, high=high, level=LEVEL, method="wilson")
 
 
-def _kappa(table: Counts, n: int) -> Measurement:
+def _measure_kappa(table: Counts, n: int) -> Measurement:
     kappa = cohen_kappa(table)
     caveats = ("low_information",) if n and _is_low_information(table) else ()
     if kappa.value is None:
@@ -110,7 +110,7 @@ def _kappa(table: Counts, n: int) -> Measurement:
             "kappa", str(kappa.reason), n=n, direction="higher_is_better", caveats=caveats
         )
     analytic = kappa_analytic_interval(table, LEVEL).interval
-    bootstrap = _bootstrap(table, cohen_kappa_each, BOOTSTRAP_SEED)
+    bootstrap = _run_bootstrap(table, cohen_kappa_each, BOOTSTRAP_SEED)
     return measured(
         "kappa",
         kappa.value,
@@ -122,12 +122,12 @@ def _kappa(table: Counts, n: int) -> Measurement:
     )
 
 
-def _ac1(table: Counts, n: int) -> Measurement:
+def _measure_ac1(table: Counts, n: int) -> Measurement:
     # The table has the labels that occur; resampling keeps this label space.
     ac1 = gwet_ac1(table, label_space="table")
     if ac1.value is None:
         return unmeasured("ac1", str(ac1.reason), n=n, direction="higher_is_better")
-    bootstrap = _bootstrap(table, lambda tables: gwet_ac1_each(tables, "table"), BOOTSTRAP_SEED)
+    bootstrap = _run_bootstrap(table, lambda tables: gwet_ac1_each(tables, "table"), BOOTSTRAP_SEED)
     return measured(
         "ac1",
         ac1.value,
@@ -138,7 +138,7 @@ def _ac1(table: Counts, n: int) -> Measurement:
     )
 
 
-def _bootstrap(counts: Counts, statistic: EachStatistic, seed: int) -> Bootstrap:
+def _run_bootstrap(counts: Counts, statistic: EachStatistic, seed: int) -> Bootstrap:
     return multinomial_bootstrap(
         counts, statistic, resamples=affordable_resamples(counts), seed=seed, level=LEVEL
     )
@@ -149,7 +149,7 @@ def _is_low_information(table: Counts) -> bool:
     return uses.size < 2 or bool(uses[-2] < LOW_INFORMATION_USES)
 
 
-def _pairs(*cells: tuple[str, str, int]) -> tuple[_Pair, ...]:
+def _list_pairs(*cells: tuple[str, str, int]) -> tuple[_Pair, ...]:
     return tuple((first, second) for first, second, count in cells for _ in range(count))
 
 
@@ -161,7 +161,7 @@ AGREEMENT: Measure[AgreementState] = Measure(
     step=_count_pairs,
     merge=_merge_pairs,
     counted=True,
-    finish=_agreement,
+    finish=_measure_agreement,
     gives=("percent_agreement", "kappa", "ac1"),
     known=(
         KnownAnswer(
@@ -169,7 +169,7 @@ AGREEMENT: Measure[AgreementState] = Measure(
                 "20 5 / 10 15: PA 35/50; p_e = (25*30 + 25*20)/2500 = .5, kappa .2/.5; "
                 "pi = .55, .45, p_e = 2*.55*.45 = .495, AC1 .205/.505"
             ),
-            batch=_pairs(("A", "A", 20), ("A", "B", 5), ("B", "A", 10), ("B", "B", 15)),
+            batch=_list_pairs(("A", "A", 20), ("A", "B", 5), ("B", "A", 10), ("B", "B", 15)),
             expected={"percent_agreement": 0.7, "kappa": 0.4, "ac1": 0.205 / 0.505},
         ),
         KnownAnswer(
@@ -177,7 +177,7 @@ AGREEMENT: Measure[AgreementState] = Measure(
                 "118 5 / 2 0, skewed: PA 118/125; p_e = (123*120 + 2*5)/15625 = .94528, "
                 "kappa -.00128/.05472; pi = .972, .028, p_e = .054432, AC1 .889568/.945568"
             ),
-            batch=_pairs(("yes", "yes", 118), ("yes", "no", 5), ("no", "yes", 2)),
+            batch=_list_pairs(("yes", "yes", 118), ("yes", "no", 5), ("no", "yes", 2)),
             expected={
                 "percent_agreement": 0.944,
                 "kappa": -0.00128 / 0.05472,
@@ -189,12 +189,12 @@ AGREEMENT: Measure[AgreementState] = Measure(
                 "one constant rater, 3 1 / 0 0: PA 3/4 = p_e, so kappa is 0; "
                 "pi = .875, .125, p_e = .21875, AC1 .53125/.78125 = .68"
             ),
-            batch=_pairs(("A", "A", 3), ("A", "B", 1)),
+            batch=_list_pairs(("A", "A", 3), ("A", "B", 1)),
             expected={"percent_agreement": 0.75, "kappa": 0.0, "ac1": 0.68},
         ),
         KnownAnswer(
             title="50 of 50 agree on one label: p_e = 1, kappa is 0/0 and has a reason; AC1 is 1",
-            batch=_pairs(("VALID", "VALID", 50)),
+            batch=_list_pairs(("VALID", "VALID", 50)),
             expected={"percent_agreement": 1.0, "kappa": None, "ac1": 1.0},
         ),
         KnownAnswer(
@@ -216,12 +216,14 @@ def _label_agreement(state: AgreementState) -> tuple[Measurement, ...]:
     by_value = min(uses, key=lambda label: (uses[label].agreement, uses[label].interval.high))
     by_upper = min(uses, key=lambda label: uses[label].interval.high)
     return (
-        _worst("label_agreement_min", uses[by_value].agreement, by_value, uses[by_value]),
-        _worst("label_agreement_upper_min", uses[by_upper].interval.high, by_upper, uses[by_upper]),
+        _measure_worst("label_agreement_min", uses[by_value].agreement, by_value, uses[by_value]),
+        _measure_worst(
+            "label_agreement_upper_min", uses[by_upper].interval.high, by_upper, uses[by_upper]
+        ),
     )
 
 
-def _worst(name: str, value: float, label: str, use: LabelUse) -> Measurement:
+def _measure_worst(name: str, value: float, label: str, use: LabelUse) -> Measurement:
     return measured(
         name,
         value,
@@ -248,7 +250,7 @@ LABEL_AGREEMENT: Measure[AgreementState] = Measure(
                 "20 5 / 10 15: A 2*20/(25+30), B 2*15/(25+20) is less; the upper end for B: "
                 "15 of 30 by Wilson is .668459, 2*.668459/1.668459"
             ),
-            batch=_pairs(("A", "A", 20), ("A", "B", 5), ("B", "A", 10), ("B", "B", 15)),
+            batch=_list_pairs(("A", "A", 20), ("A", "B", 5), ("B", "A", 10), ("B", "B", 15)),
             expected={
                 "label_agreement_min": 2 / 3,
                 "label_agreement_upper_min": 0.8012889094931779,
@@ -259,12 +261,12 @@ LABEL_AGREEMENT: Measure[AgreementState] = Measure(
                 "one rater never says no, 9 of 300: agreement 0; the upper end is that of 0 of 9, "
                 "z^2/(9 + z^2) = .299145, 2*.299145/1.299145"
             ),
-            batch=_pairs(("yes", "yes", 291), ("yes", "no", 9)),
+            batch=_list_pairs(("yes", "yes", 291), ("yes", "no", 9)),
             expected={"label_agreement_min": 0.0, "label_agreement_upper_min": 0.4605260186820011},
         ),
         KnownAnswer(
             title="abstentions are left out: full agreement on one label",
-            batch=_pairs(("yes", "yes", 5), (ABSTAIN, ABSTAIN, 1)),
+            batch=_list_pairs(("yes", "yes", 5), (ABSTAIN, ABSTAIN, 1)),
             expected={"label_agreement_min": 1.0, "label_agreement_upper_min": 1.0},
         ),
         KnownAnswer(
@@ -302,10 +304,10 @@ def _merge_abstentions(left: AbstentionState, right: AbstentionState) -> Abstent
     return AbstentionState(*(one + other for one, other in pairs))
 
 
-def _abstention_rates(state: AbstentionState) -> tuple[Measurement, ...]:
+def _measure_abstention(state: AbstentionState) -> tuple[Measurement, ...]:
     n, counts = state.item_count, msgspec.structs.astuple(state)[1:]
     return tuple(
-        rate(name, count, n, direction="lower_is_better", interval=_wilson_interval(count, n))
+        rate(name, count, n, direction="lower_is_better", interval=_compute_wilson(count, n))
         for name, count in zip(_ABSTAIN_RATES, counts, strict=True)
     )
 
@@ -318,7 +320,7 @@ ABSTENTION: Measure[AbstentionState] = Measure(
     step=_count_abstentions,
     merge=_merge_abstentions,
     counted=True,
-    finish=_abstention_rates,
+    finish=_measure_abstention,
     gives=_ABSTAIN_RATES,
     known=(
         KnownAnswer(
@@ -362,7 +364,7 @@ class KrippendorffState(msgspec.Struct):
 
 
 @lru_cache(maxsize=4096)
-def _pattern_of(item: _Item) -> _Pattern:
+def _make_pattern(item: _Item) -> _Pattern:
     return tuple(sorted(Counter(label for label in item if label is not None).items()))
 
 
@@ -371,19 +373,19 @@ def _count_patterns(state: KrippendorffState, batch: Batch) -> KrippendorffState
     patterns = state.patterns
     known_count = len(patterns)
     for item, count in Counter(batch).items():
-        pattern = _pattern_of(item)
+        pattern = _make_pattern(item)
         patterns[pattern] = patterns.get(pattern, 0) + count
-    return _bounded_patterns(state, known_count)
+    return _check_pattern_bound(state, known_count)
 
 
 def _merge_patterns(left: KrippendorffState, right: KrippendorffState) -> KrippendorffState:
     patterns = left.patterns.copy()
     for pattern, count in right.patterns.items():
         patterns[pattern] = patterns.get(pattern, 0) + count
-    return _bounded_patterns(KrippendorffState(patterns), len(left.patterns))
+    return _check_pattern_bound(KrippendorffState(patterns), len(left.patterns))
 
 
-def _bounded_patterns(state: KrippendorffState, known_count: int) -> KrippendorffState:
+def _check_pattern_bound(state: KrippendorffState, known_count: int) -> KrippendorffState:
     pattern_count = len(state.patterns)
     if pattern_count == known_count:
         return state
@@ -391,17 +393,17 @@ def _bounded_patterns(state: KrippendorffState, known_count: int) -> Krippendorf
         raise BadInputError(
             f"krippendorff takes at most {MAX_PATTERNS} rating patterns, got {pattern_count}"
         )
-    label_count = len(_labels(state.patterns))
+    label_count = len(_collect_labels(state.patterns))
     if label_count > MAX_LABELS:
         raise BadInputError(f"krippendorff takes at most {MAX_LABELS} labels, got {label_count}")
     return state
 
 
-def _labels(patterns: dict[_Pattern, int]) -> set[str]:
+def _collect_labels(patterns: dict[_Pattern, int]) -> set[str]:
     return {label for pattern in patterns for label, _ in pattern}
 
 
-def _alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
+def _measure_alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
     patterns = {
         pattern: count
         for pattern, count in sorted(state.patterns.items())
@@ -410,7 +412,7 @@ def _alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
     n = sum(patterns.values())
     unpaired_count = sum(state.patterns.values()) - n
     excluded = {"fewer_than_two_ratings": unpaired_count} if unpaired_count else {}
-    units, unit_counts = _matrix(patterns)
+    units, unit_counts = _build_matrix(patterns)
     alpha = nominal_alpha(units, unit_counts)
     if alpha.value is None:
         return (
@@ -422,7 +424,9 @@ def _alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
                 excluded=excluded,
             ),
         )
-    bootstrap = _bootstrap(unit_counts, lambda draws: nominal_alpha_each(draws, units), ALPHA_SEED)
+    bootstrap = _run_bootstrap(
+        unit_counts, lambda draws: nominal_alpha_each(draws, units), ALPHA_SEED
+    )
     return (
         measured(
             "krippendorff_alpha",
@@ -436,9 +440,9 @@ def _alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
     )
 
 
-def _matrix(patterns: dict[_Pattern, int]) -> tuple[Counts, Counts]:
+def _build_matrix(patterns: dict[_Pattern, int]) -> tuple[Counts, Counts]:
     """Return patterns by category, and the number of items with each pattern."""
-    position = {label: index for index, label in enumerate(sorted(_labels(patterns)))}
+    position = {label: index for index, label in enumerate(sorted(_collect_labels(patterns)))}
     units = np.zeros((len(patterns), len(position)), dtype=np.int64)
     for row, pattern in enumerate(patterns):
         for label, uses in pattern:
@@ -454,7 +458,7 @@ KRIPPENDORFF: Measure[KrippendorffState] = Measure(
     step=_count_patterns,
     merge=_merge_patterns,
     counted=True,
-    finish=_alpha,
+    finish=_measure_alpha,
     gives=("krippendorff_alpha",),
     known=(
         KnownAnswer(

@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gatemark.evidence.hygiene import suspicious_bytes
-from gatemark.evidence.source import ReadingChoices, Source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import Source
 from gatemark.exams.agreement.counting import AgreementExamState, RowExam
-from gatemark.exams.agreement.rules import BARE_RULES, LabelSpace
+from gatemark.exams.agreement.rules import LabelSpace
 
 _BLOCK_BYTES: Final = 512 * 1024
 _MAX_BYTES: Final = 2 * 1024**3
@@ -93,7 +94,7 @@ class PlainRows(NamedTuple):
     places: tuple[Places, Places]
 
     def name_list(self) -> list[str]:
-        return _joined_lines(self.names).decode().removesuffix("\n").split("\n")
+        return _join_lines(self.names).decode().removesuffix("\n").split("\n")
 
 
 _KEPT_BYTES: Final = 8 * 1024 * 1024
@@ -108,12 +109,10 @@ def keep_freed_memory() -> None:
     bytes(_KEPT_BYTES)
 
 
-def plain_rows(
+def read_plain_rows(
     sources: Sequence[Source], exam: RowExam, choices: ReadingChoices
 ) -> PlainRows | None:
     """Return the rows of two plain files, or None if they must be read record by record."""
-    if exam.options.rules < BARE_RULES:
-        return None
     keep_freed_memory()
     sides = []
     for source in sources:
@@ -137,8 +136,8 @@ def count_plain(exam: RowExam, state: AgreementExamState, rows: PlainRows) -> No
     size = len(space.labels)
     table = np.array(list(space.codes.values()), dtype="<u2").reshape(size, size)
     state.codes[state.shard] = bytearray(table[first.labels[one], second.labels[other]].tobytes())
-    state.names[state.shard] = bytearray(_joined_lines(rows.names))
-    state.copied_count += _copied_count(exam, rows)
+    state.names[state.shard] = bytearray(_join_lines(rows.names))
+    state.copied_count += _count_copied(exam, rows)
     doubtful = [
         (int(row), who)
         for who, (side, order) in enumerate(zip(rows.sides, rows.places, strict=True))
@@ -151,7 +150,7 @@ def count_plain(exam: RowExam, state: AgreementExamState, rows: PlainRows) -> No
         )
 
 
-def _joined_lines(names: npt.NDArray[np.bytes_]) -> bytes:
+def _join_lines(names: npt.NDArray[np.bytes_]) -> bytes:
     width = names.dtype.itemsize
     lines = np.zeros((names.size, width + 1), dtype=np.uint8)
     lines[:, :width] = np.frombuffer(names.tobytes(), dtype=np.uint8).reshape(names.size, width)
@@ -160,14 +159,14 @@ def _joined_lines(names: npt.NDArray[np.bytes_]) -> bytes:
     return lines.tobytes().replace(b"\0", b"")
 
 
-def _copied_count(exam: RowExam, rows: PlainRows) -> int:
+def _count_copied(exam: RowExam, rows: PlainRows) -> int:
     (first, second), (one, other) = rows.sides, rows.places
     if first.reasons is None or second.reasons is None:
         return 0
     starts, sizes = first.reasons[0][one], first.reasons[1][one]
     other_starts, other_sizes = second.reasons[0][other], second.reasons[1][other]
     signs = np.frombuffer(first.data, np.uint8), np.frombuffer(second.data, np.uint8)
-    alike = may_be_copies((signs[0], starts, sizes), (signs[1], other_starts, other_sizes))
+    alike = find_possible_copies((signs[0], starts, sizes), (signs[1], other_starts, other_sizes))
     return sum(
         exam.is_copied(
             first.data[start : start + size].decode(),
@@ -202,7 +201,7 @@ def _read_side(
     data = Path(source.path).read_bytes()
     if not data.endswith(b"\n"):
         data += b"\n"
-    line = _written_like(data[: data.find(b"\n")])
+    line = _learn_line(data[: data.find(b"\n")])
     if line is None:
         return None
     reader = _SideReader(data, line, space, choices.limits.line_bytes, reason_max)
@@ -215,7 +214,7 @@ def _read_side(
     return reader.side()
 
 
-def _written_like(line: bytes) -> _Line | None:
+def _learn_line(line: bytes) -> _Line | None:
     """Return how a line is written, if it is plain."""
     if b"\\" in line or len(line) > _BLOCK_BYTES:
         return None
@@ -258,14 +257,14 @@ class _SideReader:
     def add(self, start: int, end: int) -> bool:
         """Read some lines; return False if one of them is not plain."""
         block = LineBytes(self._data[start:end])
-        spans = self._spans(block)
+        spans = self._find_spans(block)
         if spans is None:
             return False
         columns = dict(zip(self._line.keys, spans, strict=True))
         sizes = columns["qid"][1] - columns["qid"][0]
         if int(sizes.min()) < 1 or int(sizes.max()) > MAX_ID_BYTES:
             return False
-        codes = coded(block.words, columns["label"][0], self._labels)
+        codes = encode_labels(block.words, columns["label"][0], self._labels)
         if bool((codes == len(self._labels)).any()):
             return False
         if "reason" in columns:
@@ -279,7 +278,7 @@ class _SideReader:
         self._count += sizes.size
         return True
 
-    def _spans(self, block: LineBytes) -> list[Span] | None:
+    def _find_spans(self, block: LineBytes) -> list[Span] | None:
         """Return the first byte and the end of each text by key, if the lines are plain."""
         data, per_line = block.data, 4 * len(self._line.keys)
         if b"\\" in data or b"\x7f" in data:
@@ -341,11 +340,11 @@ class LineBytes:
 
     def follow(self, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
         """Return where the wanted bytes follow; there are fewer than ``MAX_GAP``."""
-        if _repeated(wanted, starts.size.bit_length()).startswith(
+        if _repeat_bits(wanted, starts.size.bit_length()).startswith(
             self.stretches(starts, len(wanted)).view(np.uint8).data
         ):
             return np.ones(starts.size, dtype=np.bool_)
-        return same(self.words, starts, wanted)
+        return match_bytes(self.words, starts, wanted)
 
     def text(self, span: Span, row: int) -> bytes:
         return self.data[int(span[0][row]) : int(span[1][row])]
@@ -371,13 +370,13 @@ class LineBytes:
             width = int(some_sizes.max()) + 1
             is_near = some_sizes >= width // 4
             rows, left = (left, left[:0]) if is_near.all() else (left[is_near], left[~is_near])
-            rows = rows[self._with_runs(span[0][rows], width)]
+            rows = rows[self._find_with_runs(span[0][rows], width)]
             some = [self.text(span, row) for row in rows.tolist()]
             if suspicious_bytes(b"\n".join(some)):
                 is_doubtful[rows[[suspicious_bytes(text) for text in some]]] = True
         return is_doubtful
 
-    def _with_runs(self, starts: Places, width: int) -> Places:
+    def _find_with_runs(self, starts: Places, width: int) -> Places:
         """Return which stretches may have a run of signs that make a number or a key, or an @.
 
         What follows a text is looked at as well: its quotation mark ends every run.
@@ -385,13 +384,13 @@ class LineBytes:
         width += width % 2
         signs = self.stretches(starts, width).view(np.uint8)
         # Pairs of signs first, which are half as many: few texts are left to be looked at closely.
-        near = self._rows_with_runs(signs, width, 2)
+        near = self._find_rows_with_runs(signs, width, 2)
         if not near.size:
             return near
         signs = signs.reshape(starts.size, width)[near].ravel()
-        return near[self._rows_with_runs(signs, width, 1)]
+        return near[self._find_rows_with_runs(signs, width, 1)]
 
-    def _rows_with_runs(self, signs: Bytes, width: int, group: int) -> Places:
+    def _find_rows_with_runs(self, signs: Bytes, width: int, group: int) -> Places:
         """Return the rows with a run of whole groups, of which every run of signs has as many."""
         in_number = signs - np.uint8(40) < 18
         in_number &= signs != _COMMA
@@ -404,7 +403,7 @@ class LineBytes:
             (signs == _DASH, _DASH_RUN),
         ):
             whole = flags if group == 1 else flags.view(np.uint16) == _PAIR
-            runs = _runs(whole, (size - group + 1) // group)
+            runs = _find_runs(whole, (size - group + 1) // group)
             if flags is in_number and group == 1:
                 runs &= (signs - np.uint8(48) < 10)[: runs.size]
             found.append(np.flatnonzero(runs) * group)
@@ -414,11 +413,11 @@ class LineBytes:
 
 
 @lru_cache(maxsize=64)
-def _repeated(text: bytes, bits: int) -> bytes:
+def _repeat_bits(text: bytes, bits: int) -> bytes:
     return text * (1 << bits)
 
 
-def _runs(flags: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
+def _find_runs(flags: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
     """Return where a run of that many true flags begins."""
     have = 1
     while have < size:
@@ -428,7 +427,7 @@ def _runs(flags: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def same(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
+def match_bytes(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
     """Return for each start whether the wanted bytes follow."""
     same = np.ones(starts.size, dtype=np.bool_)
     for place in range(0, len(wanted), _WORD):
@@ -438,7 +437,7 @@ def same(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
     return same
 
 
-def coded(words: Words, starts: Places, labels: Sequence[bytes]) -> npt.NDArray[np.uint16]:
+def encode_labels(words: Words, starts: Places, labels: Sequence[bytes]) -> npt.NDArray[np.uint16]:
     """Return the place of each text among the labels, or their number if it is none of them."""
     codes = np.full(starts.size, len(labels), dtype=np.uint16)
     heads = words[starts]
@@ -451,12 +450,12 @@ def coded(words: Words, starts: Places, labels: Sequence[bytes]) -> npt.NDArray[
         alike = (heads & MASKS[len(head)]) == np.uint64(int.from_bytes(head, "little"))
         if len(whole) > _WORD:
             rows = np.flatnonzero(alike)
-            alike[rows] = same(words, starts[rows] + _WORD, whole[_WORD:])
+            alike[rows] = match_bytes(words, starts[rows] + _WORD, whole[_WORD:])
         np.putmask(codes, alike, np.uint16(code))
     return codes
 
 
-def may_be_copies(
+def find_possible_copies(
     first: tuple[Bytes, Places, Places], second: tuple[Bytes, Places, Places]
 ) -> Places:
     """Return the rows whose reasons may be the same; each side is its bytes, starts and sizes.

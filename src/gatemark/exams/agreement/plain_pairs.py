@@ -28,13 +28,13 @@ from gatemark.exams.agreement.plain_files import (
     Places,
     Span,
     Words,
-    coded,
+    encode_labels,
+    find_possible_copies,
     keep_freed_memory,
-    may_be_copies,
-    same,
+    match_bytes,
 )
 from gatemark.exams.agreement.records import JudgementPair
-from gatemark.exams.agreement.rules import CLEAR, red_flag
+from gatemark.exams.agreement.rules import CLEAR, find_red_flag
 
 Admit = Callable[[bytes], list[JudgementPair] | None]
 """Return the records of some lines; None if one of them is bad."""
@@ -81,7 +81,9 @@ class _Block(LineBytes):
         self.highest = int(self.signs.max())
         self._is_quote = self.signs == _QUOTE
         is_control = self.signs < _SPACE
-        self.closing = self._even_closing(int(np.count_nonzero(is_control))) if is_even else None
+        self.closing = (
+            self._find_even_closing(int(np.count_nonzero(is_control))) if is_even else None
+        )
         if self.closing is not None:
             self.ends = self.closing[:, -1] + (data.find(b"\n") - self.closing[0, -1])
             self._controls = self.ends[:0]
@@ -91,7 +93,7 @@ class _Block(LineBytes):
             self._controls, self.ends = controls[~is_end], controls[is_end]
         self.starts = np.concatenate((np.zeros(1, dtype=np.int64), self.ends[:-1] + 1))
 
-    def _even_closing(self, count: int) -> Places | None:
+    def _find_even_closing(self, count: int) -> Places | None:
         """Return what ``closing`` holds.
 
         There are ``count`` control characters. If so many line breaks are found where they should
@@ -143,8 +145,8 @@ class PairColumns:
         self._labels = [label.encode() for label in exam.space.labels]
         size = len(self._labels)
         self._codes = np.array(list(exam.space.codes.values()), dtype="<u2").reshape(size, size)
-        self._refused = _members(exam.space.both("refuse"), self._codes)
-        self._accepted = _members(exam.space.both("accept"), self._codes)
+        self._refused = _find_members(exam.space.both("refuse"), self._codes)
+        self._accepted = _find_members(exam.space.both("accept"), self._codes)
         self._token = exam.options.refusal_token.encode()
         self._forms: list[_LineForm] = []
         keep_freed_memory()
@@ -154,11 +156,11 @@ class PairColumns:
         """Count some lines into ``state`` and return their ids; None if nothing was counted."""
         if self._failures == _MAX_FAILURES:
             return None
-        names = self._counted(state, data)
+        names = self._count_block(state, data)
         self._failures = self._failures + 1 if names is None else 0
         return names
 
-    def _counted(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
+    def _count_block(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
         if not data.endswith(b"\n"):
             return None
         block = _Block(data, is_even=self._uneven < _MAX_FAILURES)
@@ -173,7 +175,7 @@ class PairColumns:
             self._take(block, form, rows)
         while rows.left.any() and len(self._forms) < _MAX_FORMS:
             row = int(np.argmax(rows.left))
-            learned = self._learned(data[block.starts[row] : block.ends[row] + 1])
+            learned = self._learn_line(data[block.starts[row] : block.ends[row] + 1])
             if learned is not None:
                 self._forms.append(learned)
                 self._take(block, learned, rows)
@@ -182,9 +184,9 @@ class PairColumns:
             if rows.odd_count * _MAX_ODD > block.ends.size:
                 return None
         rows.is_odd |= rows.left
-        return self._with_odd(state, block, rows)
+        return self._count_with_odd(state, block, rows)
 
-    def _with_odd(
+    def _count_with_odd(
         self, state: AgreementExamState, block: _Block, rows: _Rows
     ) -> list[bytes] | None:
         """Read the odd lines as records; add all lines to the state."""
@@ -208,12 +210,12 @@ class PairColumns:
         state.codes.setdefault(shard, bytearray()).extend(rows.codes.tobytes())
         return names
 
-    def _learned(self, line: bytes) -> _LineForm | None:
+    def _learn_line(self, line: bytes) -> _LineForm | None:
         """Return how a line is written if the exact reader accepts it and nothing is odd in it."""
         records = self._admit(line)
-        if not records or red_flag(records[0]) != CLEAR:
+        if not records or find_red_flag(records[0]) != CLEAR:
             return None
-        return _form_of(line.removesuffix(b"\n"))
+        return _learn_form(line.removesuffix(b"\n"))
 
     def _take(self, block: _Block, form: _LineForm, rows: _Rows) -> None:
         """Fill the columns of the lines that have this form."""
@@ -276,7 +278,7 @@ class PairColumns:
         is_odd = (sizes < 1) | (sizes > MAX_ID_BYTES)
         names = block.texts((starts, starts + np.clip(sizes, 1, MAX_ID_BYTES)))
         both = np.concatenate([spans[place][0] for place in form.labels])
-        first, second = coded(block.words, both, self._labels).reshape(2, chosen.size)
+        first, second = encode_labels(block.words, both, self._labels).reshape(2, chosen.size)
         unknown = len(self._labels)
         is_odd |= (first == unknown) | (second == unknown)
         codes = self._codes[np.minimum(first, unknown - 1), np.minimum(second, unknown - 1)]
@@ -289,12 +291,12 @@ class PairColumns:
             found = block.doubtful(given, self._exam.options.reason_max)
             is_odd |= found.reshape(len(reasons), chosen.size).any(axis=0)
         if form.claim is not None:
-            is_odd |= self._odd_claims(block, spans[form.claim], codes)
+            is_odd |= self._find_odd_claims(block, spans[form.claim], codes)
         for place in form.cited:
             left = np.arange(chosen.size)
             for other in form.retrieved:
                 pair = [(starts[left], ends[left]) for starts, ends in (spans[place], spans[other])]
-                left = left[~_are_equal(block.words, pair[0], pair[1])]
+                left = left[~_compare_texts(block.words, pair[0], pair[1])]
                 if not left.size:
                     break
             is_odd[left] = True
@@ -309,14 +311,14 @@ class PairColumns:
         if len(reasons) == 2:
             rows.add_reasons(~is_odd, reasons[0], reasons[1])
 
-    def _odd_claims(
+    def _find_odd_claims(
         self, block: _Block, span: Span, codes: npt.NDArray[np.uint16]
     ) -> npt.NDArray[np.bool_]:
         """Return which claims are a refusal where they should not be, or the other way round."""
         starts, sizes = span[0], span[1] - span[0]
         is_token = np.zeros(sizes.size, dtype=np.bool_)
         as_long = np.flatnonzero(sizes == len(self._token))
-        is_token[as_long] = same(block.words, starts[as_long], self._token)
+        is_token[as_long] = match_bytes(block.words, starts[as_long], self._token)
         is_odd = (is_token & self._accepted[codes]) | (
             ~is_token & self._refused[codes] & (sizes > 0)
         )
@@ -356,7 +358,7 @@ class _Rows:
     def copied_count(self, exam: RowExam) -> int:
         block, total = self._block, 0
         for first, second in self._reasons:
-            alike = may_be_copies(
+            alike = find_possible_copies(
                 (block.signs, first[0], first[1] - first[0]),
                 (block.signs, second[0], second[1] - second[0]),
             )
@@ -366,13 +368,13 @@ class _Rows:
         return total
 
 
-def _members(codes: frozenset[int], known: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
+def _find_members(codes: frozenset[int], known: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
     found = np.zeros(int(known.max()) + 1, dtype=np.bool_)
     found[list(codes)] = True
     return found
 
 
-def _are_equal(words: Words, one: Span, other: Span) -> npt.NDArray[np.bool_]:
+def _compare_texts(words: Words, one: Span, other: Span) -> npt.NDArray[np.bool_]:
     """Return where two texts are equal; long ones count as different."""
     sizes = one[1] - one[0]
     alike: npt.NDArray[np.bool_] = (
@@ -385,7 +387,7 @@ def _are_equal(words: Words, one: Span, other: Span) -> npt.NDArray[np.bool_]:
     return alike
 
 
-def _form_of(line: bytes) -> _LineForm | None:
+def _learn_form(line: bytes) -> _LineForm | None:
     """Return how a line without escapes is written; None if it has more than the usual keys."""
     pieces = line.split(b'"')
     strings, rests = pieces[1::2], pieces[2::2]
@@ -411,12 +413,12 @@ def _form_of(line: bytes) -> _LineForm | None:
         return None
     try:
         record = msgspec.json.decode(marked, type=dict[str, object])
-        return _placed(record, len(strings), tuple(places), tuple(gaps))
+        return _place_texts(record, len(strings), tuple(places), tuple(gaps))
     except (msgspec.MsgspecError, TypeError, ValueError):
         return None
 
 
-def _placed(
+def _place_texts(
     record: Mapping[str, object],
     string_count: int,
     places: tuple[int, ...],

@@ -111,7 +111,7 @@ class JoinedRow(msgspec.Struct, frozen=True, gc=False):
 _answer_of = attrgetter("answer_json")
 
 
-def no_answers(records: Sequence[Judgement]) -> bool:
+def has_no_answers(records: Sequence[Judgement]) -> bool:
     """Return whether no record has an answer to check."""
     return not any(map(_answer_of, records))
 
@@ -212,7 +212,7 @@ SCHEMA = RecordSchema(
                 ),
             ),
             rules=(answer_is_one,),
-            proof=no_answers,
+            proof=has_no_answers,
         ),
     ),
 )

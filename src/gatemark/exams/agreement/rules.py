@@ -1,4 +1,4 @@
-"""The rules: what labels mean, how a row is arbitrated, and the gates with their versions."""
+"""The rules: what labels mean, how a row is arbitrated, and the gates."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class LabelSpace:
 SOURCE_SPACE: Final = LabelSpace()
 
 
-def red_flag(row: JudgementPair | JoinedRow) -> str:
+def find_red_flag(row: JudgementPair | JoinedRow) -> str:
     """Return the first hard reason to reject a row, or ``clear``."""
     if (flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch):
         return HARD_FLAG
@@ -115,7 +115,7 @@ def red_flag(row: JudgementPair | JoinedRow) -> str:
     return CLEAR if set(cited).issubset(retrieved) else CITATION_OUT_OF_SCOPE
 
 
-def flagged_places(rows: Sequence[JudgementPair | JoinedRow]) -> list[int]:
+def find_flagged(rows: Sequence[JudgementPair | JoinedRow]) -> list[int]:
     """Return the places of rows with a red flag.
 
     This is ``red_flag(row) != CLEAR`` for each row, written out: a call per row takes twice as
@@ -168,21 +168,6 @@ def arbitrate(
 
 
 REFUSAL_TOKEN = "not in context"  # noqa: S105 - a token of text
-
-FIRST_RULES: Final = 1
-HYGIENE_RULES: Final = 3
-BARE_RULES: Final = 4
-RULES: Final = 5
-RulesVersion = Literal[1, 2, 3, 4, 5]
-"""The version of the rules.
-
-Version 1 had no rule on single labels and no minimum number of items. Version 2 had a rule on
-flagged rows that could not fail, and did not check copied reasons, refusals, votes or long reasons.
-Version 3 took a copied reason for another one if a letter's case, a mark or a blank was changed.
-Version 4 did so for letters of other alphabets that look alike, did not miss votes, and counted
-empty cells of a table as if nothing could be in them.
-"""
-
 
 MISSING_GATE: Final = 0.1
 
@@ -262,7 +247,7 @@ class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
-    """The bounds, the label space, and the version of the rules; scoring uses the newest."""
+    """The bounds and the label space."""
 
     labels: Annotated[
         dict[str, Role] | None, option("Role of each label (default: the four of the source).")
@@ -271,21 +256,17 @@ class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...], option("Further keys that records and opinions may have.")
     ] = ()
     refusal_token: Annotated[str, option("The only text of a refusal.")] = REFUSAL_TOKEN
-    rules: Annotated[
-        RulesVersion, msgspec.Meta(description="Version of the rules; packs always set the newest.")
-    ] = FIRST_RULES
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.labels is not None:
             _check_labels(self.labels)
-            if self.rules >= RULES:
-                _check_meanings(self.labels)
+            _check_meanings(self.labels)
         for place, key in enumerate(self.extra_keys):
             if not key or key in self.extra_keys[:place]:
                 problem = "is listed twice" if key else "is not a key"
                 raise InvalidValueError(f"extra_keys: {key!r} {problem}")
-            known = record_key(key) if self.rules >= RULES else key
+            known = record_key(key)
             if known in RECORD_KEYS:
                 spelled = "" if known == key else f"; {key!r} is another spelling of it"
                 raise InvalidValueError(
@@ -319,7 +300,7 @@ RECORD_KEYS: Final = frozenset(
 )
 
 
-def with_next_step(error: BadInputError, options: AgreementOptions) -> BadInputError:
+def add_next_step(error: BadInputError, options: AgreementOptions) -> BadInputError:
     """Return the error with what to do about labels of one's own, or about tables."""
     hint = ""
     for problem in error.problems:
@@ -370,34 +351,27 @@ def record_key(key: str) -> str:
     return next((known for known in RECORD_KEYS if known.replace("_", "") == plain), key)
 
 
-def agreement_policy(gates: AgreementOptions) -> Policy:
-    """Return the rules of the exam in the version that the options name."""
-    settings: dict[str, Setting] = {"nic_policy": gates.nic_policy}
-    if gates.rules != FIRST_RULES:
-        settings["agreement_rules"] = gates.rules
+def build_agreement_policy(gates: AgreementOptions) -> Policy:
+    """Return the rules of the exam over pairs and judgements."""
+    settings: dict[str, Setting] = {
+        "nic_policy": gates.nic_policy,
+        "refusal_token": gates.refusal_token,
+        "reason_max": gates.reason_max,
+    }
     if gates.labels:
-        settings["labels"] = labels_in_words(gates.labels)
-    if gates.rules >= HYGIENE_RULES:
-        settings |= {"refusal_token": gates.refusal_token, "reason_max": gates.reason_max}
-    return Policy(name="agreement", rules=tuple(_row_rules(gates)), settings=settings)
+        settings["labels"] = format_labels(gates.labels)
+    return Policy(name="agreement", rules=tuple(_build_row_rules(gates)), settings=settings)
 
 
-def _row_rules(gates: AgreementOptions) -> Iterator[Rule]:
-    is_first, is_newest = gates.rules == FIRST_RULES, gates.rules >= HYGIENE_RULES
-    yield from chance_rules(gates, "kappa", "value", is_strict=not is_first)
-    if not is_first:
-        yield from label_rules(gates)
-        yield Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold")
+def _build_row_rules(gates: AgreementOptions) -> Iterator[Rule]:
+    yield from build_chance_rules(gates, "kappa", "value")
+    yield from label_rules(gates)
+    yield Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold")
     yield Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate)
-    if is_newest:
-        yield Rule("agreement.flagged", "flagged_valid_count", "<=", float(gates.flagged_gate))
-    else:
-        yield Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0)
+    yield Rule("agreement.flagged", "flagged_valid_count", "<=", float(gates.flagged_gate))
     yield Rule("hygiene.same_evidence", "different_evidence_count", "<=", 0.0, severity="hold")
     yield Rule("hygiene.personal_data", "personal_data_count", "<=", 0.0, severity="warn")
-    if not is_newest:
-        return
-    yield from labels_rules(gates)
+    yield from build_labels_rules(gates)
     if gates.alpha_gate is not None:
         yield Rule("agreement.alpha", "krippendorff_alpha", ">=", gates.alpha_gate)
     if gates.ship_gate is not None:
@@ -407,13 +381,10 @@ def _row_rules(gates: AgreementOptions) -> Iterator[Rule]:
     yield Rule("hygiene.refusal_token", "inexact_refusal_count", "<=", 0.0, severity="hold")
     yield Rule("hygiene.votes", "vote_mismatch_count", "<=", 0.0, severity="hold")
     yield Rule("hygiene.reason_length", "long_reason_count", "<=", 0.0, severity="warn")
-    if gates.rules >= RULES:
-        yield Rule("hygiene.missing_votes", "missing_vote_count", "<=", 0.0, severity="hold")
+    yield Rule("hygiene.missing_votes", "missing_vote_count", "<=", 0.0, severity="hold")
 
 
-def chance_rules(
-    gates: AgreementOptions, kappa: str, against: Against, *, is_strict: bool
-) -> Iterator[Rule]:
+def build_chance_rules(gates: AgreementOptions, kappa: str, against: Against) -> Iterator[Rule]:
     """Yield the rules on coverage, agreement, and agreement beyond chance."""
     least = gates.coverage_gate
     yield Rule("agreement.coverage", "evidence.coverage", ">=", least, severity="hold")
@@ -429,7 +400,7 @@ def chance_rules(
             replace(agreed, id="agreement.kappa/pa", against="interval"),
             Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate, against=against),
         ),
-        fallback_is_strict=is_strict,
+        fallback_is_strict=True,
     )
 
 
@@ -440,7 +411,7 @@ def label_rules(gates: AgreementOptions) -> Iterator[Rule]:
     yield Rule("agreement.label", LABEL_MINS[0], ">=", gates.label_gate, severity="hold")
 
 
-def labels_rules(gates: AgreementOptions) -> tuple[Rule, ...]:
+def build_labels_rules(gates: AgreementOptions) -> tuple[Rule, ...]:
     """Return the rule on the number of labels in use, if it is asked for."""
     if gates.min_labels is None:
         return ()
@@ -456,6 +427,6 @@ def label_count(labels: Sequence[str], n: int) -> Measurement:
     return counted("label_count", len(labels), n, direction="higher_is_better", caveats=caveats)
 
 
-def labels_in_words(roles: Mapping[str, Role]) -> str:
+def format_labels(roles: Mapping[str, Role]) -> str:
     """Return labels with their roles as one setting of a policy."""
     return ", ".join(f"{label}={role}" for label, role in sorted(roles.items()))

@@ -14,17 +14,15 @@ from typing import Final, NamedTuple
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.text import did_you_mean, is_one_line
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.hygiene import visible_form
-from gatemark.evidence.source import (
-    ReadingChoices,
-    Source,
-    quoted,
-    read_blocks,
-    refuse,
-    whole_file,
-)
+from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import Source
+from gatemark.evidence.strict_json import quoted
 from gatemark.exams.agreement.records import ABSTAIN
-from gatemark.exams.agreement.rules import MAX_LABEL_CHARS, RULES, AgreementOptions
+from gatemark.exams.agreement.rules import MAX_LABEL_CHARS, AgreementOptions
 
 RATER, LABEL = "rater", "label"
 MAX_RATERS: Final = 256
@@ -55,7 +53,9 @@ class _Columns(NamedTuple):
     rater: int | None
 
 
-def read_table(source: Source, options: AgreementOptions, choices: ReadingChoices) -> LabelTable:
+def read_label_table(
+    source: Source, options: AgreementOptions, choices: ReadingChoices
+) -> LabelTable:
     """Return the labels of a file; refuse what cannot be read with its line."""
     reader = _TableReader(source, options, choices)
     try:
@@ -85,24 +85,24 @@ class _TableReader:
         self._label_lines: dict[str, int] = {}
         self._rater_lines: dict[str, int] = {}
         self._rater_places: dict[str, int] = {}
-        self._wanted = _listed(options.raters)
+        self._wanted = _list_names(options.raters)
         self.line = 1
         self._accepted = self._rejected = self._duplicates = 0
 
     def read(self) -> LabelTable:
-        lines = _text_lines(self._source, self._choices)
+        lines = _read_text_lines(self._source, self._choices)
         header = next((line for line in lines if line.strip()), "")
-        separator = _separator(header, self._source.name)
+        separator = _choose_separator(header, self._source.name)
         (names,) = csv.reader([header], delimiter=separator, strict=True)
-        columns = self._columns([name.strip() for name in names])
+        columns = self._assign_columns([name.strip() for name in names])
         reader = csv.reader(lines, delimiter=separator, strict=True)
         for cells in reader:
             self.line = reader.line_num + 1
             if any(cell.strip() for cell in cells):
                 self._take([cell.strip() for cell in cells], columns)
-        return self._finished(columns)
+        return self._finish_table(columns)
 
-    def _columns(self, names: Sequence[str]) -> _Columns:
+    def _assign_columns(self, names: Sequence[str]) -> _Columns:
         """Return what each column is for."""
         where = f"{self._source.name}:1"
         if names and names[0].casefold().startswith("sep="):
@@ -148,7 +148,7 @@ class _TableReader:
         return names.index(name)
 
     def _take(self, cells: Sequence[str], columns: _Columns) -> None:
-        problem = self._problem(cells, columns)
+        problem = self._find_problem(cells, columns)
         if problem is not None:
             self._rejected += 1
             self._problems.append(f"{self._source.name}:{self.line}: {problem}")
@@ -164,7 +164,7 @@ class _TableReader:
         else:
             self._add_rating(item, cells[columns.rater], labels[0])
 
-    def _problem(self, cells: Sequence[str], columns: _Columns) -> str | None:
+    def _find_problem(self, cells: Sequence[str], columns: _Columns) -> str | None:
         if len(cells) != columns.width:
             return f"has {len(cells)} cells, expected {columns.width} as in the header"
         item = cells[columns.item]
@@ -185,7 +185,7 @@ class _TableReader:
                     f"label {label!r} is not among your labels ({', '.join(known)})"
                     f"{did_you_mean(label, known)}"
                 )
-            if known is None and self._options.rules >= RULES and _looks_abstaining(label):
+            if known is None and _is_abstaining(label):
                 return (
                     f"{label!r} looks like an abstention: write {ABSTAIN} for it, or give it a "
                     "role in --labels"
@@ -229,25 +229,25 @@ class _TableReader:
         where = "" if first is None else f" at line {first}"
         self._repeated.append(f"{self._source.name}:{self.line}: {what} was seen before{where}")
 
-    def _finished(self, columns: _Columns) -> LabelTable:
+    def _finish_table(self, columns: _Columns) -> LabelTable:
         choices, name = self._choices, self._source.name
         if choices.on_bad_line == "error":
-            refuse(self._problems, choices)
+            refuse_input(self._problems, choices)
         if not self._rows:
             raise BadInputError(f"{name}: contains no items")
         if choices.on_duplicate == "error" and self._repeated:
             if columns.rater is None and self._options.item_column is None:
                 self._repeated[0] += "; the first column must name the item, or see --item-column"
-            refuse(self._repeated, choices)
+            refuse_input(self._repeated, choices)
         raters = columns.names or tuple(self._rater_lines)
         if columns.rater is not None:
             self._check_long_raters(raters)
-            if self._options.rules >= RULES and columns.width > 3:
+            if columns.width > 3:
                 self._check_long_items(columns)
         if len(self._label_lines) > MAX_LABELS:
             self._refuse_free_text(raters)
         if self._options.labels is None:
-            refuse(look_alikes("labels", self._label_lines, name), choices)
+            refuse_input(look_alikes("labels", self._label_lines, name), choices)
         for row in self._rows.values():
             row.extend([None] * (len(raters) - len(row)))
         for place, rater in enumerate(raters):
@@ -263,7 +263,7 @@ class _TableReader:
                     f"{name}: has no rater {wanted!r}{did_you_mean(wanted, raters)}"
                 )
         _check_raters(raters, name)
-        refuse(look_alikes("raters", self._rater_lines, name), self._choices)
+        refuse_input(look_alikes("raters", self._rater_lines, name), self._choices)
 
     def _check_long_items(self, columns: _Columns) -> None:
         """Refuse a column of items in which no item is rated twice, if there are others."""
@@ -292,7 +292,7 @@ def look_alikes(what: str, lines: Mapping[str, int], name: str) -> list[str]:
     first: dict[str, str] = {}
     messages = []
     for text, line in lines.items():
-        twin = first.setdefault(plain_form(text), text)
+        twin = first.setdefault(strip_to_plain_form(text), text)
         if twin != text:
             advice = ": write them alike" + (", or list both in --labels" * (what == "labels"))
             messages.append(
@@ -302,21 +302,21 @@ def look_alikes(what: str, lines: Mapping[str, int], name: str) -> list[str]:
     return messages
 
 
-def plain_form(text: str) -> str:
+def strip_to_plain_form(text: str) -> str:
     """Return a text without what the eye may miss: case, marks between words, similar letters."""
     seen = visible_form(text).casefold()
     return " ".join("".join(" " if sign in "_-" else sign for sign in seen).split())
 
 
-def _looks_abstaining(label: str) -> bool:
-    return label != ABSTAIN and plain_form(label) in {"abstain", "abstained", "abstention"}
+def _is_abstaining(label: str) -> bool:
+    return label != ABSTAIN and strip_to_plain_form(label) in {"abstain", "abstained", "abstention"}
 
 
 def _is_name(text: str) -> bool:
     return bool(text) and text.isprintable() and len(text) <= MAX_LABEL_CHARS
 
 
-def _listed(names: str | None) -> tuple[str, ...]:
+def _list_names(names: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip()) if names else ()
 
 
@@ -331,14 +331,14 @@ def _check_raters(raters: Sequence[str], where: str) -> None:
         )
 
 
-def _separator(header: str, name: str) -> str:
+def _choose_separator(header: str, name: str) -> str:
     """Return what separates the cells: a tab in a ``.tsv`` file, else what the header has most."""
     if Path(name).suffix.lower() == ".tsv" and "\t" in header:
         return "\t"
     return max(_SEPARATORS, key=header.count)
 
 
-def _text_lines(source: Source, choices: ReadingChoices) -> Iterator[str]:
+def _read_text_lines(source: Source, choices: ReadingChoices) -> Iterator[str]:
     number = 0
     for block in read_blocks(whole_file(source), choices.limits):
         if block.overlong:

@@ -19,28 +19,27 @@ from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.result import Figure, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, counted
-from gatemark.evidence.source import digest_source, opened_sources, refuse
+from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.source import digest_source, opened_sources
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 from gatemark.exams.agreement.rules import (
-    BARE_RULES,
     MISSING_GATE,
     ROW_OPTIONS,
-    RULES,
     AgreementOptions,
-    chance_rules,
+    build_chance_rules,
+    build_labels_rules,
+    format_labels,
     label_count,
     label_rules,
-    labels_in_words,
-    labels_rules,
     refuse_unused,
 )
-from gatemark.exams.agreement.table_file import read_table
+from gatemark.exams.agreement.table_file import read_label_table
 from gatemark.exams.agreement.views import (
     SHOWN_ROWS,
-    intervals_of,
-    judged,
-    lost_lines,
-    names_in_words,
+    count_lost,
+    describe_verdict,
+    format_names,
+    list_intervals,
     read_files,
 )
 from gatemark.statistics.proportion import wilson
@@ -111,7 +110,7 @@ class TableExam(Exam[RatersState]):
         return RatersState(left.raters or right.raters, {**left.rows, **right.rows})
 
     def policy(self) -> Policy:
-        return table_policy(self.options)
+        return build_table_policy(self.options)
 
     def finish(self, state: RatersState) -> ExamReport:
         return _Findings(state, self.options, self._abstaining).report()
@@ -124,8 +123,8 @@ class TableExam(Exam[RatersState]):
             "form": "table",
             "n": report.facts["n"],
             **{name: numbers[name].value for name in COEFFICIENTS},
-            "undefined": {name: one.reason for name, one in numbers.items() if one.reason},
-            **judged(report, verdict),
+            "undefined": {name: str(one.reason) for name, one in numbers.items() if one.reason},
+            **describe_verdict(report, verdict),
             "gates": {
                 name.removesuffix("_gate"): getattr(self.options, name)
                 for name in ("pa_gate", "kappa_gate", "alpha_gate", "label_gate", "abstain_gate")
@@ -134,17 +133,17 @@ class TableExam(Exam[RatersState]):
                 name: getattr(self.options, name)
                 for name in ("coverage_gate", "missing_gate", "min_items", "min_labels")
             },
-            "intervals": intervals_of(report),
+            "intervals": list_intervals(report),
             **{key: value for key, value in report.facts.items() if key != "n"},
-            **lost_lines(evidence),
+            **count_lost(evidence),
             **read_files(evidence),
         }
 
 
-def table_policy(gates: AgreementOptions) -> Policy:
+def build_table_policy(gates: AgreementOptions) -> Policy:
     """Return the rules for a table. Bounds are met by whole intervals, or the verdict is open."""
     rules = [
-        *chance_rules(gates, "fleiss_kappa", "interval", is_strict=True),
+        *build_chance_rules(gates, "fleiss_kappa", "interval"),
         *label_rules(gates),
         Rule("agreement.rater", RATER_MIN, ">=", gates.label_gate, severity="hold"),
         Rule("agreement.items", "item_count", ">=", gates.min_items, severity="hold"),
@@ -152,14 +151,14 @@ def table_policy(gates: AgreementOptions) -> Policy:
         Rule("agreement.missing", "missing_rate", "<=", gates.missing_gate, severity="hold"),
         Rule("hygiene.selective_missing", "selective_missing_count", "<=", 0.0, severity="hold"),
         Rule("hygiene.independence", "copied_rater_count", "<=", 0.0, severity="hold"),
-        *labels_rules(gates),
+        *build_labels_rules(gates),
     ]
     if (least := gates.alpha_gate) is not None:
         metric = "krippendorff_alpha"
         rules.append(Rule("agreement.alpha", metric, ">=", least, against="interval"))
-    settings: dict[str, Any] = {"agreement_rules": gates.rules, "form": "table"}
+    settings: dict[str, Any] = {"form": "table"}
     if gates.labels:
-        settings["labels"] = labels_in_words(gates.labels)
+        settings["labels"] = format_labels(gates.labels)
     for name in ("missing_text", "item_column", "raters"):
         if value := getattr(gates, name):
             settings[name] = value
@@ -183,55 +182,50 @@ class _Findings:
         self._abstaining = [place[label] for label in sorted(abstaining & used)]
         self._judged = [code for code in place.values() if code not in self._abstaining]
         # A share above the default says that raters were meant to label only a part.
-        self._gaps_differ = options.rules >= RULES and options.missing_gate <= MISSING_GATE
+        self._gaps_differ = options.missing_gate <= MISSING_GATE
         self._by_label = {
             code: found
             for code in range(len(self._labels))
             if (found := self._table.label_agreement(code, LEVEL)) is not None
         }
-        self._by_rater = [self._rater_use(rater) for rater in range(len(self._raters))]
-        self._selective = list(self._selective_missing())
-        self._copied = list(self._copied_raters())
+        self._by_rater = [self._count_rater_use(rater) for rater in range(len(self._raters))]
+        self._selective = list(self._find_selective_missing())
+        self._copied = list(self._find_copied_raters())
 
     def report(self) -> ExamReport:
-        numbers, facts = self._numbers(), self._facts()
+        numbers, facts = self._measure_all(), self._collect_facts()
         return ExamReport(
             measurements=tuple(numbers),
-            figures=self._figures(facts),
-            attachments={ITEMS_NAME: self._items_file()},
+            figures=self._draw_figures(facts),
+            attachments={ITEMS_NAME: self._render_items()},
             facts=facts,
             score=next(one for one in numbers if one.name == "percent_agreement"),
         )
 
-    def _numbers(self) -> list[Measurement]:
+    def _measure_all(self) -> list[Measurement]:
         table, n = self._table, self._table.paired_count
         empty = int((table.codes == MISSING).sum())
         abstained = int((table.counts[:, self._abstaining].sum(axis=1) > 0).sum())
-        caveats = (names_in_words(self._selective, len(self._selective)),) * bool(self._selective)
-        copied = (names_in_words(self._copied, len(self._copied)),) * bool(self._copied)
+        caveats = (format_names(self._selective, len(self._selective)),) * bool(self._selective)
+        copied = (format_names(self._copied, len(self._copied)),) * bool(self._copied)
         return [
-            *(self._coefficient(name) for name in COEFFICIENTS),
-            *self._worst_label(),
-            self._worst_rater(),
+            *(self._measure_coefficient(name) for name in COEFFICIENTS),
+            *self._measure_worst_label(),
+            self._measure_worst_rater(),
             rate("abstain_rate_any", abstained, len(self._rows), direction="lower_is_better"),
             rate("missing_rate", empty, table.codes.size, direction="lower_is_better"),
             counted("selective_missing_count", len(self._selective), n, caveats=caveats),
             counted("copied_rater_count", len(self._copied), n, caveats=copied),
             counted("item_count", n, n, direction="higher_is_better"),
-            *self._label_count(n),
+            self._label_count(n),
         ]
 
-    def _label_count(self, n: int) -> Iterator[Measurement]:
-        if self._options.rules >= BARE_RULES:
-            # A label that only one rater gave to an item that no other rated shows nothing.
-            judged = [
-                self._labels[code]
-                for code in self._judged
-                if code in self._by_label or self._options.rules < RULES
-            ]
-            yield label_count(judged, n)
+    def _label_count(self, n: int) -> Measurement:
+        # A label that only one rater gave to an item that no other rated shows nothing.
+        judged = [self._labels[code] for code in self._judged if code in self._by_label]
+        return label_count(judged, n)
 
-    def _coefficient(self, name: str) -> Measurement:
+    def _measure_coefficient(self, name: str) -> Measurement:
         found = self._table.estimate(COEFFICIENTS[name], LEVEL, empty_differ=self._gaps_differ)
         n = self._table.paired_count
         caveats: tuple[str, ...] = ()
@@ -251,7 +245,7 @@ class _Findings:
         interval = found.interval
         if is_share:
             interval = self._table.agreement_interval(LEVEL, empty_differ=self._gaps_differ)
-            caveats = (*caveats, *self._gap_caveats(n))
+            caveats = (*caveats, *self._find_gap_caveats(n))
         return measured(
             name,
             found.estimate.value,
@@ -262,7 +256,7 @@ class _Findings:
             caveats=caveats,
         )
 
-    def _gap_caveats(self, n: int) -> Iterator[str]:
+    def _find_gap_caveats(self, n: int) -> Iterator[str]:
         """Say what empty cells could change, if they alone leave the verdict open."""
         gate, whole = self._options.pa_gate, self._table.agreement_interval(LEVEL)
         least = self._table.least_agreed / n if n else 1.0
@@ -277,7 +271,7 @@ class _Findings:
         ratings = sum(uses) / max(1, len(self._rows))
         return len(uses) < 2 or uses[-2] < LOW_INFORMATION_USES * ratings
 
-    def _worst_label(self) -> Iterator[Measurement]:
+    def _measure_worst_label(self) -> Iterator[Measurement]:
         found = {code: one for code, one in self._by_label.items() if code in self._judged}
         for name in LABEL_MINS:
             if not found:
@@ -296,7 +290,7 @@ class _Findings:
                 caveats=(words,) if ends[worst] < self._options.label_gate else (),
             )
 
-    def _worst_rater(self) -> Measurement:
+    def _measure_worst_rater(self) -> Measurement:
         found = [
             (use.worst.high, use.worst.items, f"{name} differs from the others on {use.label}")
             for name, use in zip(self._raters, self._by_rater, strict=True)
@@ -314,7 +308,7 @@ class _Findings:
             caveats=(words,) if high < self._options.label_gate else (),
         )
 
-    def _rater_use(self, rater: int) -> RaterUse:
+    def _count_rater_use(self, rater: int) -> RaterUse:
         table = self._table
         pairs = [
             table.pair_agreement(rater, other)
@@ -337,7 +331,7 @@ class _Findings:
             worst=None if worst is None else by_label[worst],
         )
 
-    def _selective_missing(self) -> Iterator[str]:
+    def _find_selective_missing(self) -> Iterator[str]:
         """Find raters who left items empty that others gave one label, more than by chance."""
         table, total = self._table, len(self._rows)
         tests = max(1, len(self._raters) * len(self._labels))
@@ -354,30 +348,29 @@ class _Findings:
                 if chance * tests < CHANCE:
                     yield f"{name} left {both} of {int(has.sum())} items with {label} empty"
 
-    def _copied_raters(self) -> Iterator[str]:
+    def _find_copied_raters(self) -> Iterator[str]:
         """Find two raters who hardly differ, though the next closest ones do too often for that.
 
         The share of equal labels of the next closest raters, at the upper end of its interval, says
         how likely two such raters differ so rarely on the items that both rated.
         """
-        allowed = NEAR_COPY if self._options.rules >= RULES else 0.0
         places = list(combinations(range(len(self._raters)), 2))
         alike = {pair: self._table.pair_agreement(*pair) for pair in places}
         others = [
-            (both, same) for both, same in alike.values() if both and both - same > allowed * both
+            (both, same) for both, same in alike.values() if both and both - same > NEAR_COPY * both
         ]
         if not others:
             return
         closest = max(wilson(same, both, LEVEL)[1] for both, same in others)
         for (first, second), (both, same) in alike.items():
             split = both - same
-            if not both or split > allowed * both:
+            if not both or split > NEAR_COPY * both:
                 continue
             if at_most_probability(split, both, 1 - closest) * len(places) < CHANCE:
                 how = f"differ in {split} of {both} items" if split else "never differ"
                 yield f"{self._raters[first]} and {self._raters[second]} {how}"
 
-    def _facts(self) -> dict[str, Any]:
+    def _collect_facts(self) -> dict[str, Any]:
         table = self._table
         return {
             "n": table.paired_count,
@@ -401,7 +394,7 @@ class _Findings:
             "disagreements": sum(len(set(row) - {None}) > 1 for row in self._rows.values()),
         }
 
-    def _figures(self, facts: Mapping[str, Any]) -> tuple[Figure, ...]:
+    def _draw_figures(self, facts: Mapping[str, Any]) -> tuple[Figure, ...]:
         labels = Table(
             "Agreement on each label",
             ("label", *LABEL_FACTS),
@@ -430,18 +423,18 @@ class _Findings:
         )
         return (labels, raters, table)
 
-    def _items_file(self) -> bytes:
+    def _render_items(self) -> bytes:
         """Return a line per item: its ratings, the most frequent label, and all labels."""
         lines = [("item", "ratings", "majority", "share", *self._raters)]
         for item, row in self._rows.items():
             given = Counter(label for label in row if label is not None)
-            label, share = _majority(given)
+            label, share = _find_majority(given)
             shown = (one or "" for one in row)
             lines.append((item, str(given.total()), label, share, *shown))
-        return "".join("\t".join(map(_cell, line)) + "\n" for line in lines).encode()
+        return "".join("\t".join(map(_escape_cell, line)) + "\n" for line in lines).encode()
 
 
-def _majority(given: Mapping[str, int]) -> tuple[str, str]:
+def _find_majority(given: Mapping[str, int]) -> tuple[str, str]:
     """Return the most frequent label and its share; a tie has no label."""
     if not given:
         return "", ""
@@ -450,7 +443,7 @@ def _majority(given: Mapping[str, int]) -> tuple[str, str]:
     return first[0] if len(first) == 1 else "", f"{most / sum(given.values()):.4f}"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return inert_cell(text.replace("\\", "\\\\").replace("\t", " "))
 
 
@@ -460,14 +453,16 @@ def examine_table(run: ExamRun, options: AgreementOptions) -> ExamOutcome:
     choices = run.reading
     with opened_sources(run.paths, choices.limits, must_stay=True) as (source,):
         file = digest_source(source)
-        found = read_table(source, options, choices)
+        found = read_label_table(source, options, choices)
     paired = {
         item for item, row in found.rows.items() if sum(label is not None for label in row) > 1
     }
     missing: Set[str] = found.rows.keys() - paired
     if run.expected_ids is not None:
         strangers = sorted(found.rows.keys() - run.expected_ids)
-        refuse([f"item {name!r} is not among the expected ids" for name in strangers], choices)
+        refuse_input(
+            [f"item {name!r} is not among the expected ids" for name in strangers], choices
+        )
         missing = run.expected_ids - paired
     evidence = Evidence(
         received=found.accepted + found.rejected,

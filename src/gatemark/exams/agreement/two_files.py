@@ -14,28 +14,17 @@ from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import ExamReport, ExamRun, schema_of
+from gatemark.evidence.input_problems import refuse_input, repeated_lines
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, no_collection, reader_of
-from gatemark.evidence.source import (
-    ReadingChoices,
-    Source,
-    digest_source,
-    opened_sources,
-    read_blocks,
-    refuse,
-    repeated_lines,
-    whole_file,
-)
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import Source, digest_source, opened_sources
 from gatemark.exams.agreement.counting import AgreementExamState, RowColumns, RowExam
-from gatemark.exams.agreement.plain_files import count_plain, plain_rows
+from gatemark.exams.agreement.plain_files import count_plain, read_plain_rows
 from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
-from gatemark.exams.agreement.rules import (
-    AUDITOR,
-    CLEAR,
-    HYGIENE_RULES,
-    SCHOLAR,
-    red_flag,
-)
+from gatemark.exams.agreement.rules import AUDITOR, CLEAR, SCHOLAR, find_red_flag
 
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import Judgement, RedFlags
@@ -43,30 +32,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _row(records: Sequence[Judgement]) -> JoinedRow:
+def _join_row(records: Sequence[Judgement]) -> JoinedRow:
     answers = [record.answer_json for record in records]
     passages = [record.retrieved_ids for record in records]
-    answer = _first_given(answers)
+    answer = _choose_first_given(answers)
     return JoinedRow(
         answer_json=msgspec.convert(answer, JoinedAnswer) if isinstance(answer, dict) else answer,
-        retrieved_ids=_first_given(passages),
-        flags=_raised([record.flags for record in records]),
-        same_evidence=_all_same(answers) and _all_same(passages),
+        retrieved_ids=_choose_first_given(passages),
+        flags=_combine_flags([record.flags for record in records]),
+        same_evidence=_are_all_same(answers) and _are_all_same(passages),
     )
 
 
-def _first_given(values: Sequence[T | UnsetType]) -> T | UnsetType:
+def _choose_first_given(values: Sequence[T | UnsetType]) -> T | UnsetType:
     given = [value for value in values if value is not UNSET]
     return next((value for value in given if value is not None), given[0] if given else UNSET)
 
 
-def _all_same(values: Sequence[object]) -> bool:
+def _are_all_same(values: Sequence[object]) -> bool:
     """Return whether all sides that have a value have the same."""
     given = [value for value in values if value is not UNSET]
     return all(value == given[0] for value in given)
 
 
-def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
+def _combine_flags(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
     """Combine the flags of all sides; a flag that one side raised stays raised."""
     given = [value for value in values if value is not UNSET]
     raised = (one for one in given if True in (one.provenance_violation, one.constraints_mismatch))
@@ -108,12 +97,12 @@ class _Side:
         for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
             self._add(batch, reader.batch_lines, keeps_last=choices.on_duplicate == "last")
         if choices.on_bad_line == "error":
-            refuse(reader.problems(source.name), choices, total=reader.rejected)
+            refuse_input(reader.problems(source.name), choices, total=reader.rejected)
         if choices.on_duplicate == "error":
             places = {
                 name: [(source.name, line) for line in lines] for name, lines in self._twice.items()
             }
-            refuse(repeated_lines(places.items(), form), choices)
+            refuse_input(repeated_lines(places.items(), form), choices)
         if reader.received == 0:
             raise BadInputError(f"{source.name}: contains no records")
         self.accepted = reader.accepted
@@ -169,13 +158,11 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
     with opened_sources(list(paths.values()), choices.limits, must_stay=True) as sources:
         files = tuple(digest_source(source) for source in sources)
         by_name = dict(zip(paths, sources, strict=True))
-        joined = _joined_columns(exam, by_name, choices) or _joined_records(
-            job, exam, by_name, choices
-        )
+        joined = _join_columns(exam, by_name, choices) or _join_records(job, exam, by_name, choices)
     names, missing = joined.names, joined.missing
     if expected_ids is not None:
         strangers = sorted((missing | set(names)) - expected_ids)
-        refuse([f"id {name!r} is not among the expected ids" for name in strangers], choices)
+        refuse_input([f"id {name!r} is not among the expected ids" for name in strangers], choices)
         missing |= expected_ids.difference(names)
     evidence = Evidence(
         received=joined.accepted + joined.rejected,
@@ -191,13 +178,13 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
     return exam.finish(joined.state), evidence
 
 
-def _joined_columns(
+def _join_columns(
     exam: RowExam, sources: Mapping[str, Source], choices: ReadingChoices
 ) -> _Joined | None:
     """Join two files by column; None if they must be read record by record."""
     if sources.keys() != {SCHOLAR, AUDITOR}:
         return None
-    rows = plain_rows((sources[SCHOLAR], sources[AUDITOR]), exam, choices)
+    rows = read_plain_rows((sources[SCHOLAR], sources[AUDITOR]), exam, choices)
     if rows is None:
         return None
     state = exam.zero(0)
@@ -205,18 +192,20 @@ def _joined_columns(
     return _Joined(state, rows.name_list(), set(), accepted=2 * rows.names.size)
 
 
-def _joined_records(
+def _join_records(
     job: ExamJob, exam: RowExam, sources: Mapping[str, Source], choices: ReadingChoices
 ) -> _Joined:
     """Join any number of files, record by record."""
     with no_collection():
         sides = {name: _Side(source, job, exam, choices) for name, source in sources.items()}
     names = [name for name in sorted(sides[SCHOLAR].records) if name in sides[AUDITOR].records]
-    unmatched = _unmatched(sides, names)
+    unmatched = _find_unmatched(sides, names)
     if choices.on_unpaired == "error":
-        refuse(_lonely_words(unmatched, {name: sides[name].source.name for name in sides}), choices)
+        refuse_input(
+            _explain_lonely(unmatched, {name: sides[name].source.name for name in sides}), choices
+        )
     with no_collection():
-        state = _joined(exam, sides, names)
+        state = _count_joined(exam, sides, names)
     state.unmatched = {name: len(found) for name, found in unmatched.items()}
     return _Joined(
         state,
@@ -228,7 +217,7 @@ def _joined_records(
     )
 
 
-def _unmatched(
+def _find_unmatched(
     sides: Mapping[str, _Side], names: Sequence[str]
 ) -> dict[str, list[tuple[str, int]]]:
     """Return the names that a side has beyond the shared ones, with their lines."""
@@ -238,7 +227,9 @@ def _unmatched(
     return {name: lonely for name, side in longer.items() if (lonely := side.lonely(paired))}
 
 
-def _joined(exam: RowExam, sides: Mapping[str, _Side], names: Sequence[str]) -> AgreementExamState:
+def _count_joined(
+    exam: RowExam, sides: Mapping[str, _Side], names: Sequence[str]
+) -> AgreementExamState:
     """Count the questions that both sides judged."""
     state = exam.zero(0)
     is_plain = all(side.is_plain for side in sides.values())
@@ -249,8 +240,8 @@ def _joined(exam: RowExam, sides: Mapping[str, _Side], names: Sequence[str]) -> 
         scholars = list(map(by_name[SCHOLAR].__getitem__, some))
         auditors = list(map(by_name[AUDITOR].__getitem__, some))
         further = [[side.get(name) for name in some] for side in others.values()]
-        rows = {} if is_plain else _rows_with_evidence(scholars, auditors, further)
-        flags = {place: red_flag(row) for place, row in rows.items()}
+        rows = {} if is_plain else _find_rows_with_evidence(scholars, auditors, further)
+        flags = {place: find_red_flag(row) for place, row in rows.items()}
         claims: list[str | UnsetType | None] = [UNSET] * len(some)
         for place, row in rows.items():
             claims[place] = row.answer_json.claim if row.answer_json else UNSET
@@ -259,11 +250,6 @@ def _joined(exam: RowExam, sides: Mapping[str, _Side], names: Sequence[str]) -> 
         state.different_evidence += [
             some[place] for place, row in rows.items() if not row.same_evidence
         ]
-        if exam.options.rules < HYGIENE_RULES:
-            state.echo_count += sum(
-                bool(one.reason) and one == other
-                for one, other in zip(scholars, auditors, strict=True)
-            )
         if others:
             opinions = zip(scholars, auditors, *further, strict=True)
             exam.count_panel(state, list(others), zip(some, opinions, strict=True))
@@ -278,7 +264,7 @@ def _has_evidence(record: Judgement) -> bool:
     )
 
 
-def _rows_with_evidence(
+def _find_rows_with_evidence(
     scholars: Sequence[Judgement],
     auditors: Sequence[Judgement],
     further: Sequence[Sequence[Judgement | None]],
@@ -292,22 +278,24 @@ def _rows_with_evidence(
         if one is not None and _has_evidence(one)
     }
     return {
-        place: _row([one for side in sides if (one := side[place]) is not None])
+        place: _join_row([one for side in sides if (one := side[place]) is not None])
         for place in sorted(places)
     }
 
 
-def _lonely_words(
+def _explain_lonely(
     unmatched: Mapping[str, Sequence[tuple[str, int]]], files: Mapping[str, str]
 ) -> list[str]:
     """Return a message per id that only one side has, with a similar id if there is one."""
     items = [(side, line, name) for side, found in unmatched.items() for name, line in found]
     alike: dict[str, list[tuple[str, int, str]]] = {}
     for item in items:
-        alike.setdefault(_plain(item[2]), []).append(item)
+        alike.setdefault(_normalize_id(item[2]), []).append(item)
     messages = []
     for side, line, name in items:
-        others = [other for other in alike[_plain(name)] if other[0] != side and other[2] != name]
+        others = [
+            other for other in alike[_normalize_id(name)] if other[0] != side and other[2] != name
+        ]
         hint = ""
         if others:
             twin_side, twin_line, twin = others[0]
@@ -316,6 +304,6 @@ def _lonely_words(
     return messages
 
 
-def _plain(name: str) -> str:
+def _normalize_id(name: str) -> str:
     """Normalise an id: case, surrounding spaces and Unicode composition."""
     return unicodedata.normalize("NFKC", name).casefold().strip()

@@ -35,7 +35,7 @@ _SHOWN_FACTS: Final = (
 ABSTAIN_SIDES: Final = {"scholar": "first", "auditor": "second", "either": "either"}
 
 
-def summary_document(
+def build_agreement_summary(
     options: AgreementOptions, report: ExamReport, evidence: Evidence, verdict: Verdict
 ) -> dict[str, object]:
     """Return the JSON summary, with rounded and exact numbers."""
@@ -43,26 +43,26 @@ def summary_document(
     kappa = by_name.get("kappa")
     return {
         "n": facts["n"],
-        "percent_agreement": _rounded(by_name.get("percent_agreement")),
-        "kappa": _rounded(kappa),
-        "abstain_rate": _rounded(by_name.get("abstain_rate_first")),
+        "percent_agreement": _round_value(by_name.get("percent_agreement")),
+        "kappa": _round_value(kappa),
+        "abstain_rate": _round_value(by_name.get("abstain_rate_first")),
         "disagreements": facts["disagreements"],
         "gates": {
             "pa": options.pa_gate,
             "kappa": options.kappa_gate,
             "abstain": options.abstain_gate,
         },
-        **judged(report, verdict),
-        "kappa_undefined_reason": kappa.reason if kappa else "the agreement measure is missing",
+        **describe_verdict(report, verdict),
+        "kappa_undefined_reason": _explain_undefined(kappa),
         "kappa_low_information": bool(kappa and "low_information" in kappa.caveats),
-        "ac1": _value(by_name.get("ac1")),
-        "krippendorff_alpha": _value(by_name.get("krippendorff_alpha")),
+        "ac1": _read_value(by_name.get("ac1")),
+        "krippendorff_alpha": _read_value(by_name.get("krippendorff_alpha")),
         "exact": {
-            name: _value(number) for name, number in by_name.items() if number.unit == "ratio"
+            name: _read_value(number) for name, number in by_name.items() if number.unit == "ratio"
         },
-        "intervals": intervals_of(report),
+        "intervals": list_intervals(report),
         "abstain": {
-            side: _value(by_name.get(f"abstain_rate_{suffix}"))
+            side: _read_value(by_name.get(f"abstain_rate_{suffix}"))
             for side, suffix in ABSTAIN_SIDES.items()
         },
         **{name: getattr(options, name) for name in _SHOWN_GATES},
@@ -70,7 +70,7 @@ def summary_document(
         "roles": facts["roles"],
         "unmatched": {"scholar": 0, "auditor": 0, **facts["unmatched"]},
         "unrated": facts["unrated"],
-        **lost_lines(evidence),
+        **count_lost(evidence),
         "finals": facts["finals"],
         "why": facts["why"],
         "nic_policy": options.nic_policy,
@@ -87,7 +87,7 @@ def summary_document(
     }
 
 
-def judged(report: ExamReport, verdict: Verdict) -> dict[str, object]:
+def describe_verdict(report: ExamReport, verdict: Verdict) -> dict[str, object]:
     """Return the keys about the verdict."""
     of_numbers = [f"{one.name}: {caveat}" for one in report.measurements for caveat in one.caveats]
     return {
@@ -98,7 +98,7 @@ def judged(report: ExamReport, verdict: Verdict) -> dict[str, object]:
     }
 
 
-def intervals_of(report: ExamReport) -> dict[str, object]:
+def list_intervals(report: ExamReport) -> dict[str, object]:
     """Return every interval of each number that has one."""
     return {
         number.name: [
@@ -110,7 +110,7 @@ def intervals_of(report: ExamReport) -> dict[str, object]:
     }
 
 
-def lost_lines(evidence: Evidence) -> dict[str, object]:
+def count_lost(evidence: Evidence) -> dict[str, object]:
     """Return the keys about evidence that was not used."""
     return {name: getattr(evidence, name) for name in ("missing", "duplicates", "rejected")}
 
@@ -124,16 +124,22 @@ def read_files(evidence: Evidence) -> dict[str, object]:
     return {"checks": evidence.checks, "evidence": files}
 
 
-def _value(number: Measurement | None) -> float | None:
+def _read_value(number: Measurement | None) -> float | None:
     return number.value if number else None
 
 
-def _rounded(number: Measurement | None) -> float | None:
-    value = _value(number)
+def _explain_undefined(kappa: Measurement | None) -> str | None:
+    if kappa is None:
+        return "the agreement measure is missing"
+    return None if kappa.reason is None else str(kappa.reason)
+
+
+def _round_value(number: Measurement | None) -> float | None:
+    value = _read_value(number)
     return None if value is None else round(value, 4)
 
 
-def agreement_figures(
+def draw_agreement_figures(
     space: LabelSpace,
     pairs: Mapping[tuple[str, str], int],
     rulings: Sequence[tuple[LabelCell, Ruling, int]],
@@ -158,7 +164,7 @@ def agreement_figures(
     return (matrix, ruled, disagreements) if shown else (matrix, ruled)
 
 
-def flagged_figure(ids: Sequence[str], total: int) -> Figure:
+def draw_flagged(ids: Sequence[str], total: int) -> Figure:
     """Return the ids of flagged rows that both validators accepted."""
     return Table(
         "Flagged rows that both validators accepted",
@@ -180,7 +186,7 @@ def label_facts(use: LabelUse) -> dict[str, float]:
     }
 
 
-def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement:
+def measure_missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement:
     """Return how many opinions have fewer votes than others of their side.
 
     ``sizes`` has, by side, the number of rows by their number of votes. A side without votes is
@@ -200,7 +206,7 @@ def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement
 NAMES_SHOWN: Final = 5
 
 
-def names_in_words(names: Sequence[str], total: int) -> str:
+def format_names(names: Sequence[str], total: int) -> str:
     """Return the first names, and how many more there are."""
     shown = ", ".join(names[:NAMES_SHOWN])
     return shown if total <= NAMES_SHOWN else f"{shown} and {total - NAMES_SHOWN} more"
@@ -240,7 +246,7 @@ class RowTable:
         """Return the first ids whose cell is wanted."""
         codes = [code for code, cell in enumerate(self._space.cells) if wanted(cell)]
         found: list[str] = []
-        for names, _, places in self._chosen(codes):
+        for names, _, places in self._choose_rows(codes):
             if limit > len(found):
                 ids = names.split(b"\n")
                 found.extend(ids[place].decode() for place in places[: limit - len(found)].tolist())
@@ -255,20 +261,20 @@ class RowTable:
         ends = [end.encode() for end in line_ends]
         stream = BytesIO()
         stream.write("\t".join(header).encode() + b"\n")
-        for names, found, places in self._chosen(codes):
-            shown = _escaped(names)
-            ids = shown.split(b"\n") if (lines := _equally_long(shown, found.size)) is None else []
+        for names, found, places in self._choose_rows(codes):
+            shown = _escape_names(names)
+            ids = shown.split(b"\n") if (lines := _align_names(shown, found.size)) is None else []
             for start in range(0, places.size, _CHUNK):
                 some = places[start : start + _CHUNK]
                 if lines is not None:
-                    stream.write(_with_ends(lines[some], found[some], ends))
+                    stream.write(_replace_ends(lines[some], found[some], ends))
                     continue
                 chosen = map(ids.__getitem__, some.tolist())
                 pairs = zip(chosen, map(ends.__getitem__, found[some].tolist()), strict=True)
                 stream.write(b"".join(chain.from_iterable(pairs)))
         return stream.getvalue()
 
-    def _chosen(self, codes: Sequence[int]) -> Iterator[tuple[bytes, Codes, Places]]:
+    def _choose_rows(self, codes: Sequence[int]) -> Iterator[tuple[bytes, Codes, Places]]:
         """Yield the ids, the codes and the places of the chosen rows of each shard that has any."""
         is_wanted = np.zeros(len(self._space.cells), dtype=np.bool_)
         is_wanted[list(codes)] = True
@@ -278,7 +284,7 @@ class RowTable:
                 yield bytes(names), found, places
 
 
-def _equally_long(names: bytes, count: int) -> npt.NDArray[np.void] | None:
+def _align_names(names: bytes, count: int) -> npt.NDArray[np.void] | None:
     """Return lines of ids as an array, if all ids have the same number of bytes."""
     width, rest = divmod(len(names), count)
     lines = np.frombuffer(names, dtype=np.uint8)
@@ -287,7 +293,7 @@ def _equally_long(names: bytes, count: int) -> npt.NDArray[np.void] | None:
     return lines.view(f"V{width}")
 
 
-def _with_ends(lines: npt.NDArray[np.void], codes: Codes, ends: Sequence[bytes]) -> memoryview:
+def _replace_ends(lines: npt.NDArray[np.void], codes: Codes, ends: Sequence[bytes]) -> memoryview:
     """Return each line with the end of its code in place of its line break."""
     width = lines.dtype.itemsize - 1
     sizes = np.array([width + len(end) for end in ends])[codes]
@@ -304,7 +310,7 @@ def _with_ends(lines: npt.NDArray[np.void], codes: Codes, ends: Sequence[bytes])
     return signs.data
 
 
-def _escaped(names: bytes) -> bytes:
+def _escape_names(names: bytes) -> bytes:
     """Return lines of ids as cells that a spreadsheet does not run; most need no change."""
     signs = np.frombuffer(b"\n" + names, dtype=np.uint8)
     first = signs[1:][signs[:-1] == _NEWLINE]

@@ -19,7 +19,7 @@ from gatemark.statistics.confidence.calibration import (
     DEFAULT_BINS,
     DEFAULT_TWINS,
     Calibration,
-    grouped,
+    group_items,
     measure_calibration,
 )
 from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, union_rows
@@ -77,7 +77,7 @@ def merge(left: CalibrationState, right: CalibrationState) -> CalibrationState:
     )
 
 
-def summary(
+def summarize_calibration(
     state: CalibrationState,
     *,
     bins: int = DEFAULT_BINS,
@@ -88,7 +88,7 @@ def summary(
     rows = union_rows(state.runs, _ROW)
     if rows.size == 0:
         return None
-    groups = grouped(rows["confidence"], rows["correct"], rows["count"])
+    groups = group_items(rows["confidence"], rows["correct"], rows["count"])
     return measure_calibration(groups, np.random.default_rng(seed), bins=bins, twins=twins)
 
 
@@ -102,7 +102,7 @@ def finish(state: CalibrationState) -> tuple[Measurement, ...]:
         )
         if count
     }
-    found = summary(state)
+    found = summarize_calibration(state)
     n = 0 if found is None else found.n
     reason = "no item has a confidence and an outcome" if found is None else "no bin has 10 items"
     caveats = (f"fewer than {FEW_ITEMS} items: binned errors are mostly chance",)
@@ -117,14 +117,14 @@ def finish(state: CalibrationState) -> tuple[Measurement, ...]:
         values["brier"] = found.brier.score
         values |= {f"brier_{part}": getattr(found.brier, part) for part in ("mcb", "dsc", "unc")}
     return tuple(
-        unmeasured(name, reason, direction=_direction(name), **about)
+        unmeasured(name, reason, direction=_choose_direction(name), **about)
         if value is None
-        else measured(name, value, direction=_direction(name), **about)
+        else measured(name, value, direction=_choose_direction(name), **about)
         for name, value in values.items()
     )
 
 
-def _direction(name: str) -> Direction:
+def _choose_direction(name: str) -> Direction:
     if name == "brier_unc":
         return "neutral"
     return "higher_is_better" if name == "brier_dsc" else "lower_is_better"

@@ -1,4 +1,4 @@
-"""The journeys of ``gatemark calibration``: refit a map of confidences as a new version.
+"""``gatemark calibration``: refit a map of confidences as a new version.
 
 A refit never touches a live asset. It writes a map, a draft of a new version that pins it, and
 samples with recalibrated confidences; the gate judges those like any other candidate.
@@ -17,9 +17,11 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import BadInputError, ExitCode, RefusedError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, opened_sources, read_small_file
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.small_file import read_small_file
+from gatemark.evidence.source import opened_sources
 from gatemark.evidence.whole_file import admitted_batches
-from gatemark.exams.calibration.journey import Confidences, read_confidences
+from gatemark.exams.calibration.confidences import Confidences, read_confidences
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.statistics.confidence.recalibration import (
     MIN_ITEMS,
@@ -97,7 +99,7 @@ def refit_calibration(
         np.random.default_rng(request.seed),
         held_out_share=request.held_out_share,
     )
-    made = _map_of(found, read, request) if found.is_accepted else None
+    made = _build_map(found, read, request) if found.is_accepted else None
     place = version = None
     if made is not None and request.out is not None:
         target = Path(request.out) / MAP_FILE
@@ -112,13 +114,13 @@ def refit_calibration(
         fitted_items=found.fitted_items,
         held_out_items=found.held_out_items,
         excluded=read.excluded,
-        gain=_gain(found),
+        gain=_read_gain(found),
         mending=None if found.mending is None else msgspec.to_builtins(found.mending),
         map_digest=None if made is None else made.digest,
         map_file=place,
         version=version,
-        next_step=_next_step(version, place),
-        exit_code=_exit_code(found),
+        next_step=_describe_next_step(version, place),
+        exit_code=_choose_exit_code(found),
     )
 
 
@@ -150,8 +152,8 @@ def read_map(path: str) -> CalibrationMap:
         raise BadInputError(f"{path}: not a {MAP_SCHEMA}: {error}") from error
 
 
-def _map_of(found: Refit, read: Confidences, request: RefitRequest) -> CalibrationMap:
-    gain = _gain(found)
+def _build_map(found: Refit, read: Confidences, request: RefitRequest) -> CalibrationMap:
+    gain = _read_gain(found)
     if found.mending is None or gain is None:
         raise RefusedError(found.reason)
     return CalibrationMap(
@@ -164,13 +166,13 @@ def _map_of(found: Refit, read: Confidences, request: RefitRequest) -> Calibrati
     )
 
 
-def _gain(found: Refit) -> tuple[float, float, float] | None:
+def _read_gain(found: Refit) -> tuple[float, float, float] | None:
     if found.gain is None:
         return None
     return (found.gain.estimate, found.gain.low, found.gain.high)
 
 
-def _next_step(version: str | None, place: str | None) -> str | None:
+def _describe_next_step(version: str | None, place: str | None) -> str | None:
     if version is None or place is None:
         return None
     return (
@@ -179,7 +181,7 @@ def _next_step(version: str | None, place: str | None) -> str | None:
     )
 
 
-def _exit_code(found: Refit) -> ExitCode:
+def _choose_exit_code(found: Refit) -> ExitCode:
     if found.is_accepted:
         return ExitCode.PASS
     too_few = found.fitted_items < MIN_ITEMS[found.kind]

@@ -8,36 +8,26 @@ from typing import Final
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Verdict
-from gatemark.exams.overhead.document import Facts, Numbers
+from gatemark.exams.overhead.facts import Facts, Numbers
 from gatemark.exams.overhead.measure import OVERHEAD
-from gatemark.exams.overhead.policy import (
-    MISSING_TOKENS,
-    RULES,
-    UNSEEN,
-    OverheadOptions,
-    OverheadSettings,
-    resolve,
-)
+from gatemark.exams.overhead.options import OverheadOptions, resolve_settings
+from gatemark.exams.overhead.policy import MISSING_TOKENS, UNSEEN
+from gatemark.exams.overhead.settings import OverheadSettings
 
 
-def plain_reasons(
+def word_reasons(
     options: OverheadOptions, facts: Facts, numbers: Numbers, verdict: Verdict
 ) -> dict[str, str]:
-    """Return plain words for the findings of failed rules, by rule.
-
-    Results of rules 1 and 2 keep their words, so that they are derived as they were sealed.
-    """
-    if options.rules < RULES:
-        return {}
+    """Return plain words for the findings of failed rules, by rule."""
     open_findings = [one for one in verdict.findings if one.verdict in {"fail", "inconclusive"}]
     worded = {
-        one.rule: _plain(one, resolve(options), facts, numbers.get(one.metric))
+        one.rule: _word_finding(one, resolve_settings(options), facts, numbers.get(one.metric))
         for one in open_findings
     }
     return {rule: text for rule, text in worded.items() if text is not None}
 
 
-def _plain(
+def _word_finding(
     finding: Finding, settings: OverheadSettings, facts: Facts, number: Measurement | None
 ) -> str | None:
     """Return the words of one finding; None leaves them as they are."""
@@ -80,17 +70,14 @@ def _plain(
             return None
 
 
-def remedies(
+def find_remedies(
     options: OverheadOptions, facts: Facts, numbers: Numbers, verdict: Verdict
 ) -> tuple[str, ...]:
-    """Return what to do about a verdict that is not a pass, from what was measured.
-
-    Results of rules 1 and 2 have none, so that they are derived as they were sealed.
-    """
-    if verdict.outcome == "pass" or options.rules < RULES:
+    """Return what to do about a verdict that is not a pass, from what was measured."""
+    if verdict.outcome == "pass":
         return ()
     failed = {f.rule for f in verdict.findings if f.verdict in {"fail", "inconclusive"}}
-    found = [*_about_windows(resolve(options), facts, numbers, failed)]
+    found = [*_advise_on_windows(resolve_settings(options), facts, numbers, failed)]
     if facts.defects:
         found.append(
             f"Run both arms again with the same plan, seeds, device and snapshot: "
@@ -102,7 +89,7 @@ def remedies(
         guards = facts.arms["guarded"].guards
         if guards and len(guards) > 1 and not facts.spent.guards:
             found.append(f"Find the guard that costs most: run {', '.join(guards)} one by one.")
-    found.extend(_about_guards(facts, failed))
+    found.extend(_advise_on_guards(facts, failed))
     if "noise" not in facts.second_runs and failed & {"overhead.quality", "overhead.plausible"}:
         found.append(
             "Check that the bare arm is free of guards: give a second bare run with --noise."
@@ -113,7 +100,7 @@ def remedies(
     return tuple(found)
 
 
-def _about_guards(facts: Facts, failed: set[str]) -> Iterator[str]:
+def _advise_on_guards(facts: Facts, failed: set[str]) -> Iterator[str]:
     """Yield the guard that costs most of the excess."""
     guards = facts.spent.guards
     if not guards:
@@ -154,7 +141,7 @@ _REMEDIES: Final = {
 }
 
 
-def _about_windows(
+def _advise_on_windows(
     settings: OverheadSettings, facts: Facts, numbers: Numbers, failed: set[str]
 ) -> Iterator[str]:
     """Yield how many windows or tokens would decide."""

@@ -15,18 +15,14 @@ from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Advance
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.input_problems import format_problem
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import (
-    ReadingChoices,
-    Source,
-    digest_source,
-    inspect_source,
-    place,
-    read_blocks,
-    whole_file,
-)
-from gatemark.exams.overhead.records import FIRST_SCHEMA, NAME, ArmMeta, CountWindow, LossWindow
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import Source, digest_source, inspect_source
+from gatemark.exams.overhead.records import NAME, ArmMeta, CountWindow, LossWindow
 
 Role = Literal["bare", "guarded", "noise", "repeat"]
 SHOWN_IDS: Final = 20
@@ -85,7 +81,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int = 1
 
 
-def defect(check: str, message: str, ids: list[str] | None = None) -> Defect:
+def make_defect(check: str, message: str, ids: list[str] | None = None) -> Defect:
     """Return a defect of some windows, with their count and the first of their ids."""
     if ids is None:
         return Defect(check, message)
@@ -93,7 +89,7 @@ def defect(check: str, message: str, ids: list[str] | None = None) -> Defect:
     return Defect(check, f"{message}: {listed}", tuple(ids[:SHOWN_IDS]), len(ids))
 
 
-def headline(defects: Sequence[Defect], *, is_brief: bool = False) -> str:
+def word_headline(defects: Sequence[Defect], *, is_brief: bool = False) -> str:
     """Return the first defect and the number of others; in brief without window ids."""
     first = defects[0]
     message = first.message
@@ -120,13 +116,8 @@ def read_arm(
     path: str | None,
     choices: ReadingChoices,
     on_progress: Advance | None = None,
-    *,
-    accepts_zero: bool = True,
 ) -> ArmFile:
-    """Read one arm. A missing file is a missing arm, not an error.
-
-    Without ``accepts_zero``, a loss of 0 is refused, as rules 1 and 2 did.
-    """
+    """Read one arm. A missing file is a missing arm, not an error."""
     if path is None:
         return ArmFile(role=role, name="(none)", absent="no file was given")
     try:
@@ -135,12 +126,11 @@ def read_arm(
         return ArmFile(role=role, name=path, absent=str(error).replace(path, Path(path).name))
     if source.byte_count == 0:
         return ArmFile(role=role, name=path, absent=f"{Path(path).name}: is empty")
-    schema = schemas().get(NAME) if accepts_zero else FIRST_SCHEMA
-    reader = RecordReader(schema, choices, max_refusals=KEPT_HOLES)
-    return _read(role, source, reader, choices, on_progress)
+    reader = RecordReader(schemas().get(NAME), choices, max_refusals=KEPT_HOLES)
+    return _read_source(role, source, reader, choices, on_progress)
 
 
-def _read(
+def _read_source(
     role: Role,
     source: Source,
     reader: RecordReader,
@@ -183,17 +173,19 @@ def _read(
         token_counts=[None if row.tokens is UNSET else row.tokens for row in counts],
         # Adding 0.0 turns -0.0 into 0.0.
         values=[row.correct if isinstance(row, CountWindow) else row.loss + 0.0 for row in rows],
-        holes=_holes(source, reader, choices),
+        holes=_list_holes(source, reader, choices),
         hole_count=reader.rejected,
     )
 
 
-def _holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> list[Hole]:
+def _list_holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> list[Hole]:
     """Return the refused lines with their window ids, by reading the file again."""
     if not reader.refusals:
         return []
     problems = {
-        refusal.line: "; ".join(place("", 0, p).removeprefix(":0: ") for p in refusal.problems)
+        refusal.line: "; ".join(
+            format_problem("", 0, p).removeprefix(":0: ") for p in refusal.problems
+        )
         for refusal in reader.refusals
     }
     names: dict[int, str | None] = {}
@@ -203,13 +195,13 @@ def _holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> lis
         for line in lines:
             line_number += 1
             if line_number in problems:
-                names[line_number] = _window_id(line)
+                names[line_number] = _read_window_id(line)
         if len(names) == len(problems):
             break
     return [Hole(line, names.get(line), text) for line, text in problems.items()]
 
 
-def _window_id(line: bytes) -> str | None:
+def _read_window_id(line: bytes) -> str | None:
     """Return the window id of a bad line, also of one with NaN, if it can be read."""
     try:
         value = json.loads(line)

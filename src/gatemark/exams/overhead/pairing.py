@@ -18,8 +18,8 @@ from gatemark.exams.overhead.arms import (
     ArmFile,
     Defect,
     Role,
-    defect,
     list_first,
+    make_defect,
 )
 
 EQUAL_FIELDS: Final = (
@@ -40,14 +40,14 @@ class WindowPairing(NamedTuple):
     duplicate_count: int
 
 
-def prove(bare: ArmFile, guarded: ArmFile, other_role: Role = "guarded") -> WindowPairing:
+def pair_arms(bare: ArmFile, guarded: ArmFile, other_role: Role = "guarded") -> WindowPairing:
     """Compare two arms; ``other_role`` is the role of the second."""
     defects = [
         # Step 1.
-        *_whole(bare, "bare"),
-        *_whole(guarded, other_role),
+        *_check_arm(bare, "bare"),
+        *_check_arm(guarded, other_role),
     ]
-    duplicates = _extra_copies(bare) + _extra_copies(guarded)
+    duplicates = _count_extra_copies(bare) + _count_extra_copies(guarded)
     expected = max(bare.expected, guarded.expected, len(bare.ids), len(guarded.ids))
     if bare.meta is None or guarded.meta is None:
         return WindowPairing(tuple(defects), 0, expected, duplicates)
@@ -56,42 +56,44 @@ def prove(bare: ArmFile, guarded: ArmFile, other_role: Role = "guarded") -> Wind
         left, right = (msgspec.to_builtins(getattr(m, field)) for m in (bare.meta, guarded.meta))
         if left != right:
             defects.append(
-                defect(check, f"{field} differs: bare has {left}, {other_role} has {right}")
+                make_defect(check, f"{field} differs: bare has {left}, {other_role} has {right}")
             )
     # Step 4.
-    defects.extend(_windows(bare, guarded, other_role))
-    return WindowPairing(tuple(defects), _paired_count(bare, guarded), expected, duplicates)
+    defects.extend(_compare_windows(bare, guarded, other_role))
+    return WindowPairing(tuple(defects), _count_paired(bare, guarded), expected, duplicates)
 
 
-def _whole(arm: ArmFile, role: Role) -> list[Defect]:
+def _check_arm(arm: ArmFile, role: Role) -> list[Defect]:
     if arm.meta is None:
-        return [defect("arm.missing", f"{role} arm: {arm.absent}")]
+        return [make_defect("arm.missing", f"{role} arm: {arm.absent}")]
     found = []
     side = {"noise": "bare", "repeat": "guarded"}.get(role, role)
     if arm.meta.arm != side:
         found.append(
-            defect("arm.role", f"{arm.label} was given as {role} but says it is {arm.meta.arm}")
+            make_defect(
+                "arm.role", f"{arm.label} was given as {role} but says it is {arm.meta.arm}"
+            )
         )
     guards = arm.meta.guards
     if arm.meta.arm == "bare" and guards:
         active = ", ".join(guards)
-        found.append(defect("arm.guards", f"{role} arm must have no guards, has {active}"))
+        found.append(make_defect("arm.guards", f"{role} arm must have no guards, has {active}"))
     if arm.meta.arm == "guarded" and guards == []:
-        found.append(defect("arm.guards", f"{role} arm must have guards, its list is empty"))
+        found.append(make_defect("arm.guards", f"{role} arm must have guards, its list is empty"))
     # Step 2.
     if arm.damage is not None:
-        found.append(defect("arm.damaged", f"{role} arm: {arm.damage}"))
+        found.append(make_defect("arm.damaged", f"{role} arm: {arm.damage}"))
     if arm.hole_count:
-        found.append(_holes(arm, role))
-    if _extra_copies(arm):
+        found.append(_describe_holes(arm, role))
+    if _count_extra_copies(arm):
         repeated = [name for name, count in Counter(arm.ids).items() if count > 1]
         found.append(
-            defect("arm.duplicate_window", f"{role} arm has windows more than once", repeated)
+            make_defect("arm.duplicate_window", f"{role} arm has windows more than once", repeated)
         )
     have = len(arm.ids) + arm.hole_count
     if have != arm.expected:
         found.append(
-            defect(
+            make_defect(
                 "arm.window_count",
                 f"{role} arm holds {have} windows, its plan has {arm.expected}",
             )
@@ -99,7 +101,7 @@ def _whole(arm: ArmFile, role: Role) -> list[Defect]:
     return found
 
 
-def _holes(arm: ArmFile, role: Role) -> Defect:
+def _describe_holes(arm: ArmFile, role: Role) -> Defect:
     holes_shown = [
         f"{hole.window_id or 'unreadable id'} ({arm.label}:{hole.line}: {hole.problem})"
         for hole in arm.holes[:LISTED_IDS]
@@ -114,11 +116,11 @@ def _holes(arm: ArmFile, role: Role) -> Defect:
     )
 
 
-def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
+def _compare_windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
     if _is_same(bare, other):
         return []
     found = []
-    left, right = _by_name(bare), _by_name(other)
+    left, right = _index_windows(bare), _index_windows(other)
     for present, absent, arm, side, lacking in (
         (left, right, other, "bare", role),
         (right, left, bare, role, "bare"),
@@ -128,27 +130,29 @@ def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
         lonely = [name for name in present if name not in absent and name not in unusable]
         if lonely:
             found.append(
-                defect("pair.windows", f"only the {side} arm, not the {lacking}, has", lonely)
+                make_defect("pair.windows", f"only the {side} arm, not the {lacking}, has", lonely)
             )
     common = [name for name in left if name in right]
     if common != [name for name in right if name in left]:
-        found.append(defect("pair.order", f"bare and {role} have their windows in another order"))
+        found.append(
+            make_defect("pair.order", f"bare and {role} have their windows in another order")
+        )
     for check, message, part in (
         ("pair.content", "the same window has another content hash", slice(1)),
         ("pair.weight", "the same window has other tokens or answers", slice(1, None)),
     ):
         if others := [name for name in common if left[name][part] != right[name][part]]:
-            found.append(defect(check, message, others))
+            found.append(make_defect(check, message, others))
     return found
 
 
-def _by_name(arm: ArmFile) -> dict[str, tuple[str, int, int | None]]:
+def _index_windows(arm: ArmFile) -> dict[str, tuple[str, int, int | None]]:
     """Return content, weight and token count of each window."""
     tokens: list[int | None] = arm.token_counts or [None] * len(arm.ids)
     return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
 
 
-def _extra_copies(arm: ArmFile) -> int:
+def _count_extra_copies(arm: ArmFile) -> int:
     return len(arm.ids) - len(set(arm.ids))
 
 
@@ -159,7 +163,7 @@ def _is_same(bare: ArmFile, other: ArmFile) -> bool:
     )
 
 
-def _paired_count(bare: ArmFile, other: ArmFile) -> int:
+def _count_paired(bare: ArmFile, other: ArmFile) -> int:
     if _is_same(bare, other):
         return len(set(bare.ids))
 

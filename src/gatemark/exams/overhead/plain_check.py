@@ -7,8 +7,8 @@ Gatemark: it reads the windows, checks the pairing, computes both values, hashes
 canonical form (RFC 8785) and compares. It does not resample, so a verdict by interval is left to
 ``gatemark overhead verify``, and it reads no second bare run, time or memory. It lists overrides of
 the profile without judging them. It prints one JSON document and exits with 0 if the report is true
-and passes, 1 true and fails, 3 true and inconclusive (or judged by an interval), 4 it disagrees,
-2 unreadable input.
+and passes, 1 true and fails, 3 true and inconclusive (or judged by an interval, or by the rules of
+another version), 4 it disagrees, 2 unreadable input.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ Json: TypeAlias = Any
 Arm: TypeAlias = tuple[dict[str, Json], list[dict[str, Json]]]
 
 PERPLEXITY = ("ppl_causal", "ppl_mlm", "ppl_seq2seq")
+RULES = 1
+"""The version of the rules that this program checks."""
 BUDGETS = {"release": 0.01, "ci": 0.01, "dev": 0.05}
 CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 CLOSE = 1e-9
@@ -41,6 +43,10 @@ class UnreadableError(Exception):
     """Input that cannot be read at all."""
 
 
+class OtherRulesError(Exception):
+    """A report decided by rules that this program does not have."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check one report against two arms."""
     parser = argparse.ArgumentParser(prog="plain_check", description=__doc__.split("\n")[0])
@@ -50,9 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", type=float, help="the budget to judge by, not the report's own")
     options = parser.parse_args(arguments)
     try:
-        report = _strict(Path(options.report).read_text(encoding="utf-8"))
-        arms = [_arm(Path(path)) for path in (options.bare, options.guarded)]
+        report = _parse_strictly(Path(options.report).read_text(encoding="utf-8"))
+        arms = [_read_arm(Path(path)) for path in (options.bare, options.guarded)]
         document = check(report, arms[0], arms[1], options.budget)
+    except OtherRulesError as error:
+        sys.stderr.write(f"plain_check: {error}\n")
+        return CODES["inconclusive"]
     except (UnreadableError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         sys.stderr.write(f"plain_check: {type(error).__name__}: {error}\n")
         return 2
@@ -65,34 +74,34 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     stored = report["guard_overhead"]
     settings = report["resolved_policy"]["settings"]
     limit = settings["budget"] if budget is None else budget
-    defects = sorted(set(pairing_defects(bare, guarded)))
-    is_old = settings.get("overhead_rules", 1) < 3
-    if is_old and any(row.get("loss") == 0 for row in (*bare[1], *guarded[1])):
-        # Rules 3 were the first to accept a loss of 0.
-        defects = sorted({*defects, "arm.unusable_window"})
+    policy_checks = _check_policy(report, limit)
+    recorded = settings.get("overhead_rules")
+    if policy_checks["policy.digest"] and type(recorded) is int and recorded > RULES:
+        raise OtherRulesError(
+            f"recorded under overhead rules {recorded}, not decided again: "
+            f"this program has rules {RULES}"
+        )
+    defects = sorted(set(find_pairing_defects(bare, guarded)))
     kind = str(bare[0].get("metric_kind"))
-    values = None if defects else _values(kind, bare[1], guarded[1])
+    values = None if defects else _compute_values(kind, bare[1], guarded[1])
     if not defects and values is None:
         defects = ["value.range"]
     has_noise = bool(stored["noise"]["given"] or stored.get("repeat"))
     checks = {
-        **_policy_checks(report, limit),
+        **policy_checks,
         # Defects of second runs are listed too; this program does not read those files.
         "pairing": bool(stored["errors"]) if defects else has_noise or not stored["errors"],
         "flag.evaluated": stored["evaluated"] is (values is not None),
     }
     outcome = "fail" if settings["on_unmeasured"] == "fail" else "inconclusive"
     if values is not None:
-        outcome = _outcome(values[2], bare[1], limit, settings)
-        checks.update(_value_checks(stored, values, is_ppl=kind in PERPLEXITY))
+        outcome = _judge_overhead(values[2], bare[1], limit, settings)
+        checks.update(_check_values(stored, values, is_ppl=kind in PERPLEXITY))
     verdict = report["verdict"]
     if values is None or settings["mode"] == "point":
         is_held = outcome == "pass"
-        # Rules 2 hold guards that change nothing, which does not concern the value.
-        has_more = has_noise or settings.get("overhead_rules", 1) > 1
-        checks["flag.passed"] = stored["passed"] is is_held or (
-            is_held and has_more and stored["passed"] is False
-        )
+        # Guards that change nothing are held too, which does not concern the value.
+        checks["flag.passed"] = stored["passed"] is False or (is_held and stored["passed"] is True)
         # Other rules may still fail what passed here; none may pass what failed.
         checks["verdict"] = verdict in CODES if is_held else verdict in {outcome, "fail"}
     is_soft = values is None and settings["on_unmeasured"] == "soft_pass" and verdict != "fail"
@@ -112,7 +121,7 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     }
 
 
-def _policy_checks(report: Json, limit: float) -> dict[str, bool]:
+def _check_policy(report: Json, limit: float) -> dict[str, bool]:
     policy, settings = report["resolved_policy"], report["resolved_policy"]["settings"]
     digests = (
         report["policy_digest"],
@@ -122,7 +131,9 @@ def _policy_checks(report: Json, limit: float) -> dict[str, bool]:
     expected = settings.get("override.budget.to", BUDGETS.get(settings["profile"]))
     bounds = [rule["bound"] for rule in policy["rules"] if rule["id"] == "overhead.quality"]
     return {
-        "policy.digest": set(digests) == {policy_digest(policy)},
+        "policy.digest": set(digests) == {digest_policy(policy)},
+        "policy.rules": type(settings.get("overhead_rules")) is int
+        and settings["overhead_rules"] == RULES,
         "policy.budget": report["guard_overhead"]["overhead_threshold"]
         == limit
         == settings["budget"]
@@ -131,36 +142,37 @@ def _policy_checks(report: Json, limit: float) -> dict[str, bool]:
     }
 
 
-def _value_checks(
+def _check_values(
     stored: Json, values: tuple[float, float, float], *, is_ppl: bool
 ) -> dict[str, bool]:
     bare, guarded, overhead = values
     name = "ppl" if is_ppl else "accuracy"
     return {
-        "value.bare": _close(stored[f"bare_{name}"], bare),
-        "value.guarded": _close(stored[f"guarded_{name}"], guarded),
-        "value.ratio": _close(stored["overhead"], overhead)
-        and (not is_ppl or _close(stored["overhead_ratio"], 1 + overhead)),
+        "value.bare": _is_close(stored[f"bare_{name}"], bare),
+        "value.guarded": _is_close(stored[f"guarded_{name}"], guarded),
+        "value.ratio": _is_close(stored["overhead"], overhead)
+        and (not is_ppl or _is_close(stored["overhead_ratio"], 1 + overhead)),
     }
 
 
-def _outcome(overhead: float, windows: list[dict[str, Json]], limit: float, settings: Json) -> str:
+def _judge_overhead(
+    overhead: float, windows: list[dict[str, Json]], limit: float, settings: Json
+) -> str:
     """Judge a measured overhead by the budget; an interval is left to Gatemark."""
     thin = "fail" if settings["on_unmeasured"] == "fail" else "inconclusive"
     is_thin = len(windows) < settings["min_windows"]
-    has_old_rules = settings.get("overhead_rules", 1) < 3
-    if settings["mode"] != "point" or (is_thin and has_old_rules):
+    if settings["mode"] != "point":
         return thin
     if overhead > limit + settings["tolerance"]:
         return "fail"
     if "loss" in windows[0]:
-        is_thin |= sum(row["tokens"] for row in windows) < settings.get("min_tokens", 1)
+        is_thin |= sum(row["tokens"] for row in windows) < settings["min_tokens"]
     if is_thin:
         return thin
     return "inconclusive" if -overhead > settings["improvement_max"] else "pass"
 
 
-def pairing_defects(bare: Arm, guarded: Arm) -> Iterator[str]:
+def find_pairing_defects(bare: Arm, guarded: Arm) -> Iterator[str]:
     """Yield the names of the pairing checks that fail."""
     for role, (meta, windows) in (("bare", bare), ("guarded", guarded)):
         if meta.get("arm") != role:
@@ -168,7 +180,7 @@ def pairing_defects(bare: Arm, guarded: Arm) -> Iterator[str]:
         guards = meta.get("guards")
         if guards if meta.get("arm") == "bare" else guards == []:
             yield "arm.guards"
-        usable = [window for window in windows if _usable(str(meta.get("metric_kind")), window)]
+        usable = [window for window in windows if _is_usable(str(meta.get("metric_kind")), window)]
         if len(usable) != len(windows):
             yield "arm.unusable_window"
         if len({window["window_id"] for window in usable}) != len(usable):
@@ -192,24 +204,28 @@ def pairing_defects(bare: Arm, guarded: Arm) -> Iterator[str]:
         yield "pair.windows"
 
 
-def policy_digest(policy: Json) -> str:
+def digest_policy(policy: Json) -> str:
     """Return the digest of a policy's canonical bytes."""
-    return "sha256:" + hashlib.sha256(canonical(policy).encode()).hexdigest()
+    return "sha256:" + hashlib.sha256(write_canonical(policy).encode()).hexdigest()
 
 
-def canonical(value: Json) -> str:
+def write_canonical(value: Json) -> str:
     """Return JSON as RFC 8785 writes it."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
-        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in keys) + "}"
+        return (
+            "{"
+            + ",".join(f"{write_canonical(key)}:{write_canonical(value[key])}" for key in keys)
+            + "}"
+        )
     if isinstance(value, list):
-        return "[" + ",".join(map(canonical, value)) + "]"
+        return "[" + ",".join(map(write_canonical, value)) + "]"
     if isinstance(value, float):
-        return _number(value)
+        return _write_number(value)
     return json.dumps(value, ensure_ascii=False)
 
 
-def _number(value: float) -> str:
+def _write_number(value: float) -> str:
     """Return a double as ECMAScript writes it."""
     if not math.isfinite(value):
         raise UnreadableError(f"{value} has no canonical form")
@@ -228,7 +244,7 @@ def _number(value: float) -> str:
     return f"{head}{text[0]}{tail}e{point - 1:+d}"
 
 
-def _values(
+def _compute_values(
     kind: str, bare: list[dict[str, Json]], guarded: list[dict[str, Json]]
 ) -> tuple[float, float, float] | None:
     """Return both values and the overhead; None where a loss is too large for a perplexity."""
@@ -248,7 +264,7 @@ def _values(
     return shares[0], shares[1], shares[0] - shares[1]
 
 
-def _usable(kind: str, window: dict[str, Json]) -> bool:
+def _is_usable(kind: str, window: dict[str, Json]) -> bool:
     """Whether a line is a valid window of its kind, without other keys."""
 
     def count(name: str, least: int) -> bool:
@@ -275,12 +291,12 @@ def _usable(kind: str, window: dict[str, Json]) -> bool:
     return count("total", 1) and count("correct", 0) and window["correct"] <= window["total"]
 
 
-def _arm(path: Path) -> Arm:
+def _read_arm(path: Path) -> Arm:
     rows: list[dict[str, Json]] = []
     for line in path.read_text(encoding="utf-8-sig").split("\n"):
         if line.strip():
             try:
-                row = _strict(line)
+                row = _parse_strictly(line)
             except (UnreadableError, RecursionError):
                 row = None
             rows.append(row if isinstance(row, dict) else {})
@@ -289,7 +305,7 @@ def _arm(path: Path) -> Arm:
     return rows[0], rows[1:]
 
 
-def _strict(text: str) -> Json:
+def _parse_strictly(text: str) -> Json:
     """Parse JSON without NaN and without repeated keys."""
 
     def refuse(name: str) -> NoReturn:
@@ -307,7 +323,7 @@ def _strict(text: str) -> Json:
         raise UnreadableError(f"not JSON: {error}") from error
 
 
-def _close(stored: object, found: float) -> bool:
+def _is_close(stored: object, found: float) -> bool:
     if isinstance(stored, bool) or not isinstance(stored, int | float):
         return False
     return math.isclose(stored, found, rel_tol=CLOSE, abs_tol=1e-12)

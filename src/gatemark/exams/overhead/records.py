@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import replace
 
 from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
@@ -67,12 +66,6 @@ class LossWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     loss: Annotated[float, Meta(ge=0)]
 
 
-class _PositiveLossWindow(LossWindow, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One window of a perplexity kind, as rules 1 and 2 read it: a loss of 0 was refused."""
-
-    loss: Annotated[float, Meta(gt=0)]
-
-
 class CountWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """One window of an accuracy kind."""
 
@@ -91,7 +84,7 @@ def correct_is_at_most_total(window: CountWindow) -> list[Problem]:
     return [Problem("$.correct", f"must be <= total {window.total}, got {window.correct}")]
 
 
-def window_form(meta: ArmMeta) -> str:
+def choose_form(meta: ArmMeta) -> str:
     """Return the type of the windows that follow a first line."""
     return "window_counts" if meta.metric_kind == "accuracy" else "window_loss"
 
@@ -121,7 +114,7 @@ _COUNTS: Final[dict[str, object]] = {
 }
 
 
-def _without(record: dict[str, object], key: str) -> dict[str, object]:
+def _drop_key(record: dict[str, object], key: str) -> dict[str, object]:
     return {name: value for name, value in record.items() if name != key}
 
 
@@ -129,7 +122,7 @@ SCHEMA: Final = RecordSchema(
     name=NAME,
     summary="One arm of a guard-overhead measurement: what it is, then its windows.",
     head="arm_meta",
-    body=window_form,
+    body=choose_form,
     forms=(
         Form(
             name="arm_meta",
@@ -144,7 +137,7 @@ SCHEMA: Final = RecordSchema(
             bad=(
                 BadExample("a third arm", _META | {"arm": "control"}, "$.arm"),
                 BadExample("an unknown kind", _META | {"metric_kind": "bleu"}, "$.metric_kind"),
-                BadExample("no seeds", _without(_META, "seeds"), "$"),
+                BadExample("no seeds", _drop_key(_META, "seeds"), "$"),
                 BadExample("a seed left out", _META | {"seeds": {"python": 1}}, "$.seeds"),
                 BadExample(
                     "no windows",
@@ -168,7 +161,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a loss of true", _LOSS | {"loss": True}, "$.loss"),
                 BadExample("no tokens", _LOSS | {"tokens": 0}, "$.tokens"),
                 BadExample("half a token", _LOSS | {"tokens": 12.5}, "$.tokens"),
-                BadExample("no content", _without(_LOSS, "content_hash"), "$"),
+                BadExample("no content", _drop_key(_LOSS, "content_hash"), "$"),
                 BadExample("a numeric id", _LOSS | {"window_id": 1}, "$.window_id"),
                 BadExample("an id of two lines", _LOSS | {"window_id": "a\nb"}, "$.window_id"),
                 BadExample("counts beside the loss", _LOSS | {"correct": 1, "total": 2}, "$"),
@@ -184,21 +177,10 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a total of zero", _COUNTS | {"correct": 0, "total": 0}, "$.total"),
                 BadExample("more correct than asked", _COUNTS | {"correct": 11}, "$.correct"),
                 BadExample("a negative count", _COUNTS | {"correct": -1}, "$.correct"),
-                BadExample("no total", _without(_COUNTS, "total"), "$"),
+                BadExample("no total", _drop_key(_COUNTS, "total"), "$"),
                 BadExample("a share", _COUNTS | {"correct": 0.9}, "$.correct"),
             ),
             rules=(correct_is_at_most_total,),
         ),
     ),
 )
-
-FIRST_SCHEMA: Final = replace(
-    SCHEMA,
-    forms=tuple(
-        replace(form, type=_PositiveLossWindow, good=form.good[:1])
-        if form.type is LossWindow
-        else form
-        for form in SCHEMA.forms
-    ),
-)
-"""How rules 1 and 2 read an arm."""

@@ -20,26 +20,16 @@ from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import Scored
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
-from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
-from gatemark.exams.overhead.costs import (
-    ArmCosts,
-    Costs,
-    Restored,
-    Timing,
-    schedule_digest,
-)
-from gatemark.exams.overhead.policy import OverheadParameters, overhead_options
+from gatemark.exams.overhead.costs import ArmCosts, Costs, Restored, Timing, digest_schedule
+from gatemark.exams.overhead.parameters import OverheadParameters, build_overhead_options
 from gatemark.exams.overhead.targets.loading import build_target
+from gatemark.exams.overhead.targets.passes import OverheadRun, PassRun, find_largest_repeat_shift
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
-from gatemark.exams.overhead.targets.runner import (
-    OverheadRun,
-    PassRun,
-    Reloading,
-    largest_repeat_shift,
-    run_arms,
-)
+from gatemark.exams.overhead.targets.runner import run_arms
+from gatemark.exams.overhead.targets.state_reset import Reloading
 from gatemark.exams.overhead.targets.timing import TimedGroup
 from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.workspace import Workspace
@@ -74,7 +64,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch_size: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
 
 
-class Ran(msgspec.Struct, frozen=True):
+class JudgedRun(msgspec.Struct, frozen=True):
     """A judged run, and the files it wrote."""
 
     scored: Scored
@@ -90,7 +80,7 @@ def run_overhead(
     out: str | None = None,
     clock: Callable[[], float] = time.perf_counter,
     on_progress: Progress | None = None,
-) -> Ran:
+) -> JudgedRun:
     """Run a configuration and score its arms."""
     config = read_config(config_path)
     folder = Path(config_path).parent
@@ -99,7 +89,7 @@ def run_overhead(
     if config.policy is not None and request.policy is None:
         policy = msgspec.structs.replace(request, policy=str(folder / config.policy))
     # Refuse a bad policy or folder before the model runs, not after.
-    overhead_options(policy, workspace.clock())
+    build_overhead_options(policy, workspace.clock())
     if place.exists() and not place.is_dir():
         raise UsageError(f"{place} is a file; give a folder with --out")
     build = partial(
@@ -120,12 +110,12 @@ def run_overhead(
     written = write_run(run, place)
     paths = {role: str(place / name) for role, name in FILES.items()}
     started_at = workspace.clock()
-    options = overhead_options(policy, started_at)
+    options = build_overhead_options(policy, started_at)
     files = ScoreRequest(files=list(paths.items()))
     scored = score_exam(workspace, "overhead", options, files, started_at=started_at)
     report = place / REPORT
     write_whole(report, [json_file(scored.summary)])
-    return Ran(scored, place, (*written, report))
+    return JudgedRun(scored, place, (*written, report))
 
 
 def read_config(path: str) -> RunConfig:
@@ -142,15 +132,15 @@ def write_run(run: OverheadRun, folder: Path) -> tuple[Path, ...]:
     bare = [found for found in run.passes if found.arm == "bare"]
     guarded = [found for found in run.passes if found.arm == "guarded"]
     passes = {"bare": bare[0], "guarded": guarded[0], "noise": bare[-1], "repeat": guarded[-1]}
-    rendered = {role: b"".join(arm_lines(run, found)) for role, found in passes.items()}
+    rendered = {role: b"".join(render_arm(run, found)) for role, found in passes.items()}
     for role, data in rendered.items():
         write_whole(folder / FILES[role], [data])
-    costs = _costs(run, folder / FILES["bare"])
+    costs = _build_costs(run, folder / FILES["bare"])
     write_whole(folder / FILES["costs"], [json_file(costs)])
     return tuple(folder / name for name in FILES.values())
 
 
-def arm_lines(run: OverheadRun, found: PassRun) -> Iterator[bytes]:
+def render_arm(run: OverheadRun, found: PassRun) -> Iterator[bytes]:
     """Yield one pass as the lines of a ``gatemark.arm/1`` file; NaN and infinity become null."""
     meta = {
         "schema": "gatemark.arm/1",
@@ -169,47 +159,47 @@ def arm_lines(run: OverheadRun, found: PassRun) -> Iterator[bytes]:
             "record_type": "window",
             "window_id": window.window_id,
             "content_hash": window.content_hash,
-            **_values(outcome),
+            **_describe_outcome(outcome),
         }
         yield msgspec.json.encode(record) + b"\n"
 
 
-def _values(outcome: Loss | AccuracyCounts) -> dict[str, float | int | None]:
+def _describe_outcome(outcome: Loss | AccuracyCounts) -> dict[str, float | int | None]:
     if isinstance(outcome, AccuracyCounts):
         return {"correct": outcome.correct, "total": outcome.total}
     loss = outcome.loss
     return {"tokens": outcome.tokens, "loss": loss if math.isfinite(loss) else None}
 
 
-def _costs(run: OverheadRun, bare_file: Path) -> Costs:
+def _build_costs(run: OverheadRun, bare_file: Path) -> Costs:
     arm = read_arm("bare", str(bare_file), ReadingChoices())
     return Costs(
-        schedule_digest=schedule_digest(arm) or "",
+        schedule_digest=digest_schedule(arm) or "",
         passes=tuple(
             Restored(found.arm, found.before, found.after, found.restored) for found in run.passes
         ),
-        arms={"bare": _arm_costs(run, "bare"), "guarded": _arm_costs(run, "guarded")},
-        timing=_timing(run.timing),
+        arms={"bare": _build_arm_costs(run, "bare"), "guarded": _build_arm_costs(run, "guarded")},
+        timing=_build_timing(run.timing),
         install_ms=run.installs_ms,
         guards=run.guard_runs,
     )
 
 
-def _arm_costs(run: OverheadRun, arm: ArmName) -> ArmCosts:
+def _build_arm_costs(run: OverheadRun, arm: ArmName) -> ArmCosts:
     memory = run.memory[arm]
     peak, rss = memory.peak, memory.rss
     return ArmCosts(
         latency_ms=tuple(found.latency_ms for found in run.passes if found.arm == arm),
         peak_memory_bytes=peak if isinstance(peak, int) else None,
         memory_reason=peak if isinstance(peak, str) else None,
-        repeat_shift_max=largest_repeat_shift(run, arm),
+        repeat_shift_max=find_largest_repeat_shift(run, arm),
         memory_source=memory.source,
         peak_rss_bytes=rss if isinstance(rss, int) else None,
         rss_reason=rss if isinstance(rss, str) else None,
     )
 
 
-def _timing(found: tuple[TimedGroup, ...] | str) -> Timing:
+def _build_timing(found: tuple[TimedGroup, ...] | str) -> Timing:
     if isinstance(found, str):
         return Timing(reason=found)
     return Timing(

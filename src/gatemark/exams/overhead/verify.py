@@ -1,8 +1,10 @@
 """Verify a guard-overhead report: recompute it from its windows and compare.
 
-(1) The report must match the closed schema. (2) The policy must match its digests and either its
-profile and overrides or the verifier's own policy. (3) Recompute everything from the arms. (4)
-Report each value that differs as a disagreement, under the stable name of a check.
+(1) The report must match the closed schema. (2) Its policy must match its digests. (3) It must be
+decided by the rules of this build; a report of other rules is not decided again. (4) The policy
+must match either its profile and overrides or the verifier's own policy. (5) Recompute everything
+from the arms. (6) Report each value that differs as a disagreement, under the stable name of a
+check.
 """
 
 from __future__ import annotations
@@ -18,28 +20,15 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
 from gatemark.evidence.exam import judge_exam
-from gatemark.evidence.source import (
-    ReadingChoices,
-    digest_source,
-    inspect_source,
-    parse_strictly,
-    quoted,
-    refuse_many_containers,
-)
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import digest_source, inspect_source
+from gatemark.evidence.strict_json import parse_strictly, quoted, refuse_many_containers
 from gatemark.exams.overhead.document import OverheadReport
-from gatemark.exams.overhead.exam import examine_overhead
-from gatemark.exams.overhead.policy import (
-    FIRST_RULES,
-    PROFILE,
-    PROFILES,
-    RULES,
-    STRICTEST,
-    OverheadOptions,
-    OverheadParameters,
-    is_looser_profile,
-    overhead_options,
-    refuse_expired,
-)
+from gatemark.exams.overhead.examine import examine_overhead
+from gatemark.exams.overhead.options import OverheadOptions, refuse_expired
+from gatemark.exams.overhead.parameters import OverheadParameters, build_overhead_options
+from gatemark.exams.overhead.policy import OVERHEAD_RULES, RULES_SETTING
+from gatemark.exams.overhead.settings import PROFILE, PROFILES, STRICTEST, is_looser_profile
 from gatemark.workspace import Workspace
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
@@ -122,7 +111,7 @@ class Disagreement(msgspec.Struct, frozen=True):
     recomputed: object
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class ReportVerification(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a verification."""
 
     schema: Literal["gatemark.overhead-verify/1"] = "gatemark.overhead-verify/1"
@@ -148,19 +137,26 @@ class VerifyReportRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def verify_overhead(
     workspace: Workspace, request: VerifyReportRequest, choices: ReadingChoices
-) -> Verified:
+) -> ReportVerification:
     """Recompute a report and list every disagreement."""
-    document = _read(request.report)
+    document = _read_report(request.report)
     # Step 1.
     try:
         stored = msgspec.convert(document, OverheadReport)
     except msgspec.ValidationError as error:
         found = [Disagreement(SCHEMA_CHECK, "$", str(error), "the closed schema")]
-        return _verified(request, found, None, None)
-    paths = _all_paths(request, stored)
+        return _report_verification(request, found, None, None)
     # Step 2.
-    options, found = _options(workspace, request, stored)
+    digests = list(_check_policy_digests(stored))
     # Step 3.
+    settings = stored.resolved_policy.get("settings")
+    recorded = settings.get(RULES_SETTING) if isinstance(settings, dict) else None
+    if not digests:
+        OVERHEAD_RULES.check(recorded)
+    # Step 4.
+    paths = _find_paths(request, stored)
+    options, found = _find_options(workspace, request, stored)
+    # Step 5.
     started_at = workspace.clock()
     examined = examine_overhead(paths, options, choices)
     summary = judge_exam(
@@ -170,16 +166,16 @@ def verify_overhead(
         started_at=started_at,
         finished_at=workspace.clock(),
     ).summary
-    # Step 4.
-    found.extend(_policy_digests(stored))
+    # Step 6.
+    found.extend(digests)
     plain = msgspec.json.decode(msgspec.json.encode(summary))
-    for path, left, right in _differences(document, plain, ""):
+    for path, left, right in _find_differences(document, plain, ""):
         if not any(known.path == path for known in found):
-            found.append(Disagreement(_check_of(path), path, left, right))
-    return _verified(request, found, stored, summary["verdict"])
+            found.append(Disagreement(_find_check(path), path, left, right))
+    return _report_verification(request, found, stored, summary["verdict"])
 
 
-def _read(path: str) -> dict[str, object]:
+def _read_report(path: str) -> dict[str, object]:
     source = inspect_source(path)
     if source.byte_count > MAX_REPORT_BYTES:
         raise BadInputError(f"{path}: larger than {MAX_REPORT_BYTES} bytes")
@@ -197,7 +193,7 @@ def _read(path: str) -> dict[str, object]:
     return value
 
 
-def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str, str | None]:
+def _find_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str, str | None]:
     """Return the files to recompute from; look for noise and costs alongside the arms."""
     paths = dict(request.paths)
     meta = stored.meta
@@ -211,13 +207,13 @@ def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str
     ):
         if part is None or paths.get(role) is not None:
             continue
-        paths[role] = _beside(request, part.file, part.digest)
+        paths[role] = _find_beside(request, part.file, part.digest)
         if paths[role] is None:
             raise UsageError(f"the report {stated}; give the file with --{role}")
     return paths
 
 
-def _beside(request: VerifyReportRequest, name: str, wanted: str | None) -> str | None:
+def _find_beside(request: VerifyReportRequest, name: str, wanted: str | None) -> str | None:
     """Find a file by name in the folder of the report or of an arm, preferably by digest.
 
     A file with another digest is used too; the report then disagrees with it. A file that was
@@ -233,7 +229,7 @@ def _beside(request: VerifyReportRequest, name: str, wanted: str | None) -> str 
     return next(right, next(iter(files), None))
 
 
-def _options(
+def _find_options(
     workspace: Workspace, request: VerifyReportRequest, stored: OverheadReport
 ) -> tuple[dict[str, object], list[Disagreement]]:
     """Return the options to recompute with, and disagreements about the report's own."""
@@ -245,7 +241,7 @@ def _options(
                 "add --accept-overrides"
             )
         policy = msgspec.structs.replace(request.policy, **ACCEPTED) if profile else request.policy
-        return overhead_options(policy, workspace.clock()), []
+        return build_overhead_options(policy, workspace.clock()), []
     stated = stored.policy_provenance.overrides
     loosening = [override.field for override in stated if override.loosens]
     own = stored.policy_provenance.profile
@@ -256,23 +252,17 @@ def _options(
     if loosening and not request.accept_overrides:
         wanted = "no override that loosens the profile, unless it is accepted"
         found.append(Disagreement(*place, loosening, wanted))
-    settings = stored.resolved_policy.get("settings")
-    rules = settings.get("overhead_rules", FIRST_RULES) if isinstance(settings, dict) else RULES
-    plain = {
-        "profile": stored.policy_provenance.profile,
-        "overrides": _overrides(stored),
-        "rules": rules,
-    }
+    plain = {"profile": stored.policy_provenance.profile, "overrides": _list_overrides(stored)}
     try:
         options = msgspec.convert(plain, OverheadOptions)
         refuse_expired(options, workspace.clock())
     except (msgspec.ValidationError, InvalidValueError, BadInputError) as error:
-        found.append(Disagreement(*place, _overrides(stored), str(error)))
-        return overhead_options(OverheadParameters(), workspace.clock()), found
+        found.append(Disagreement(*place, _list_overrides(stored), str(error)))
+        return build_overhead_options(OverheadParameters(), workspace.clock()), found
     return msgspec.to_builtins(options), found
 
 
-def _overrides(stored: OverheadReport) -> list[dict[str, object]]:
+def _list_overrides(stored: OverheadReport) -> list[dict[str, object]]:
     return [
         {
             name: getattr(override, name)
@@ -282,7 +272,7 @@ def _overrides(stored: OverheadReport) -> list[dict[str, object]]:
     ]
 
 
-def _policy_digests(stored: OverheadReport) -> Iterator[Disagreement]:
+def _check_policy_digests(stored: OverheadReport) -> Iterator[Disagreement]:
     """Compare the digest of the stored policy with the stored digests."""
     try:
         own = digest(stored.resolved_policy)
@@ -298,11 +288,13 @@ def _policy_digests(stored: OverheadReport) -> Iterator[Disagreement]:
             yield Disagreement("policy.digest", path, value, own)
 
 
-def _check_of(path: str) -> str:
+def _find_check(path: str) -> str:
     return next((check for prefix, check in PREFIXES if path.startswith(prefix)), SCHEMA_CHECK)
 
 
-def _differences(stored: object, found: object, path: str) -> Iterator[tuple[str, object, object]]:
+def _find_differences(
+    stored: object, found: object, path: str
+) -> Iterator[tuple[str, object, object]]:
     """Yield every leaf that differs beyond rounding."""
     if isinstance(stored, dict) and isinstance(found, dict):
         for key in dict.fromkeys((*stored, *found)):
@@ -310,21 +302,23 @@ def _differences(stored: object, found: object, path: str) -> Iterator[tuple[str
             # File names do not matter, digests do.
             is_file = inner.startswith("meta.") and key == "file"
             if inner not in NOT_COMPARED and not is_file:
-                yield from _differences(stored.get(key, MISSING), found.get(key, MISSING), inner)
+                yield from _find_differences(
+                    stored.get(key, MISSING), found.get(key, MISSING), inner
+                )
     elif isinstance(stored, list) and isinstance(found, list) and len(stored) == len(found):
         for place, (left, right) in enumerate(zip(stored, found, strict=True)):
-            yield from _differences(left, right, f"{path}[{place}]")
-    elif not _same(stored, found, path):
+            yield from _find_differences(left, right, f"{path}[{place}]")
+    elif not _is_same(stored, found, path):
         yield path, stored, found
 
 
-def _same(left: object, right: object, path: str) -> bool:
+def _is_same(left: object, right: object, path: str) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if left == right:
         return True
     are_whole = isinstance(left, int) and isinstance(right, int)
-    is_copied = _check_of(path).startswith("policy.") or path.endswith(EXACT)
+    is_copied = _find_check(path).startswith("policy.") or path.endswith(EXACT)
     if are_whole or is_copied or not isinstance(left, int | float):
         return False
     return isinstance(right, int | float) and math.isclose(
@@ -332,18 +326,18 @@ def _same(left: object, right: object, path: str) -> bool:
     )
 
 
-def _verified(
+def _report_verification(
     request: VerifyReportRequest,
     found: list[Disagreement],
     stored: OverheadReport | None,
     verdict: Outcome | None,
-) -> Verified:
+) -> ReportVerification:
     failed = {disagreement.check for disagreement in found}
     good: State = "not checked" if stored is None else "pass"
     checks: dict[str, State] = {check: "fail" if check in failed else good for check in CHECKS}
     is_true = not found and verdict is not None
     source: PolicySource = "report" if request.policy.profile is None else "profile"
-    return Verified(
+    return ReportVerification(
         report=request.report,
         agrees=is_true,
         stored_verdict=None if stored is None else stored.verdict,
@@ -352,5 +346,5 @@ def _verified(
         policy_source="file" if request.policy.policy is not None else source,
         checks=checks,
         disagreements=tuple(found),
-        overrides=() if stored is None else tuple(_overrides(stored)),
+        overrides=() if stored is None else tuple(_list_overrides(stored)),
     )

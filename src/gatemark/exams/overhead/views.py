@@ -11,22 +11,18 @@ import numpy as np
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Cell, Figure, ShiftBin, Shifts, Table
 from gatemark.exams.overhead.arms import LISTED_IDS, SHOWN_IDS
-from gatemark.exams.overhead.document import ArmPart, Facts
-from gatemark.exams.overhead.measure import BARE, GUARDED, OVERHEAD, PairedOverhead
-from gatemark.exams.overhead.policy import (
-    INSTALL,
-    LATENCY,
-    MEMORY,
-    OverheadOptions,
-    profile_value,
-    resolve,
-)
+from gatemark.exams.overhead.document import ArmPart
+from gatemark.exams.overhead.facts import Facts
+from gatemark.exams.overhead.measure import BARE, GUARDED, OVERHEAD
+from gatemark.exams.overhead.options import OverheadOptions, find_profile_value, resolve_settings
+from gatemark.exams.overhead.paired_overhead import PairedOverhead
+from gatemark.exams.overhead.policy import INSTALL, LATENCY, MEMORY
 
 SHOWN_BINS: Final = 240
 SHOWN_HASH: Final = 20
 
 
-def figures_of(
+def draw_figures(
     facts: Facts,
     numbers: Sequence[Measurement],
     options: OverheadOptions,
@@ -35,39 +31,39 @@ def figures_of(
     """Return every figure that is not empty."""
     by_name = {number.name: number for number in numbers}
     shown: list[Figure | None] = [
-        _defects(facts),
-        _bad_windows(facts),
-        _arms(facts, by_name),
-        _axes(facts, by_name, options),
-        _single_guards(facts),
-        _overrides(options),
-        None if found is None else _shifts(facts, found, options),
-        _worst(facts),
+        _draw_defects(facts),
+        _draw_bad_windows(facts),
+        _draw_arms(facts, by_name),
+        _draw_axes(facts, by_name, options),
+        _draw_single_guards(facts),
+        _draw_overrides(options),
+        None if found is None else _draw_shifts(facts, found, options),
+        _draw_worst(facts),
     ]
     return tuple(figure for figure in shown if figure is not None)
 
 
-def _table(
+def _draw_table(
     title: str, columns: tuple[str, ...], rows: tuple[tuple[Cell, ...], ...]
 ) -> Table | None:
     return Table(title, columns, rows, len(rows)) if rows else None
 
 
-def _defects(facts: Facts) -> Table | None:
+def _draw_defects(facts: Facts) -> Table | None:
     rows = tuple((found.check, found.message, found.count) for found in facts.defects)
-    return _table("What is wrong with the arms", ("check", "finding", "count"), rows)
+    return _draw_table("What is wrong with the arms", ("check", "finding", "count"), rows)
 
 
-def _bad_windows(facts: Facts) -> Table | None:
+def _draw_bad_windows(facts: Facts) -> Table | None:
     rows = tuple(
         (found.check, ", ".join(found.window_ids))
         for found in facts.defects
         if len(found.window_ids) > LISTED_IDS
     )
-    return _table("Which windows are wrong", ("check", f"the first {SHOWN_IDS} windows"), rows)
+    return _draw_table("Which windows are wrong", ("check", f"the first {SHOWN_IDS} windows"), rows)
 
 
-def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
+def _draw_arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
     sides = [facts.arms[role] for role in ("bare", "guarded") if role in facts.arms]
     if len(sides) < 2:
         return None
@@ -78,23 +74,25 @@ def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
         quality: values,
         "windows": [side.windows for side in sides],
         "metric": [side.metric_kind for side in sides],
-        "guards": [_guards(side) for side in sides],
+        "guards": [_name_guards(side) for side in sides],
         "device": [side.device for side in sides],
         "seeds": [
-            _listed(side.seeds, ("python", "numpy", "torch", "bootstrap"), named=True)
+            _render_named(side.seeds, ("python", "numpy", "torch", "bootstrap"), named=True)
             for side in sides
         ],
         "length, stride, windows": [
-            _listed(side.plan, ("seq_len", "stride", "windows")) for side in sides
+            _render_named(side.plan, ("seq_len", "stride", "windows")) for side in sides
         ],
-        "snapshot": [_cut(side.snapshot_hash) for side in sides],
+        "snapshot": [_shorten_hash(side.snapshot_hash) for side in sides],
         "latency p50, ms": [cost.latency_ms_p50 for cost in costs],
         "latency p95, ms": [cost.latency_ms_p95 for cost in costs],
         _MEMORY_ROWS[costs[0].memory_source]: [cost.peak_memory_bytes for cost in costs],
         "file": [side.file for side in sides],
-        "digest": [_cut(side.digest) for side in sides],
+        "digest": [_shorten_hash(side.digest) for side in sides],
     }
-    shown = tuple((name, *map(_cell, pair), _apart(*pair)) for name, pair in rows.items())
+    shown = tuple(
+        (name, *map(_render_cell, pair), _render_difference(*pair)) for name, pair in rows.items()
+    )
     return Table("Arms side by side", ("", "bare", "guarded", "difference"), shown, len(shown))
 
 
@@ -106,7 +104,7 @@ _MEMORY_ROWS: Final = {
 }
 
 
-def _cell(value: Cell) -> str:
+def _render_cell(value: Cell) -> str:
     if value is None:
         return "not measured"
     if isinstance(value, int):
@@ -114,7 +112,7 @@ def _cell(value: Cell) -> str:
     return f"{value:#.6g}" if isinstance(value, float) else str(value)
 
 
-def _apart(bare: Cell, guarded: Cell) -> str:
+def _render_difference(bare: Cell, guarded: Cell) -> str:
     """Return the difference of two cells as text."""
     if bare is None or guarded is None:
         return "unknown"
@@ -125,18 +123,18 @@ def _apart(bare: Cell, guarded: Cell) -> str:
     return "differs"
 
 
-def _cut(name: str | None) -> str | None:
+def _shorten_hash(name: str | None) -> str | None:
     """Shorten a hash; the JSON report has all of it."""
     return name if name is None or len(name) <= SHOWN_HASH else name[: SHOWN_HASH - 1] + "…"
 
 
-def _guards(side: ArmPart) -> str | None:
+def _name_guards(side: ArmPart) -> str | None:
     if side.guards is None:
         return "not stated"
     return ", ".join(side.guards) or "none"
 
 
-def _listed(
+def _render_named(
     values: Mapping[str, int | None] | None, names: Sequence[str], *, named: bool = False
 ) -> str | None:
     if values is None:
@@ -147,8 +145,8 @@ def _listed(
     return ", ".join(str(value) for _, value in known)
 
 
-def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOptions) -> Table:
-    settings = resolve(options)
+def _draw_axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOptions) -> Table:
+    settings = resolve_settings(options)
     cells: list[tuple[Cell, ...]] = []
     for axis, name, budget in (
         ("quality", OVERHEAD, settings.budget),
@@ -166,13 +164,13 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOption
         note = number.reason or (
             ", ".join(number.caveats) if name == LATENCY and number.interval is None else ""
         )
-        cells.append((axis, shown, interval, limit, note or "measured"))
+        cells.append((axis, shown, interval, limit, str(note or "measured")))
     if (install := numbers.get(INSTALL)) is not None:
         shown = "not measured" if install.value is None else f"{install.value:,.3g} ms"
         budget = settings.install_budget
         limit = "not gated" if budget is None else f"{budget:,g} ms"
         note = install.reason or f"slowest of {install.n}"
-        cells.append(("install", shown, "none", limit, note))
+        cells.append(("install", shown, "none", limit, str(note)))
     unit = "points of accuracy" if facts.basis == "count" else "of perplexity"
     count = {3: "Three", 4: "Four"}[len(cells)]
     title = f"{count} axes (quality in percent {unit})"
@@ -180,7 +178,7 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOption
     return Table(title, columns, tuple(cells), len(cells))
 
 
-def _single_guards(facts: Facts) -> Table | None:
+def _draw_single_guards(facts: Facts) -> Table | None:
     """Return each guard alone, the slowest first."""
     guards = sorted(facts.spent.guards, key=lambda one: one.latency_overhead, reverse=True)
     shift = "drop of accuracy" if facts.basis == "count" else "shift, nats"
@@ -194,14 +192,14 @@ def _single_guards(facts: Facts) -> Table | None:
         for one in guards
     )
     columns = ("guard", "time against bare", shift, "windows")
-    return _table("Each guard alone", columns, rows)
+    return _draw_table("Each guard alone", columns, rows)
 
 
-def _overrides(options: OverheadOptions) -> Table | None:
+def _draw_overrides(options: OverheadOptions) -> Table | None:
     rows = tuple(
         (
             override.field,
-            str(profile_value(options, override.field)),
+            str(find_profile_value(options, override.field)),
             str(override.value),
             override.reason or "stricter than the profile",
             override.owner or "not named",
@@ -210,10 +208,10 @@ def _overrides(options: OverheadOptions) -> Table | None:
         for override in options.overrides
     )
     columns = ("setting", f"profile {options.profile}", "here", "reason", "owner", "evidence")
-    return _table("Overrides of the profile", columns, rows)
+    return _draw_table("Overrides of the profile", columns, rows)
 
 
-def _shifts(facts: Facts, found: PairedOverhead, options: OverheadOptions) -> Shifts:
+def _draw_shifts(facts: Facts, found: PairedOverhead, options: OverheadOptions) -> Shifts:
     size = -(-found.shifts.size // SHOWN_BINS)
     bins = []
     for start in range(0, found.shifts.size, size):
@@ -227,7 +225,7 @@ def _shifts(facts: Facts, found: PairedOverhead, options: OverheadOptions) -> Sh
                 high=float(part[-1]),
             )
         )
-    budget = resolve(options).budget
+    budget = resolve_settings(options).budget
     is_loss = facts.basis == "loss"
     return Shifts(
         title="Shift of every window",
@@ -238,8 +236,8 @@ def _shifts(facts: Facts, found: PairedOverhead, options: OverheadOptions) -> Sh
     )
 
 
-def _worst(facts: Facts) -> Table | None:
+def _draw_worst(facts: Facts) -> Table | None:
     rows = tuple((w.window_id, w.bare, w.guarded, w.shift) for w in facts.worst)
     unit = "shift, nats" if facts.basis == "loss" else "drop of accuracy"
     values = ("bare loss", "guarded loss") if facts.basis == "loss" else ("bare", "guarded")
-    return _table("Worst windows", ("window", *values, unit), rows)
+    return _draw_table("Worst windows", ("window", *values, unit), rows)

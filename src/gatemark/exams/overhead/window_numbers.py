@@ -11,16 +11,10 @@ import numpy as np
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.evidence.exam import counted
 from gatemark.exams.overhead.arms import Defect
-from gatemark.exams.overhead.measure import Basis, Resampling, measure_quality
-from gatemark.exams.overhead.policy import (
-    CHANGED,
-    MISSING_TOKENS,
-    NOISE,
-    REPEAT,
-    UNSEEN,
-    WINDOWS,
-    OverheadSettings,
-)
+from gatemark.exams.overhead.measure import Basis, measure_quality
+from gatemark.exams.overhead.policy import CHANGED, MISSING_TOKENS, NOISE, REPEAT, UNSEEN, WINDOWS
+from gatemark.exams.overhead.ratio_interval import Resampling
+from gatemark.exams.overhead.settings import OverheadSettings
 
 SecondRun = Literal["noise", "repeat"]
 SECOND_RUNS: Final[tuple[SecondRun, ...]] = ("noise", "repeat")
@@ -38,7 +32,7 @@ class WindowPair(NamedTuple):
     repeat: float | None = None
 
 
-def second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
+def measure_changes(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
     """Return how many windows the guards change, and what unseen kinds of windows may cost.
 
     ``n`` windows without a kind of damage leave a share of up to ``1 - (1 - level) ** (1 / n)`` of
@@ -67,7 +61,7 @@ def second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> li
     ]
 
 
-def amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
+def count_amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
     """Return the number of windows, and how many tokens are missing to the minimum."""
     n = len(rows)
     if not n:
@@ -85,7 +79,7 @@ def amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Meas
     ]
 
 
-def floor_of(
+def measure_floor(
     role: SecondRun,
     rows: Sequence[WindowPair],
     defects: Sequence[Defect],

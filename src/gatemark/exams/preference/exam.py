@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any
 
 import msgspec
 
-from gatemark.core.canonical import original_fields, plain
+from gatemark.core.canonical import plain
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
@@ -40,16 +40,11 @@ from gatemark.statistics.preference import (
 MEASURE = "preference"
 PREFERRED = "preferred"
 ORDER = "order_p_value"
-FIRST_RULES: Final = 1
-RULES: Final = 2
-"""Rules 2: where answers were not shown as often one way as the other, a preference must be more
-than the habit of choosing the first, or the second."""
 _SIGNS = {"pass": 1.0, "fail": -1.0}
 _CHANCE = 3.3
 """Standard deviations that a fair coin stays within in 999 of 1,000 cases."""
 
 
-@original_fields("alpha peeking min_decisive coverage_min")
 class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The significance level of each one-sided claim, and whether results may be read early.
 
@@ -69,9 +64,6 @@ class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     drawn_positions: Annotated[
         bool, option("A coin per vote decided which side was shown first; blind reviews set this.")
     ] = False
-    rules: Annotated[
-        Literal[1, 2], option("Version of the rules; packs always set the newest.")
-    ] = FIRST_RULES
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 0.5:
@@ -91,7 +83,11 @@ class PreferenceExamState(msgspec.Struct):
 
 
 class PairwiseExam(Exam[PreferenceExamState]):
-    """Judge whether reviewers prefer the candidate's answers."""
+    """Judge whether reviewers prefer the candidate's answers.
+
+    A preference must be more than the habit of choosing the answer shown first, or second, unless
+    a coin drew the positions: then they favour no side.
+    """
 
     schema = "gatemark.vote/1"
     form = "vote"
@@ -126,17 +122,9 @@ class PairwiseExam(Exam[PreferenceExamState]):
             Rule("pairwise.coverage", "evidence.coverage", ">=", least, severity="hold"),
             Rule("pairwise.preferred", PREFERRED, ">=", 1.0),
         ]
-        settings = {k: value for k, value in plain(options).items() if k != "rules"}
-        if options.rules != FIRST_RULES:
-            settings["pairwise_rules"] = options.rules
-        if self._judges_order:
+        if not options.drawn_positions:
             rules.append(Rule("pairwise.order", ORDER, "<=", options.alpha, severity="hold"))
-        return Policy(name="pairwise", rules=tuple(rules), settings=settings)
-
-    @property
-    def _judges_order(self) -> bool:
-        """Whether positions may favour a side; those that a coin drew do not."""
-        return self.options.rules >= RULES and not self.options.drawn_positions
+        return Policy(name="pairwise", rules=tuple(rules), settings=plain(options))
 
     def finish(self, state: PreferenceExamState) -> ExamReport:
         counted = measure.count_votes(state.votes)
@@ -160,13 +148,13 @@ class PairwiseExam(Exam[PreferenceExamState]):
             "reviewers": len(state.reviewers),
             "first": first,
             "position": msgspec.to_builtins(counted.position),
-            "caveats": list(_caveats(counted.position, first, options)),
+            "caveats": list(_find_caveats(counted.position, first, options)),
         }
-        if self._judges_order:
-            numbers = (*numbers, _order(found, counted.orders))
+        if not options.drawn_positions:
+            numbers = (*numbers, _measure_order(found, counted.orders))
         return ExamReport(
-            measurements=(_preferred(found), *numbers),
-            figures=(_table(found, facts),),
+            measurements=(_measure_preferred(found), *numbers),
+            figures=(_draw_table(found, facts),),
             attachments={},
             facts=facts,
             score=next((n for n in numbers if n.name == "half_tie_win_rate"), None),
@@ -183,7 +171,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
         }
 
 
-def _preferred(found: Preference) -> Measurement:
+def _measure_preferred(found: Preference) -> Measurement:
     """Return 1 if the candidate is preferred, -1 if the baseline is, else a reason."""
     decisive = found.wins + found.losses
     if found.outcome not in _SIGNS:
@@ -194,7 +182,7 @@ def _preferred(found: Preference) -> Measurement:
     return measured(PREFERRED, sign, n=decisive, direction="higher_is_better", unit="sign")
 
 
-def _order(found: Preference, orders: measure.Orders) -> Measurement:
+def _measure_order(found: Preference, orders: measure.Orders) -> Measurement:
     """Return the chance of such a preference, if positions may have helped one side."""
     decisive = found.wins + found.losses
     if not decisive:
@@ -204,7 +192,7 @@ def _order(found: Preference, orders: measure.Orders) -> Measurement:
     return measured(ORDER, chance, n=decisive, direction="neutral")
 
 
-def _caveats(
+def _find_caveats(
     position: PositionBias, first: dict[str, int], options: PreferenceOptions
 ) -> tuple[str, ...]:
     caveats = []
@@ -223,7 +211,7 @@ def _caveats(
     return tuple(caveats)
 
 
-def _table(found: Preference, facts: dict[str, Any]) -> Table:
+def _draw_table(found: Preference, facts: dict[str, Any]) -> Table:
     interval = found.interval
     rows = (
         ("items won, lost, tied", f"{found.wins}, {found.losses}, {found.ties}"),
@@ -270,5 +258,4 @@ SUITE = ExamSuite(
     build=PairwiseExam,
     roles=(EvidenceRole("records", "Votes, one per line.", positional=True),),
     examine=examine_votes,
-    newest_rules={"rules": RULES},
 )

@@ -20,9 +20,9 @@ from gatemark.core.measurement import Direction, Interval, Measurement, measured
 from gatemark.statistics.multiset import (
     Runs,
     add_rows,
+    hash_name,
     merge_runs,
     row_type,
-    text_key,
     union_rows,
 )
 from gatemark.statistics.preference import (
@@ -91,7 +91,13 @@ class Ballot(NamedTuple):
 def step(state: PreferenceState, batch: Batch) -> PreferenceState:
     """Count a batch of votes into the state."""
     rows = [
-        (*text_key(item), *text_key(reviewer), _choice_code(choice), _first_code(first), count)
+        (
+            *hash_name(item),
+            *hash_name(reviewer),
+            _encode_choice(choice),
+            _encode_first(first),
+            count,
+        )
         for (item, reviewer, choice, first), count in Counter(batch).items()
     ]
     return PreferenceState(add_rows(state.runs, rows, _ROW))
@@ -131,22 +137,22 @@ def count_votes(state: PreferenceState) -> Ballot:
         votes=int(rows["count"].sum()),
         repeated_votes=repeated,
         position=position_bias(first_wins, positioned),
-        orders=Orders(*(_decided(orders, lean) for lean in (1, -1, 0))),
+        orders=Orders(*(_count_decided(orders, lean) for lean in (1, -1, 0))),
     )
 
 
-def _decided(orders: Mapping[tuple[int, Choice], int], lean: int) -> tuple[int, int]:
+def _count_decided(orders: Mapping[tuple[int, Choice], int], lean: int) -> tuple[int, int]:
     wins = orders[lean, "candidate"]
     return wins, wins + orders[lean, "baseline"]
 
 
-def _choice_code(choice: str) -> int:
+def _encode_choice(choice: str) -> int:
     if choice not in _CHOICES:
         raise InvalidValueError(f"choice must be candidate, baseline or tie, got {choice!r}")
     return _CHOICES.index(choice)
 
 
-def _first_code(first: str | None) -> int:
+def _encode_first(first: str | None) -> int:
     if first is None:
         return _FIRST_UNKNOWN
     if first not in _CHOICES[:2]:

@@ -20,17 +20,13 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.text import did_you_mean
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import option
+from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import (
-    ReadingChoices,
-    Source,
-    digest_source,
-    inspect_source,
-    read_blocks,
-    refuse,
-    whole_file,
-)
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import Source, digest_source, inspect_source
 from gatemark.exams.preference.records import SCHEMA, ModelVote
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, clean, number
 from gatemark.statistics.bradley_terry import Match, RedrawnStrengths, draw_strengths
@@ -142,7 +138,7 @@ class _Counted(NamedTuple):
     decisive: int
 
 
-def compares_models(path: str, choices: ReadingChoices) -> bool:
+def is_between_models(path: str, choices: ReadingChoices) -> bool:
     """Return whether the first line of a file is a vote between two models."""
     first = next(read_blocks(whole_file(inspect_source(path)), choices.limits), None)
     if first is None:
@@ -162,7 +158,7 @@ def rank_models(
     if not 0 < request.alpha < 0.5:
         raise InvalidValueError(f"alpha must be inside (0, 0.5), got {request.alpha}")
     source = inspect_source(path)
-    counted = _counted(source, choices)
+    counted = _count_votes(source, choices)
     _check_names(counted.names, request, source.name)
     items = {
         item: place for place, item in enumerate(dict.fromkeys(key[0] for key in counted.pairs))
@@ -171,7 +167,7 @@ def rank_models(
         Match(items[item], first, second, *won)
         for (item, first, second), won in counted.pairs.items()
     ]
-    rivals = _rivals(counted.names, request)
+    rivals = _choose_rivals(counted.names, request)
     # Enough draws for the smallest tail to contain some.
     tail = request.alpha / max(1, len(rivals))
     resamples = max(MIN_RESAMPLES, math.ceil(DRAWS_PER_TAIL / tail))
@@ -182,18 +178,20 @@ def rank_models(
         ()
         if draws is None
         else tuple(
-            _in_any_order(_compared(request, counted, draws, rival, tail), request, counted, tail)
+            _check_order(
+                _compare_with(request, counted, draws, rival, tail), request, counted, tail
+            )
             for rival in rivals
         )
     )
-    verdict, reason = _verdict(request, draws, comparisons)
+    verdict, reason = _judge_ranking(request, draws, comparisons)
     return PreferenceRanking(
-        models=() if draws is None else _models(counted.names, draws, request.alpha),
+        models=() if draws is None else _describe_models(counted.names, draws, request.alpha),
         comparisons=comparisons,
         verdict=verdict,
         reason=reason,
         blockers=(reason,) if verdict in {"fail", "inconclusive"} else (),
-        caveats=tuple(_caveats(counted, draws)),
+        caveats=tuple(_find_caveats(counted, draws)),
         items=len(items),
         votes=counted.votes,
         reviewers=counted.reviewers,
@@ -204,7 +202,7 @@ def rank_models(
     )
 
 
-def _counted(source: Source, choices: ReadingChoices) -> _Counted:
+def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
     reader = RecordReader(SCHEMA.form("models"), choices)
     numbers: dict[str, int] = {}
     pairs: dict[tuple[str, int, int], list[float]] = {}
@@ -235,7 +233,9 @@ def _counted(source: Source, choices: ReadingChoices) -> _Counted:
                 f"{source.name}: has {len(numbers)} models and {len(seen)} votes or more; at most "
                 f"{MAX_MODELS} models and {MAX_VOTES} votes can be ranked"
             )
-    refuse(reader.problems(source.name) + repeated, choices, total=reader.rejected + len(repeated))
+    refuse_input(
+        reader.problems(source.name) + repeated, choices, total=reader.rejected + len(repeated)
+    )
     if not seen:
         raise BadInputError(f"{source.name}: contains no votes")
     reviewers = len({reviewer for _, reviewer, _ in seen})
@@ -266,7 +266,7 @@ def _check_names(names: Sequence[str], request: PreferenceParameters, place: str
             )
 
 
-def _rivals(names: Sequence[str], request: PreferenceParameters) -> tuple[str, ...]:
+def _choose_rivals(names: Sequence[str], request: PreferenceParameters) -> tuple[str, ...]:
     if request.candidate is None:
         return ()
     if request.baseline is not None:
@@ -274,7 +274,9 @@ def _rivals(names: Sequence[str], request: PreferenceParameters) -> tuple[str, .
     return tuple(name for name in names if name != request.candidate)
 
 
-def _models(names: Sequence[str], draws: RedrawnStrengths, alpha: float) -> tuple[RankedModel, ...]:
+def _describe_models(
+    names: Sequence[str], draws: RedrawnStrengths, alpha: float
+) -> tuple[RankedModel, ...]:
     ends = np.quantile(draws.spread, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
     is_finite = len(set(draws.group.tolist())) == 1
     return tuple(
@@ -291,7 +293,7 @@ def _models(names: Sequence[str], draws: RedrawnStrengths, alpha: float) -> tupl
     )
 
 
-def _compared(
+def _compare_with(
     request: PreferenceParameters,
     counted: _Counted,
     draws: RedrawnStrengths,
@@ -301,7 +303,7 @@ def _compared(
     """Compare the candidate with a rival, at a share of alpha so that all claims hold at once."""
     at, other = counted.names.index(request.candidate or ""), counted.names.index(rival)
     difference = float(draws.best[at] - draws.best[other])
-    wins, losses, ties = _direct(counted.pairs, at, other)
+    wins, losses, ties = _count_direct(counted.pairs, at, other)
     if draws.group[at] != draws.group[other]:
         direct = judge_preference(wins, losses, ties, alpha=tail, min_decisive=request.min_decisive)
         words = {"pass": "it is preferred", "fail": f"{rival} is preferred"}
@@ -318,14 +320,14 @@ def _compared(
     spread = draws.spread[:, at] - draws.spread[:, other]
     low, high = (float(end) for end in np.quantile(spread, [tail, 1 - tail], method="inverted_cdf"))
     shown = f"difference {difference:.3f} [{low:.3f}, {high:.3f}]"
-    items = _decisive_items(counted.pairs, at)
+    items = _count_decisive(counted.pairs, at)
     outcome: Outcome = "pass" if low > 0 else "fail" if high < 0 else "inconclusive"
     reason = {
         "pass": f"it is preferred, {shown}",
         "fail": f"{rival} is preferred, {shown}",
         "inconclusive": f"neither is clearly preferred, {shown}",
     }[outcome]
-    fewest = min(items, _decisive_items(counted.pairs, other))
+    fewest = min(items, _count_decisive(counted.pairs, other))
     if fewest < request.min_decisive:
         outcome = "inconclusive"
         reason = f"{fewest} decisive items of one model, at least {request.min_decisive} are needed"
@@ -339,7 +341,7 @@ def _compared(
     )
 
 
-def _in_any_order(
+def _check_order(
     found: ModelComparison, request: PreferenceParameters, counted: _Counted, tail: float
 ) -> ModelComparison:
     """Hold a preference open that may be the habit of choosing the answer shown first.
@@ -366,7 +368,7 @@ def _in_any_order(
     return msgspec.structs.replace(found, outcome="inconclusive", reason=reason)
 
 
-def _direct(
+def _count_direct(
     pairs: Mapping[tuple[str, int, int], Sequence[float]], at: int, other: int
 ) -> tuple[int, int, int]:
     """Return how many items a side won, lost and tied against another, by majority."""
@@ -378,11 +380,11 @@ def _direct(
     return wins, losses, ties
 
 
-def _decisive_items(pairs: Mapping[tuple[str, int, int], Sequence[float]], at: int) -> int:
+def _count_decisive(pairs: Mapping[tuple[str, int, int], Sequence[float]], at: int) -> int:
     return len({item for (item, *sides), won in pairs.items() if at in sides and won[0] != won[1]})
 
 
-def _verdict(
+def _judge_ranking(
     request: PreferenceParameters,
     draws: RedrawnStrengths | None,
     comparisons: Sequence[ModelComparison],
@@ -400,7 +402,7 @@ def _verdict(
     return "pass", f"{request.candidate} is preferred to {rivals}"
 
 
-def _caveats(counted: _Counted, draws: RedrawnStrengths | None) -> Iterator[str]:
+def _find_caveats(counted: _Counted, draws: RedrawnStrengths | None) -> Iterator[str]:
     if draws is not None and len(set(draws.group.tolist())) > 1:
         for at, name in enumerate(counted.names):
             if not draws.wins[:, at].any():
@@ -413,7 +415,7 @@ def _caveats(counted: _Counted, draws: RedrawnStrengths | None) -> Iterator[str]
         yield f"position bias: model_a won {bias.first_win_rate:.3f} of decisive votes"
 
 
-def ranking_text(found: PreferenceRanking) -> str:
+def format_ranking(found: PreferenceRanking) -> str:
     """Format the ranking for the terminal."""
     word = "RANKING" if found.verdict is None else VERDICT_WORDS[found.verdict]
     lines = [clean(f"{word}  {found.reason}"), ""]

@@ -35,14 +35,14 @@ class ModelVote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     schema: Literal["gatemark.vote/1"] | UnsetType = UNSET
 
 
-def models_differ(vote: ModelVote) -> list[Problem]:
+def check_models_differ(vote: ModelVote) -> list[Problem]:
     """Check that a vote compares two different models."""
     if vote.model_a != vote.model_b:
         return []
     return [Problem("$.model_b", f"a vote compares two models, got {vote.model_b!r} twice")]
 
 
-def reviewer_is_one_line(vote: Vote | ModelVote) -> list[Problem]:
+def check_reviewer_is_one_line(vote: Vote | ModelVote) -> list[Problem]:
     """Check that a reviewer's name is a single line."""
     if is_one_line(vote.reviewer):
         return []
@@ -88,7 +88,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("no position", {k: v for k, v in _VOTE.items() if k != "first"}, "$"),
                 BadExample("another schema", _VOTE | {"schema": "gatemark.pair/1"}, "$.schema"),
             ),
-            rules=(reviewer_is_one_line,),
+            rules=(check_reviewer_is_one_line,),
         ),
         Form(
             name="models",
@@ -110,7 +110,7 @@ SCHEMA: Final = RecordSchema(
                 ),
                 BadExample("a misspelled field", _MODEL_VOTE | {"model_c": "x"}, "$"),
             ),
-            rules=(models_differ, reviewer_is_one_line),
+            rules=(check_models_differ, check_reviewer_is_one_line),
         ),
     ),
 )

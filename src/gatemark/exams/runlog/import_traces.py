@@ -20,10 +20,10 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import (
     UNKNOWN_COMMIT,
-    compact_json,
-    mas_run_id,
-    short_hash,
-    trace_file_name,
+    name_mas_run,
+    name_trace_file,
+    shorten_hash,
+    write_compact_json,
 )
 from gatemark.exams.runlog.records.trace import Decoding, TraceMeta
 from gatemark.exams.runlog.records.trace_rules import Mode
@@ -37,25 +37,25 @@ from gatemark.exams.runlog.traces.conversations import (
 )
 from gatemark.exams.runlog.traces.dataset import (
     CaseList,
-    Origin,
     ScriptTurn,
-    case_list,
+    TraceOrigin,
+    build_case_list,
+    build_trace_entry,
+    build_trace_records,
+    find_dataset_hash,
     make_manifest,
-    manifest_dataset_hash,
-    trace_entry,
-    trace_records,
 )
 from gatemark.exams.runlog.traces.files import (
     ReadTrace,
     find_traces,
-    json_lines,
-    packed,
+    pack_gzip,
     read_trace,
+    render_json_lines,
     write_case_list,
     write_manifest_file,
 )
 from gatemark.samples.importer import ReadOptions, open_foreign
-from gatemark.samples.prepare import without_private
+from gatemark.samples.prepare import remove_private
 
 NO_COMMIT: Final = "0" * 40
 UNKNOWN_MODEL: Final = "unknown"
@@ -96,7 +96,7 @@ def import_traces(
     refusals = [f"{refusal.place}: {refusal.reason}" for refusal in read.refused]
     kept: dict[str, Conversation] = {}
     for conversation in read.found:
-        case_id = case_name(conversation.name)
+        case_id = make_case_name(conversation.name)
         if not conversation.turns:
             refusals.append(f"{paths[0]}: {conversation.name}: nobody says anything in it")
         elif case_id in kept:
@@ -108,7 +108,7 @@ def import_traces(
     redacted = 0
     if redact:
         for case_id, conversation in kept.items():
-            kept[case_id] = _without_private(conversation)
+            kept[case_id] = _redact_turns(conversation)
             redacted += kept[case_id] != conversation
     writes = output is not None and bool(kept) and (exclude_bad or not refusals)
     if writes and output is not None:
@@ -120,29 +120,29 @@ def import_traces(
         refused=len(refusals),
         redacted=redacted,
         output=output if writes else None,
-        notes=tuple(_notes(kept.values())),
+        notes=tuple(_list_notes(kept.values())),
         refusals=tuple(refusals),
     )
 
 
-def case_name(name: str) -> str:
+def make_case_name(name: str) -> str:
     """Return a case id for the name of a conversation: the same name, if it is valid."""
     plain = _STRANGERS.sub("-", name).strip("-_")
     if plain == name and plain:
         return plain
-    mark = short_hash(digest_bytes(name.encode("utf-8", "surrogatepass")))
+    mark = shorten_hash(digest_bytes(name.encode("utf-8", "surrogatepass")))
     return f"{plain or 'case'}-{mark}"
 
 
-def _without_private(conversation: Conversation) -> Conversation:
+def _redact_turns(conversation: Conversation) -> Conversation:
     turns = tuple(
-        msgspec.structs.replace(turn, text=str(without_private(turn.text)))
+        msgspec.structs.replace(turn, text=str(remove_private(turn.text)))
         for turn in conversation.turns
     )
     return msgspec.structs.replace(conversation, turns=turns)
 
 
-def _notes(conversations: Iterable[Conversation]) -> list[str]:
+def _list_notes(conversations: Iterable[Conversation]) -> list[str]:
     found = list(conversations)
     untimed = backwards = 0
     for one in found:
@@ -166,11 +166,11 @@ def _notes(conversations: Iterable[Conversation]) -> list[str]:
 
 
 def _write(kept: dict[str, Conversation], folder: Path) -> None:
-    cases = case_list(sorted(kept))
+    cases = build_case_list(sorted(kept))
     models = sorted({model for one in kept.values() for model in one.models})
     model = models[0] if len(models) == 1 else "several" if models else UNKNOWN_MODEL
-    origin = Origin(
-        mas_run_id=mas_run_id(
+    origin = TraceOrigin(
+        mas_run_id=name_mas_run(
             mac_commit=NO_COMMIT, model=model, decoding={}, case_list_hash=cases.hash
         ),
         mac_commit=NO_COMMIT,
@@ -179,12 +179,12 @@ def _write(kept: dict[str, Conversation], folder: Path) -> None:
         decoding=Decoding(),
     )
     for case_id, conversation in kept.items():
-        records = trace_records(case_id, script_of(conversation.turns), origin)
-        data = packed(json_lines(records, ascii_only=True))
-        write_whole(folder / trace_file_name(case_id), [data])
+        records = build_trace_records(case_id, make_script(conversation.turns), origin)
+        data = pack_gzip(render_json_lines(records, ascii_only=True))
+        write_whole(folder / name_trace_file(case_id), [data])
 
 
-def script_of(turns: Sequence[SpokenTurn]) -> list[ScriptTurn]:
+def make_script(turns: Sequence[SpokenTurn]) -> list[ScriptTurn]:
     """Return turns with times: their own, or one second after the turn before."""
     if any(turn.at_ms is None for turn in turns):
         known = [turn.at_ms for turn in turns if turn.at_ms is not None]
@@ -218,19 +218,19 @@ def write_manifest(
     paths = find_traces(traces)
     names = [path.name for path in paths]
     read = [read_trace(str(path), mode=mode, allow_stub=True) for path in paths]
-    manifest, cases = _manifest(read, names, traces, source_url)
+    manifest, cases = _build_manifest(read, names, traces, source_url)
     folder = Path(output or traces)
     return ManifestMade(
         manifest=write_manifest_file(folder, manifest),
         case_list=write_case_list(folder, manifest, cases),
-        trace_dataset_hash=manifest_dataset_hash(manifest),
+        trace_dataset_hash=find_dataset_hash(manifest),
         cases=len(read),
         deltas=manifest.summary.total_deltas,
         turns=manifest.summary.total_turns,
     )
 
 
-def _manifest(
+def _build_manifest(
     read: Sequence[ReadTrace], names: Sequence[str], traces: str, source_url: str
 ) -> tuple[RunManifest, CaseList]:
     by_case: dict[str, tuple[ReadTrace, str]] = {}
@@ -239,15 +239,15 @@ def _manifest(
         if case_id in by_case:
             raise BadInputError(f"{traces}: {name} and {by_case[case_id][1]} are of {case_id}")
         by_case[case_id] = (found, name)
-    meta = _common_meta([found.trace.meta for found in read], traces)
-    cases = case_list(sorted(by_case))
+    meta = _find_common_meta([found.trace.meta for found in read], traces)
+    cases = build_case_list(sorted(by_case))
     entries = [
-        trace_entry(case_id, name, found.content_hash, found.trace.records)
+        build_trace_entry(case_id, name, found.content_hash, found.trace.records)
         for case_id, (found, name) in sorted(by_case.items())
     ]
     decoding = meta.decoding if isinstance(meta.decoding, Decoding) else Decoding()
     manifest = make_manifest(
-        Origin(
+        TraceOrigin(
             mas_run_id=meta.mas_run_id,
             mac_commit=meta.mac_commit,
             exaid_commit=UNKNOWN_COMMIT if meta.exaid_commit is UNSET else meta.exaid_commit,
@@ -257,14 +257,14 @@ def _manifest(
         cases,
         entries,
         created_at=max(found.trace.meta.created_at for found in read),
-        config_hash=digest_bytes(compact_json({"source": source_url})),
+        config_hash=digest_bytes(write_compact_json({"source": source_url})),
         fork_url=source_url,
         stub=any(found.trace.is_stub for found in read),
     )
     return manifest, cases
 
 
-def _common_meta(metas: Sequence[TraceMeta], traces: str) -> TraceMeta:
+def _find_common_meta(metas: Sequence[TraceMeta], traces: str) -> TraceMeta:
     """Return what the traces share; refuse traces of several runs."""
     runs = sorted({meta.mas_run_id for meta in metas})
     if len(runs) > 1:

@@ -11,18 +11,18 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import option
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor, load_extractor
-from gatemark.exams.runlog.concepts.port import extractor_provenance
+from gatemark.exams.runlog.concepts.port import describe_extractor_provenance
 from gatemark.exams.runlog.concepts.stoplists import (
     DEFAULT_THRESHOLD,
     Frequencies,
     count_frequencies,
-    stoplist_files,
+    render_stoplists,
 )
 from gatemark.exams.runlog.records.fields import refuse_no_moment
-from gatemark.exams.runlog.records.names import moment_text
+from gatemark.exams.runlog.records.names import format_moment
 from gatemark.exams.runlog.records.trace_rules import ReadingMode
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
-from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder, canonical_text
+from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder, join_canonical_text
 from gatemark.workspace import Workspace
 
 FEW_TRACES = 50
@@ -87,14 +87,14 @@ def make_stoplists(
         if on_progress is not None:
             on_progress(len(found), len(paths))
     counted = count_frequencies(found, request.threshold)
-    generated_at = request.generated_at or moment_text(end_ms)
-    files = stoplist_files(counted, generated_at=generated_at, commit=request.commit)
+    generated_at = request.generated_at or format_moment(end_ms)
+    files = render_stoplists(counted, generated_at=generated_at, commit=request.commit)
     return StoplistsMade(counted, extractor, files)
 
 
 def _look(request: StoplistRequest, path: str) -> bytes:
     read = read_trace(path, mode=request.mode, allow_stub=request.allow_stub)
-    text = canonical_text(read.trace, request.compat)
+    text = join_canonical_text(read.trace, request.compat)
     extractor = load_extractor(request.extractor)
     cuis, surfaces = extractor.cuis_and_surfaces(text)
     return msgspec.msgpack.encode(
@@ -103,6 +103,6 @@ def _look(request: StoplistRequest, path: str) -> bytes:
             cuis=sorted(cuis),
             surfaces=sorted(surfaces),
             end_ms=read.trace.end_ms,
-            extractor=extractor_provenance(extractor),
+            extractor=describe_extractor_provenance(extractor),
         )
     )

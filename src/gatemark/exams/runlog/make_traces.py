@@ -19,27 +19,27 @@ from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.records.manifest import TraceEntry
 from gatemark.exams.runlog.records.names import (
     UNKNOWN_COMMIT,
-    compact_json,
-    config_hash,
-    moment_text,
-    trace_file_name,
+    format_moment,
+    hash_config,
+    name_trace_file,
+    write_compact_json,
 )
-from gatemark.exams.runlog.replay.case import FEW_CASES, in_batches
+from gatemark.exams.runlog.replay.case import FEW_CASES, split_batches
 from gatemark.exams.runlog.traces.dataset import (
     SUBSET_COUNT,
     SUBSET_SEED,
     CaseList,
-    Origin,
     Selection,
-    case_list,
+    TraceOrigin,
+    build_case_list,
+    build_trace_entry,
+    find_dataset_hash,
     make_manifest,
-    manifest_dataset_hash,
     select_cases,
-    trace_entry,
 )
 from gatemark.exams.runlog.traces.files import (
-    json_lines,
-    packed,
+    pack_gzip,
+    render_json_lines,
     write_case_list,
     write_manifest_file,
 )
@@ -47,11 +47,11 @@ from gatemark.exams.runlog.traces.synthetic import (
     BASE_MS,
     FORK,
     SyntheticSettings,
-    case_ids,
-    origin_of,
-    stub_case_ids,
-    stub_trace,
-    synthetic_trace,
+    describe_campaign,
+    list_case_ids,
+    list_stub_case_ids,
+    make_stub_trace,
+    make_synthetic_trace,
 )
 from gatemark.workspace import Workspace
 
@@ -109,7 +109,7 @@ class TracesMade(msgspec.Struct, frozen=True):
 
 class _TraceJob(msgspec.Struct, frozen=True):
     settings: SyntheticSettings
-    origin: Origin
+    origin: TraceOrigin
     output: str
     stub: bool
 
@@ -167,13 +167,13 @@ def make_traces(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> TracesMade:
     """Choose cases and write their list, their traces and their manifest."""
-    known = stub_case_ids() if request.stub else case_ids(request.settings)
+    known = list_stub_case_ids() if request.stub else list_case_ids(request.settings)
     choice = request.choice
     chosen = select_cases(
         known, choice.mode, wanted=choice.cases, count=choice.count, seed=choice.seed
     )[: request.limit]
-    cases = case_list(chosen)
-    origin = origin_of(request.settings, cases.hash, request.exaid_commit)
+    cases = build_case_list(chosen)
+    origin = describe_campaign(request.settings, cases.hash, request.exaid_commit)
     entries = (
         () if request.dry_run else _write_traces(workspace, request, cases, origin, on_progress)
     )
@@ -181,8 +181,8 @@ def make_traces(
         origin,
         cases,
         entries,
-        created_at=request.created_at or moment_text(BASE_MS),
-        config_hash=_config_hash(request),
+        created_at=request.created_at or format_moment(BASE_MS),
+        config_hash=_hash_config(request),
         fork_url=FORK,
         stub=request.stub,
     )
@@ -193,7 +193,7 @@ def make_traces(
         case_list=write_case_list(folder, manifest, cases),
         case_list_hash=cases.hash,
         manifest=None if request.dry_run else write_manifest_file(folder, manifest),
-        trace_dataset_hash=None if request.dry_run else manifest_dataset_hash(manifest),
+        trace_dataset_hash=None if request.dry_run else find_dataset_hash(manifest),
         cases=len(chosen),
         deltas=manifest.summary.total_deltas,
         turns=manifest.summary.total_turns,
@@ -204,13 +204,13 @@ def _write_traces(
     workspace: Workspace,
     request: TracesRequest,
     cases: CaseList,
-    origin: Origin,
+    origin: TraceOrigin,
     on_progress: Callable[[int, int], None] | None,
 ) -> tuple[TraceEntry, ...]:
     job = _TraceJob(request.settings, origin, request.output, request.stub)
     entries: dict[str, TraceEntry] = {}
     engine = workspace.engine_for(len(cases.case_ids), FEW_CASES)
-    for data in engine.run(partial(_write_some, job), in_batches(cases.case_ids)):
+    for data in engine.run(partial(_write_some, job), split_batches(cases.case_ids)):
         for entry in msgspec.msgpack.decode(data, type=list[TraceEntry]):
             entries[entry.case_id] = entry
         if on_progress is not None:
@@ -224,18 +224,18 @@ def _write_some(job: _TraceJob, names: tuple[str, ...]) -> bytes:
 
 def _write_trace(job: _TraceJob, case_id: str) -> TraceEntry:
     if job.stub:
-        records = stub_trace(case_id, job.origin)
+        records = make_stub_trace(case_id, job.origin)
     else:
-        records = synthetic_trace(case_id, job.settings, job.origin)
-    data = json_lines(records, ascii_only=True)
-    file = trace_file_name(case_id)
-    write_whole(Path(job.output) / file, [packed(data)])
-    return trace_entry(case_id, file, digest_bytes(data), records)
+        records = make_synthetic_trace(case_id, job.settings, job.origin)
+    data = render_json_lines(records, ascii_only=True)
+    file = name_trace_file(case_id)
+    write_whole(Path(job.output) / file, [pack_gzip(data)])
+    return build_trace_entry(case_id, file, digest_bytes(data), records)
 
 
-def _config_hash(request: TracesRequest) -> str:
+def _hash_config(request: TracesRequest) -> str:
     """Hash the configuration files in the order of their paths, and settings given as options."""
     files = [Path(path).read_bytes() for path in sorted(request.config_files)]
     if not files or request.is_overruled:
-        files.append(compact_json(msgspec.to_builtins(request.settings)))
-    return config_hash(files)
+        files.append(write_compact_json(msgspec.to_builtins(request.settings)))
+    return hash_config(files)

@@ -16,15 +16,19 @@ import msgspec
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
-from gatemark.evidence.source import Limits, inspect_source, parse_strictly, read_blocks, whole_file
-from gatemark.exams.runlog.records.names import TRACE_SUFFIX, run_file_name
-from gatemark.exams.runlog.records.older_run import without_suffix
+from gatemark.evidence.blocks import read_blocks
+from gatemark.evidence.reading_choices import Limits
+from gatemark.evidence.shards import whole_file
+from gatemark.evidence.source import inspect_source
+from gatemark.evidence.strict_json import parse_strictly
+from gatemark.exams.runlog.records.names import TRACE_SUFFIX, name_run_file
+from gatemark.exams.runlog.records.older_run import strip_suffix
 from gatemark.exams.runlog.traces.files import (
     JSONL_ENDS,
-    compact_lines,
-    kind_of_file,
-    look_at_run_log,
-    packed,
+    find_kind_of_file,
+    inspect_run_log,
+    pack_gzip,
+    render_compact_lines,
 )
 
 _LISTS: Final = {
@@ -47,7 +51,7 @@ class MigratedLog(msgspec.Struct, frozen=True):
 
 def migrate_logs(paths: Sequence[str], output: str) -> Iterator[MigratedLog]:
     """Convert run logs one by one; one that cannot be converted does not stop the others."""
-    found = list(_found(paths))
+    found = list(_find_logs(paths))
     if not found:
         raise BadInputError(f"{', '.join(paths)}: there are no run logs")
     for path, folder in found:
@@ -56,7 +60,7 @@ def migrate_logs(paths: Sequence[str], output: str) -> Iterator[MigratedLog]:
         yield _migrate(path, Path(output) / folder)
 
 
-def _found(paths: Sequence[str]) -> Iterator[tuple[Path, Path]]:
+def _find_logs(paths: Sequence[str]) -> Iterator[tuple[Path, Path]]:
     """Yield run logs, and the folder of each below the given one."""
     for text in paths:
         place = Path(text)
@@ -64,20 +68,20 @@ def _found(paths: Sequence[str]) -> Iterator[tuple[Path, Path]]:
             yield place, Path()
             continue
         for path in sorted(place.rglob("*")):
-            if path.name.endswith(JSONL_ENDS) and kind_of_file(path) == "exaid.run":
+            if path.name.endswith(JSONL_ENDS) and find_kind_of_file(path) == "exaid.run":
                 yield path, path.parent.relative_to(place)
 
 
 def _migrate(path: Path, folder: Path) -> MigratedLog:
     try:
-        records = list(_records(path))
+        records = list(_read_records(path))
         changes: dict[str, int] = {}
-        lines = [_plain(record, changes) for record in _lifted(records, changes)]
+        lines = [_repair_record(record, changes) for record in _lift_records(records, changes)]
         case_id = str(lines[0].get("case_id", path.name))
-        target = folder / run_file_name(case_id)
+        target = folder / name_run_file(case_id)
         if target.exists():
             raise BadInputError(f"{target}: exists; choose another folder")
-        data = packed(compact_lines(lines))
+        data = pack_gzip(render_compact_lines(lines))
         _check(data, str(path))
         write_whole(target, [data])
     except GatemarkError as error:
@@ -91,12 +95,12 @@ def _check(data: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         trial = Path(folder) / "log.jsonl.gz"
         trial.write_bytes(data)
-        problems = look_at_run_log(str(trial)).problems
+        problems = inspect_run_log(str(trial)).problems
         if problems:
             raise BadInputError(tuple(problem.replace(str(trial), name) for problem in problems))
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _read_records(path: Path) -> Iterator[dict[str, Any]]:
     limits = Limits()
     data = b"".join(
         block.data for block in read_blocks(whole_file(inspect_source(str(path))), limits)
@@ -114,7 +118,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _lifted(
+def _lift_records(
     records: Sequence[dict[str, Any]], changes: dict[str, int]
 ) -> Iterator[Mapping[str, Any]]:
     """Yield records one by one, also if a run is one object."""
@@ -133,7 +137,7 @@ def _lifted(
             yield {**names, **part, "record_type": kind}
 
 
-def _plain(record: Mapping[str, Any], changes: dict[str, int]) -> dict[str, Any]:
+def _repair_record(record: Mapping[str, Any], changes: dict[str, int]) -> dict[str, Any]:
     """Return a record without what only the source writes, and count what was changed."""
     plain = dict(record)
 
@@ -143,7 +147,7 @@ def _plain(record: Mapping[str, Any], changes: dict[str, int]) -> dict[str, Any]
     case_id = plain.get("case_id")
     if isinstance(case_id, str) and case_id.endswith(TRACE_SUFFIX):
         note("ids without .trace")
-        plain |= without_suffix(plain)
+        plain |= strip_suffix(plain)
     filters = plain.get("filter_results")
     if isinstance(filters, dict) and filters.get("completeness_passed", 0) is None:
         note("decisions without null filters")

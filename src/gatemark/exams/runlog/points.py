@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from gatemark.evidence.observations import Hit, Observation, PointSource
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.files import read_run_log
 
@@ -15,10 +15,10 @@ def _read(
     paths: Sequence[str], choices: ReadingChoices
 ) -> Iterator[tuple[str, Iterator[Observation]]]:
     for path in paths:
-        yield path, _observations(read_run_log(path, choices=choices))
+        yield path, _observe_log(read_run_log(path, choices=choices))
 
 
-def _observations(log: RunLog) -> Iterator[Observation]:
+def _observe_log(log: RunLog) -> Iterator[Observation]:
     """Yield held-back texts as blocks, and summaries that fail their schema as rejections."""
     for decision in log.decisions:
         hit = Hit(decision.decision != "summarize")

@@ -13,119 +13,29 @@ from msgspec import Meta
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Remark
 from gatemark.evidence.exam import option
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.evidence.whole_file import remark_words
-from gatemark.exams.runlog.records.fields import moment_ms
+from gatemark.exams.runlog.audit_run import audit_run
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
-from gatemark.exams.runlog.records.names import case_of_trace_file, ctu, plain_case_id, text_hash
-from gatemark.exams.runlog.records.run import FALLBACK_STEP_MS, Compat, RunLog, VersionedRecord
-from gatemark.exams.runlog.records.trace import StreamDelta
+from gatemark.exams.runlog.records.names import find_case_of_trace_file, strip_case_id
+from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, ReadingMode
-from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
+from gatemark.exams.runlog.traces.dataset import find_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     CASE_LIST_END,
     JSONL_ENDS,
     MANIFEST_END,
     ReadTrace,
     TraceReading,
-    cases_of_traces,
+    find_kind_of_file,
     find_traces,
-    kind_of_file,
-    look_at_run_log,
-    look_at_trace,
+    group_traces_by_case,
+    inspect_run_log,
+    inspect_trace,
     read_manifest,
     read_trace,
 )
-from gatemark.exams.runlog.traces.trace import Trace, lost_text, moment_of
-
-
-def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -> Iterator[Remark]:
-    """Yield every mismatch of a log and its trace; lines count the records of the log.
-
-    Hashes name this trace and this data set, windows lie inside the trace, timestamps come from
-    it, and flushed text is what one agent said in the window.
-    """
-    meta: VersionedRecord = log.meta
-    for name, stated, expected in (
-        ("case_id", meta.case_id, trace.meta.case_id),
-        ("mas_run_id", meta.mas_run_id, trace.meta.mas_run_id),
-        ("trace_file_hash", meta.trace_file_hash, file_hash),
-        ("trace_dataset_hash", meta.trace_dataset_hash, dataset_hash),
-    ):
-        if isinstance(stated, str) and stated != expected:
-            message = f"must be {expected}, which the trace has, got {stated}"
-            yield Remark(1, "same_trace", f"$.{name}", message)
-    times = _Times(trace)
-    made_up = 0
-    for line, record in enumerate(log.records()[1:], start=2):
-        yield from _window_remarks(line, record, trace.last_seq)
-        remark, is_fallback = times.check(line, record)
-        made_up += is_fallback
-        if remark is not None:
-            yield remark
-    stated_count = getattr(meta.timestamp_derivation, "missing_t_emitted_ms_count", made_up)
-    if stated_count != made_up:
-        message = f"says {stated_count}, the log has {made_up} made-up timestamps"
-        path = "$.timestamp_derivation.missing_t_emitted_ms_count"
-        yield Remark(1, "timestamps_from_trace", path, message)
-    yield from _flush_remarks(log, trace)
-    if (words := lost_text(log, trace)) is not None:
-        yield Remark(1, "covers_trace", "$", words)
-
-
-def _window_remarks(line: int, record: VersionedRecord, last_seq: int) -> Iterator[Remark]:
-    for field in ("start_seq", "end_seq"):
-        seq = getattr(record, field)
-        if isinstance(seq, int) and not 0 <= seq <= last_seq:
-            message = f"must lie inside the trace, which ends with seq {last_seq}, got {seq}"
-            yield Remark(line, "window_in_trace", f"$.{field}", message)
-
-
-class _Times:
-    """The time of each ``seq`` of a trace, and the fallback time of a ``seq`` without one."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._known = {record.seq: moment_of(record) for record in trace.records}
-        first = next((one for one in trace.records if isinstance(one, StreamDelta)), None)
-        self._start_ms = trace.meta.t0_emitted_ms if first is None else first.t_emitted_ms
-
-    def check(self, line: int, record: VersionedRecord) -> tuple[Remark | None, bool]:
-        """Return the problem of a timestamp, and whether it is the fallback time."""
-        seq, stated = record.end_seq, record.timestamp
-        if not isinstance(seq, int) or not isinstance(stated, str):
-            return None, False
-        stated_ms = moment_ms(stated)
-        if stated_ms == self._known.get(seq):
-            return None, False
-        if stated_ms == self._start_ms + seq * FALLBACK_STEP_MS:
-            return None, True
-        message = f"{stated} is not when seq {seq} was captured"
-        return Remark(line, "timestamps_from_trace", "$.timestamp", message), False
-
-
-def _flush_remarks(log: RunLog, trace: Trace) -> Iterator[Remark]:
-    """Check that flushed text is what one agent said in the window."""
-    content = trace.content_turns
-    said: dict[str, list[StreamDelta]] = {}
-    for delta in trace.deltas:
-        if delta.turn_id in content and delta.delta_text:
-            said.setdefault(delta.agent_id, []).append(delta)
-    for line, flush in enumerate(log.flushes, start=2):
-        if not isinstance(flush.text_hash, str):
-            continue
-        texts = [
-            "".join(d.delta_text for d in deltas if flush.start_seq <= d.seq <= flush.end_seq)
-            for deltas in said.values()
-        ]
-        fitting = [text for text in texts if text_hash(text) == flush.text_hash]
-        if not fitting:
-            message = "no agent said this text in the window"
-            yield Remark(line, "text_from_trace", "$.text_hash", message)
-        elif ctu(fitting[0]) != flush.accumulated_ctu:
-            message = f"must be {ctu(fitting[0])}, got {flush.accumulated_ctu}"
-            yield Remark(line, "text_from_trace", "$.accumulated_ctu", message)
-
 
 MAX_TRACES = 4
 """How many traces an audit keeps for the logs of other variants."""
@@ -194,8 +104,8 @@ def validate_runlogs(
     request: ValidateRequest, on_progress: Callable[[int, int], None] | None = None
 ) -> RunlogReport:
     """Check files, and the traces, manifests and logs in folders."""
-    files = _found(request.paths)
-    checker = _Checker(request, _pinning_manifest(request, files))
+    files = _find_files(request.paths)
+    checker = _Checker(request, _find_pinning_manifest(request, files))
     by_path: dict[Path, CheckedFile] = {}
     # The logs of one case follow each other, so that an audit reads their trace once.
     for path in sorted(files, key=lambda path: path.name) if request.traces else files:
@@ -218,7 +128,7 @@ def validate_runlogs(
     )
 
 
-def _found(places: Sequence[str]) -> list[Path]:
+def _find_files(places: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for place in places:
         path = Path(place)
@@ -236,7 +146,7 @@ def _found(places: Sequence[str]) -> list[Path]:
     return found
 
 
-def _pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> RunManifest | None:
+def _find_pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> RunManifest | None:
     """Return the named manifest, or the only one among the files."""
     if request.manifest is not None:
         return read_manifest(request.manifest)
@@ -270,8 +180,8 @@ class _Checker:
 
     def check(self, path: Path) -> CheckedFile:
         """Check one file; its kind is recognised by its records, not its name."""
-        kind = kind_of_file(path)
-        is_trace = kind is None and case_of_trace_file(path.name) is not None
+        kind = find_kind_of_file(path)
+        is_trace = kind is None and find_case_of_trace_file(path.name) is not None
         try:
             if kind == "exaid.trace" or is_trace:
                 return self._check_trace(path)
@@ -279,8 +189,8 @@ class _Checker:
                 return self._check_run(path)
             (checked,) = validate_files([str(path)], None, self._choices)
         except GatemarkError as error:
-            return _checked(path, kind or "unknown", error.lines())
-        return _checked(
+            return _report_file(path, kind or "unknown", error.lines())
+        return _report_file(
             path, checked.schema, checked.problems, checked.remarks, unlisted=checked.unlisted
         )
 
@@ -291,22 +201,22 @@ class _Checker:
         for case_id in sorted(set(self._entries) - self._seen):
             file = self._entries[case_id].file
             problem = f"{file}: listed in the manifest, but not found"
-            yield _checked(file, "exaid.trace", (problem,))
+            yield _report_file(file, "exaid.trace", (problem,))
 
     def _check_trace(self, path: Path) -> CheckedFile:
-        looked = look_at_trace(str(path), self._request.mode, self._choices)
+        looked = inspect_trace(str(path), self._request.mode, self._choices)
         reading = looked.reading
         for rule, count in reading.rule_counts.items():
             self.rules[rule] = self.rules.get(rule, 0) + count
-        problems = [*reading.problems, *self._manifest_problems(path, looked)]
-        stats = _stats(looked)
+        problems = [*reading.problems, *self._check_manifest(path, looked)]
+        stats = _count_stats(looked)
         warnings = [remark_words(str(path), remark) for remark in reading.remarks]
-        warnings += self._miscounts(path, stats)
-        return _checked(
+        warnings += self._find_miscounts(path, stats)
+        return _report_file(
             path, "exaid.trace", problems, warnings, unlisted=reading.unlisted, stats=stats
         )
 
-    def _miscounts(self, path: Path, stats: TraceStats | None) -> Iterator[str]:
+    def _find_miscounts(self, path: Path, stats: TraceStats | None) -> Iterator[str]:
         """Yield counts of deltas and turns that differ from the manifest."""
         entry = None if stats is None else self._entries.get(stats.case_id)
         if stats is None or entry is None:
@@ -318,12 +228,12 @@ class _Checker:
             if stated != found:
                 yield f"{path}: warning: has {found}, the manifest's {field} says {stated}"
 
-    def _manifest_problems(self, path: Path, looked: TraceReading) -> Iterator[str]:
+    def _check_manifest(self, path: Path, looked: TraceReading) -> Iterator[str]:
         if self._manifest is None:
             return
-        named = case_of_trace_file(path.name) or ""
+        named = find_case_of_trace_file(path.name) or ""
         meta_id = None if looked.trace is None else looked.trace.meta.case_id
-        case_id = plain_case_id(meta_id or named)
+        case_id = strip_case_id(meta_id or named)
         entry = self._entries.get(case_id)
         if entry is None:
             yield f"{path}: is not listed in the manifest"
@@ -336,16 +246,16 @@ class _Checker:
             )
 
     def _check_run(self, path: Path) -> CheckedFile:
-        looked = look_at_run_log(str(path), compat=self._request.compat, choices=self._choices)
+        looked = inspect_run_log(str(path), compat=self._request.compat, choices=self._choices)
         problems = list(looked.problems)
         if looked.log is not None and self._traces is not None:
             problems.extend(self._audit(path, looked.log, self._traces))
-        return _checked(path, "exaid.run", problems, looked.warnings, unlisted=looked.unlisted)
+        return _report_file(path, "exaid.run", problems, looked.warnings, unlisted=looked.unlisted)
 
     def _trace(self, case_id: str, traces: Path) -> ReadTrace | None:
         """Return the trace of a case, read once for all logs of the case."""
         if self._trace_paths is None:
-            self._trace_paths = cases_of_traces(find_traces(str(traces)))
+            self._trace_paths = group_traces_by_case(find_traces(str(traces)))
         path = self._trace_paths.get(case_id)
         if path is None:
             return None
@@ -357,7 +267,7 @@ class _Checker:
             yield f"{path}: its trace is not in {traces}"
             return
         stated = log.meta.trace_dataset_hash
-        dataset = manifest_dataset_hash(self._manifest) if self._manifest else stated
+        dataset = find_dataset_hash(self._manifest) if self._manifest else stated
         found: Iterator[Remark] = audit_run(
             log, read.trace, file_hash=read.file_hash, dataset_hash=dataset
         )
@@ -365,7 +275,7 @@ class _Checker:
             yield remark_words(str(path), remark)
 
 
-def _checked(
+def _report_file(
     file: Path | str,
     kind: str,
     problems: Sequence[str],
@@ -379,7 +289,7 @@ def _checked(
     )
 
 
-def _stats(looked: TraceReading) -> TraceStats | None:
+def _count_stats(looked: TraceReading) -> TraceStats | None:
     trace = looked.trace
     if trace is None:
         return None

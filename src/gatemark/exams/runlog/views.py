@@ -18,31 +18,26 @@ from gatemark.core.result import (
     Timeline,
     TimelineSpan,
 )
-from gatemark.exams.runlog.measure import (
-    BUDGET_KEYS,
-    METRICS,
-    SCORES,
-    PairedComparison,
-    VariantEstimate,
-    plane_ms,
-    reason_means,
-)
+from gatemark.exams.runlog.estimates import VariantEstimate
+from gatemark.exams.runlog.paired import PairedComparison
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.run import RunLog
+from gatemark.exams.runlog.run_metrics import BUDGET_KEYS, METRICS, SCORES
 from gatemark.exams.runlog.traces.trace import Trace
+from gatemark.exams.runlog.variant_document import add_model_ms, average_reasons
 
 AGENTS_MAX = 12
 LABEL_MAX = 120
 FLUSHES, DECISIONS, SUMMARIES = "gate", "decisions", "summaries"
 
 
-def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
+def draw_timeline(log: RunLog, trace: Trace) -> Timeline | None:
     """Return a timeline of turns, flushes, decisions and summaries; None for an empty trace."""
     moments = {record.seq: record.t_rel_ms / 1000 for record in trace.records}
     if not moments:
         return None
     agents = list(dict.fromkeys(turn.agent_id for turn in trace.turns))[:AGENTS_MAX]
-    spans = list(_spans(log, trace, frozenset(agents), moments))
+    spans = list(_list_spans(log, trace, frozenset(agents), moments))
     used = {span.lane for span in spans}
     lanes = tuple(lane for lane in (*agents, FLUSHES, DECISIONS, SUMMARIES) if lane in used)
     if not spans:
@@ -55,33 +50,37 @@ def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
     )
 
 
-def _spans(
+def _list_spans(
     log: RunLog, trace: Trace, agents: frozenset[str], moments: dict[int, float]
 ) -> Iterator[TimelineSpan]:
     for turn in trace.turns:
         if turn.agent_id in agents:
             kind = "turn" if turn.plane == "content_plane" else "control turn"
             start, end = sorted((moments[turn.start_seq], moments[turn.end_seq]))
-            yield TimelineSpan(turn.agent_id, kind, start, end, _label(turn.text))
+            yield TimelineSpan(turn.agent_id, kind, start, end, _shorten_label(turn.text))
     for flush in log.flushes:
-        at = _at(flush.end_seq, moments)
+        at = _find_time(flush.end_seq, moments)
         reason = flush.trigger_reason if isinstance(flush.trigger_reason, str) else "unknown"
         yield TimelineSpan(FLUSHES, f"flush: {reason}", at, at, f"{flush.accumulated_ctu} CTU")
     for decision in log.decisions:
         if isinstance(decision.end_seq, int):
-            at = _at(decision.end_seq, moments)
+            at = _find_time(decision.end_seq, moments)
             yield TimelineSpan(DECISIONS, f"decision: {decision.decision}", at, at)
     for event in log.events:
-        start, end = sorted((_at(event.start_seq, moments), _at(event.end_seq, moments)))
+        start, end = sorted(
+            (_find_time(event.start_seq, moments), _find_time(event.end_seq, moments))
+        )
         kind = "summary" if event.schema_ok else "failed summary"
-        yield TimelineSpan(SUMMARIES, kind, start, end, _label(event.summary_semantics_text))
+        yield TimelineSpan(
+            SUMMARIES, kind, start, end, _shorten_label(event.summary_semantics_text)
+        )
 
 
-def _label(text: str) -> str:
+def _shorten_label(text: str) -> str:
     return " ".join(text.split())[:LABEL_MAX]
 
 
-def _at(seq: int, moments: dict[int, float]) -> float:
+def _find_time(seq: int, moments: dict[int, float]) -> float:
     """Return the time of a record; a window beyond the trace ends with the trace."""
     return moments.get(seq, max(moments.values()))
 
@@ -104,32 +103,34 @@ DIRECTIONS: dict[Direction, str] = {
     "lower_is_better": "lower",
     "neutral": "neither",
 }
-Found = Mapping[str, Mapping[str, VariantEstimate]]
+FoundByVariant = Mapping[str, Mapping[str, VariantEstimate]]
 """Estimates by variant and metric."""
 
 
-def figures(
-    rows: Mapping[str, Sequence[PerCaseMetrics]], found: Found, compared: Sequence[PairedComparison]
+def draw_figures(
+    rows: Mapping[str, Sequence[PerCaseMetrics]],
+    found: FoundByVariant,
+    compared: Sequence[PairedComparison],
 ) -> tuple[Figure, ...]:
     """Return every table and chart, in order."""
     return (
-        *forest(found),
-        side_by_side(found),
-        *coverage_curves(found),
-        *flush_reasons(rows),
-        *latency_split(rows),
-        *differences(compared),
-        *outliers(rows),
+        *draw_forest(found),
+        draw_side_by_side(found),
+        *draw_coverage(found),
+        *draw_flush_reasons(rows),
+        *draw_latency_split(rows),
+        *draw_differences(compared),
+        *draw_outliers(rows),
     )
 
 
-def side_by_side(found: Found) -> Table:
+def draw_side_by_side(found: FoundByVariant) -> Table:
     """Return one line per metric and one column per variant, with the better side."""
     lines = tuple(
         (
             metric.label,
             DIRECTIONS[metric.direction],
-            *(_words(found[variant][name], metric.unit) for variant in found),
+            *(_render_estimate(found[variant][name], metric.unit) for variant in found),
         )
         for name, metric in METRICS.items()
     )
@@ -141,7 +142,7 @@ def side_by_side(found: Found) -> Table:
     )
 
 
-def _words(estimate: VariantEstimate, unit: str) -> str:
+def _render_estimate(estimate: VariantEstimate, unit: str) -> str:
     if estimate.found is None:
         return "none"
     digits = 1 if unit in ("ms", "CTU") else 2 if unit == "count" else 3
@@ -152,7 +153,7 @@ def _words(estimate: VariantEstimate, unit: str) -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def forest(found: Found) -> Iterator[Figure]:
+def draw_forest(found: FoundByVariant) -> Iterator[Figure]:
     """Draw the variants side by side, for metrics that are shares."""
     groups = []
     for name in SCORES:
@@ -169,7 +170,7 @@ def forest(found: Found) -> Iterator[Figure]:
         yield Forest("Variants with their intervals", "share", tuple(groups))
 
 
-def coverage_curves(found: Found) -> Iterator[Figure]:
+def draw_coverage(found: FoundByVariant) -> Iterator[Figure]:
     """Draw M7b over its budgets, if any variant has it."""
     lines = []
     for variant, estimates in found.items():
@@ -189,9 +190,9 @@ def coverage_curves(found: Found) -> Iterator[Figure]:
         )
 
 
-def flush_reasons(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
+def draw_flush_reasons(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """Draw the reasons of flushes, if any variant has a token gate."""
-    means = {variant: reason_means(cases) for variant, cases in rows.items()}
+    means = {variant: average_reasons(cases) for variant, cases in rows.items()}
     reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
     if reasons:
         yield Stacks(
@@ -205,10 +206,10 @@ def flush_reasons(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figu
         )
 
 
-def latency_split(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
+def draw_latency_split(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """Draw the split of model latency, if any was recorded."""
     bars = tuple(
-        Stack(variant, tuple(ms / len(cases) / 1000 for ms in plane_ms(cases)))
+        Stack(variant, tuple(ms / len(cases) / 1000 for ms in add_model_ms(cases)))
         for variant, cases in rows.items()
     )
     if any(sum(bar.amounts) > 0 for bar in bars):
@@ -220,14 +221,14 @@ def latency_split(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figu
         )
 
 
-def differences(compared: Sequence[PairedComparison]) -> Iterator[Figure]:
+def draw_differences(compared: Sequence[PairedComparison]) -> Iterator[Figure]:
     """List the paired differences, if there are several variants."""
     lines = tuple(
         (
             METRICS[entry.metric].label,
             DIRECTIONS[entry.direction],
             f"{entry.reference} - {entry.variant}",
-            _difference_words(entry),
+            _render_difference(entry),
             entry.wilcoxon_p_value_holm,
             entry.n_pairs,
         )
@@ -242,7 +243,7 @@ def differences(compared: Sequence[PairedComparison]) -> Iterator[Figure]:
         )
 
 
-def _difference_words(entry: PairedComparison) -> str:
+def _render_difference(entry: PairedComparison) -> str:
     if entry.mean_difference is None:
         return "none"
     digits = 3 if METRICS[entry.metric].unit == "ratio" else 1
@@ -252,7 +253,7 @@ def _difference_words(entry: PairedComparison) -> str:
     )
 
 
-def outliers(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
+def draw_outliers(rows: Mapping[str, Sequence[PerCaseMetrics]]) -> Iterator[Figure]:
     """List the cases that stand out, if any do."""
     lines = tuple(
         (row.case_id, variant, ", ".join(row.outlier_flags))

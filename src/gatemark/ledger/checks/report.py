@@ -45,7 +45,7 @@ class VerificationIssue(msgspec.Struct, frozen=True):
 class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of verifying a ledger.
 
-    ``troubles`` are the issues, ``unjudged`` lists what could not be checked, and ``caveats`` are
+    ``issues`` are the issues, ``unjudged`` lists what could not be checked, and ``caveats`` are
     notes for the reader.
     """
 
@@ -61,8 +61,8 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     checkpoints: int
     keys: tuple[str, ...]
-    troubles: tuple[VerificationIssue, ...]
-    troubles_unlisted: int
+    issues: tuple[VerificationIssue, ...]
+    issues_unlisted: int
     unjudged: tuple[str, ...]
     caveats: tuple[str, ...]
     decided_through: dict[str, int] = {}
@@ -125,7 +125,7 @@ class IssueList:
         return tuple(settled)
 
 
-SHOWN_TROUBLES = 20
+SHOWN_ISSUES = 20
 CLAIMED = "command line"
 
 
@@ -138,15 +138,15 @@ def _lines(report: LedgerReport) -> Iterator[str]:
     is_unanchored = report.verdict == "pass" and not report.is_anchored
     anchor = ", unanchored" if is_unanchored else ""
     yield f"{report.verdict.upper()}{anchor}  {_counts(report)}"
-    if report.troubles:
+    if report.issues:
         first = report.first_bad_seq
         yield f"first bad sequence number: {'none' if first is None else first}"
-    for issue in report.troubles[:SHOWN_TROUBLES]:
+    for issue in report.issues[:SHOWN_ISSUES]:
         place = ""
         if issue.until is not None:
             place = f" (somewhere in events {issue.seq} to {issue.until})"
         yield f"  {issue.check}: {issue.message}{place}"
-    more = len(report.troubles) - SHOWN_TROUBLES + report.troubles_unlisted
+    more = len(report.issues) - SHOWN_ISSUES + report.issues_unlisted
     if more > 0:
         yield f"  and {more} more"
     for why in report.unjudged:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
-from gatemark.core.errors import IntegrityError, InvalidValueError
+from gatemark.core.errors import IntegrityError, InvalidValueError, OtherRulesError
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format, parse_format
 from gatemark.ledger.checks.report import MOST_KEPT, IssueList
@@ -29,9 +29,9 @@ from gatemark.ledger.event_kinds import (
     Channel,
     PayloadErased,
     ResultSealed,
+    check_decided_by,
     check_payload_format,
     find_kind,
-    is_by_newer_rules,
     is_kept,
     sealed_format,
 )
@@ -44,8 +44,8 @@ from gatemark.ledger.signing.note import origin_of
 class TreeCheck:
     """Compares the tree nodes that each event completes with the stored nodes."""
 
-    def __init__(self, troubles: IssueList, kept: Iterator[tuple[int, bytes]] | None) -> None:
-        self._troubles = troubles
+    def __init__(self, issues: IssueList, kept: Iterator[tuple[int, bytes]] | None) -> None:
+        self._issues = issues
         self._kept = kept
         self._next = None if kept is None else next(kept, None)
         self._different: dict[int, tuple[int, int]] = {}
@@ -58,7 +58,7 @@ class TreeCheck:
             while self._next is not None and self._next[0] < number:
                 self._next = next(self._kept, None)
             if self._next is None or self._next[0] != number:
-                self._troubles.of_event(leaf_count, "tree", f"node {number} of the tree is missing")
+                self._issues.of_event(leaf_count, "tree", f"node {number} of the tree is missing")
                 continue
             if self._next[1] != hashed and len(self._different) < MOST_KEPT:
                 self._different[number] = (level, (leaf_count >> level) - 1)
@@ -72,7 +72,7 @@ class TreeCheck:
             self._explain(number, level, index, size)
         if self._next is not None:
             message = "missing, but the tree has nodes over more events"
-            self._troubles.of_event(size + 1, "tree", message)
+            self._issues.of_event(size + 1, "tree", message)
 
     def _explain(self, number: int, level: int, index: int, size: int) -> None:
         """Report a changed node, or the changed events below it."""
@@ -86,10 +86,10 @@ class TreeCheck:
             above = node_number(level + 1, index >> 1)
             alone = above <= node_count(size) and above not in self._different
         if alone:
-            self._troubles.of_event(last, "tree", f"node {number} of the tree was changed")
+            self._issues.of_event(last, "tree", f"node {number} of the tree was changed")
         else:
             message = f"event {last - 1} or {last}: does not match the tree"
-            self._troubles.add(last - 1, "tree", message, until=last)
+            self._issues.add(last - 1, "tree", message, until=last)
 
 
 class SealedAt(NamedTuple):
@@ -157,13 +157,13 @@ class EventScan:
 
     def __init__(
         self,
-        troubles: IssueList,
+        issues: IssueList,
         ring: Keyring,
         sizes: Iterable[int],
         nodes: Iterator[tuple[int, bytes]] | None,
         further: Sequence[FurtherLook] = (),
     ) -> None:
-        self.troubles = troubles
+        self.issues = issues
         self.ring = ring
         self.results = SealedResults()
         self.decision_count = 0
@@ -182,7 +182,7 @@ class EventScan:
         self.erased_blobs: dict[str, int] = {}
         self.erased_results: dict[str, Erasure] = {}
         self._sizes = frozenset(sizes)
-        self._tree = TreeCheck(troubles, nodes)
+        self._tree = TreeCheck(issues, nodes)
         self._frontier = Frontier()
         self._is_whole = True
         self._suspect: EventRow | None = None
@@ -218,7 +218,7 @@ class EventScan:
                 missing = f"event {self.size + 1}"
                 if row.seq > self.size + 2:
                     missing = f"events {self.size + 1} to {row.seq - 1}"
-                self.troubles.add(self.size + 1, "chain", f"{missing}: missing from the store")
+                self.issues.add(self.size + 1, "chain", f"{missing}: missing from the store")
             self._look(row, follows=follows)
             self.last = row
             if on_progress is not None and row.seq % PROGRESS_STEP == 0:
@@ -228,7 +228,7 @@ class EventScan:
         """Record that the next event cannot be read; no later event is checked."""
         self._is_whole = False
         self._stop_judging(self.size)
-        self.troubles.of_event(self.size + 1, "chain", message)
+        self.issues.of_event(self.size + 1, "chain", message)
 
     def _stop_judging(self, last: int) -> None:
         """Stop checking decisions: those after a broken event cannot be verified."""
@@ -241,13 +241,13 @@ class EventScan:
         except IntegrityError as error:
             self._is_whole = False
             self._stop_judging(row.seq - 1)
-            self.troubles.add(row.seq, "chain", str(error))
+            self.issues.add(row.seq, "chain", str(error))
             return
         is_sound = hashlib.sha256(body).digest() == row.digest
         if not is_sound:
             self._stop_judging(row.seq - 1)
             found = DIGEST_PREFIX + hashlib.sha256(body).hexdigest()
-            self.troubles.of_event(row.seq, "chain", f"was changed: its content gives {found}")
+            self.issues.of_event(row.seq, "chain", f"was changed: its content gives {found}")
         self._check_link(row, follows=follows, is_sound=is_sound)
         if row.seq == 1:
             self.origin = origin_of(event_of(row))
@@ -263,7 +263,7 @@ class EventScan:
         self._last_at = now
         if before is not None and now < before and row.kind != CLOCK_SET_BACK:
             message = f"is dated {row.at}, earlier than the event before it"
-            self.troubles.of_event(row.seq, "time", message)
+            self.issues.of_event(row.seq, "time", message)
 
     def _check_link(self, row: EventRow, *, follows: bool, is_sound: bool) -> None:
         """Check that an event names its predecessor; if not, report which of the two was changed.
@@ -275,13 +275,13 @@ class EventScan:
         suspect, self._suspect = self._suspect, None
         if suspect is not None:
             blamed = suspect.seq - 1 if row.prev == suspect.digest else suspect.seq
-            self.troubles.add(blamed, "chain", _unlinked(blamed, suspect.seq))
+            self.issues.add(blamed, "chain", _unlinked(blamed, suspect.seq))
             if blamed == suspect.seq:
                 return
         if follows and row.prev != before and is_sound:
             if row.seq == 1:
                 message = "names an event before it, so it was not the first"
-                self.troubles.of_event(1, "chain", message)
+                self.issues.of_event(1, "chain", message)
             else:
                 self._suspect = row
 
@@ -295,11 +295,10 @@ class EventScan:
             payload = checked_payload(row)
         except IntegrityError as error:
             self._stop_judging(row.seq - 1)
-            self.troubles.add(row.seq, "payload", str(error))
+            self.issues.add(row.seq, "payload", str(error))
             return
         if payload is None or self._is_newer(row, payload):
             return
-        self.decision_count += row.kind == TRANSITION and self.newer_from is None
         if row.kind not in self._wanted:
             return
         event = event_of(row)
@@ -317,7 +316,7 @@ class EventScan:
             else:
                 self._learn_tombstone(event, payload)
         except (IntegrityError, msgspec.ValidationError) as error:
-            self.troubles.of_event(row.seq, "key", str(error))
+            self.issues.of_event(row.seq, "key", str(error))
 
     def _learn_tombstone(self, event: Event, payload: Mapping[str, object]) -> None:
         if event.kind == PAYLOAD_ERASED:
@@ -338,7 +337,7 @@ class EventScan:
             is_ours = kind is not None or parse_format(name) is not None
             is_beyond = is_ours and not check_payload_format(row.kind, name)
         except InvalidValueError as error:
-            self.troubles.of_event(row.seq, "payload", str(error))
+            self.issues.of_event(row.seq, "payload", str(error))
             return False
         if is_beyond:
             self.newer_kinds.add(row.kind)
@@ -350,36 +349,36 @@ class EventScan:
         elif kind is not None and kind.is_decided:
             self._note_decision(row, payload)
         elif kind is not None and DECIDED_BY in payload:
-            self.troubles.of_event(row.seq, "payload", f"{row.kind} is not a decision")
+            self.issues.of_event(row.seq, "payload", f"{row.kind} is not a decision")
         return is_beyond
 
     def _check_sealed_format(self, seq: int, name: str) -> None:
         if is_newer(name, RESULT_FORMAT):
             self._note_newer(seq, f"seals a result that {newer_format(name)}")
         elif name != RESULT_FORMAT:
-            self.troubles.of_event(seq, "result", f"{name!r} is not a format of results")
+            self.issues.of_event(seq, "result", f"{name!r} is not a format of results")
 
     def _note_decision(self, row: EventRow, payload: Mapping[str, object]) -> None:
-        """Count a decision by channel, and note the first one made under newer rules."""
+        """Count a decision by channel, and check that its rules exist."""
         if row.kind in (TRANSITION, APPROVAL) and row.actor != SYSTEM:
             said = payload.get(DECIDED_BY)
             channel = said.get("channel") if isinstance(said, dict) else None
             try:
-                way = msgspec.convert(channel, Channel).way if channel else "not recorded"
+                way = convert_stored(channel, Channel).way
             except msgspec.ValidationError as error:
-                self.troubles.of_event(row.seq, "decision", f"channel: {error}")
+                self.issues.of_event(row.seq, "decision", f"channel: {error}")
                 return
             self.ways[way.replace("_", " ")] += 1
-        self._note_rules(row.seq, payload)
-
-    def _note_rules(self, seq: int, payload: Mapping[str, object]) -> None:
-        """Note the first decision made under newer rules; the lifecycle check reports it."""
-        if not is_by_newer_rules(payload):
-            return
-        if not self._further:
-            self.unjudged.append(f"event {seq} was decided by rules that this build does not know")
-        if self.newer_from is None:
-            self.newer_from = seq
+        try:
+            check_decided_by(payload)
+        except IntegrityError as error:
+            self.issues.of_event(row.seq, "decision", str(error))
+        except OtherRulesError as error:
+            if not self._further:
+                # Otherwise the lifecycle check reports it.
+                self.unjudged.append(f"event {row.seq}: {error}")
+        else:
+            self.decision_count += row.kind == TRANSITION and self.newer_from is None
 
     def _note_newer(self, seq: int, what: str) -> None:
         self.unjudged.append(f"event {seq} {what}; what rests on it is not judged")
@@ -389,7 +388,7 @@ class EventScan:
 
     def _tell(self, found: Iterable[tuple[int, str]]) -> None:
         for seq, why in found:
-            self.troubles.of_event(seq, "decision", why)
+            self.issues.of_event(seq, "decision", why)
 
     def finish(self, last_payload: int) -> None:
         """Run the checks that need the whole ledger."""
@@ -398,18 +397,18 @@ class EventScan:
         if self._suspect is not None:
             first = self._suspect.seq - 1
             message = f"events {first} and {first + 1}: not linked to each other"
-            self.troubles.add(first, "chain", message, until=first + 1)
+            self.issues.add(first, "chain", message, until=first + 1)
         for seq, row in self._absent.items():
             self._check_absent(seq, row)
         for seq, (tombstone, _) in self._tombstones.items():
             if seq not in self._absent:
                 message = f"was erased by event {tombstone}, yet has a payload"
-                self.troubles.of_event(seq, "payload", message)
+                self.issues.of_event(seq, "payload", message)
         if self._is_whole:
             self._tree.finish(self.size)
         if last_payload > self.size:
             message = f"missing, but there are payloads up to {last_payload}"
-            self.troubles.of_event(self.size + 1, "chain", message)
+            self.issues.of_event(self.size + 1, "chain", message)
 
     def _check_absent(self, seq: int, row: EventRow) -> None:
         if seq not in self._tombstones:
@@ -417,13 +416,13 @@ class EventScan:
             if PAYLOAD_ERASED in self.newer_kinds:
                 self.unjudged.append(f"{message}; a newer build may have erased it")
             else:
-                self.troubles.add(seq, "payload", message)
+                self.issues.add(seq, "payload", message)
             return
         tombstone, said = self._tombstones[seq]
         named = DIGEST_PREFIX + row.payload_digest.hex()
         if said.payload_digest != named or tombstone < seq or is_kept(row.kind):
             message = f"its payload is missing, and event {tombstone} does not cover that"
-            self.troubles.of_event(seq, "payload", message)
+            self.issues.of_event(seq, "payload", message)
         else:
             self.erased_count += 1
 

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, Protocol
 
 import sqlalchemy as sa
 
+from gatemark.ledger.checks.ledger_check import LedgerCheck
 from gatemark.ledger.checks.report import Check
-from gatemark.ledger.checks.verify import LedgerCheck
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, column_differences, finding
 from gatemark.ledger.stores.sql import SqlStore
@@ -88,7 +88,7 @@ class TableCheck:
     def report(self, check: LedgerCheck) -> None:
         """Compare the tables and add the findings to ``check``."""
         for seq, message in self._results(check):
-            check.troubles.add(seq, "result", message)
+            check.issues.add(seq, "result", message)
         if not self._is_whole:
             check.add_caveat(UNHELD)
             return
@@ -100,7 +100,7 @@ class TableCheck:
         for one in rows:
             for name, compare in one.comparisons():
                 for seq, message in compare():
-                    check.troubles.add(seq, name, message)
+                    check.issues.add(seq, name, message)
         for one in rows:
             for caveat in one.caveats:
                 check.add_caveat(caveat)

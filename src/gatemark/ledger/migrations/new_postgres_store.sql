@@ -14,16 +14,6 @@ CREATE TABLE results (
 	UNIQUE (id)
 );
 
-CREATE OR REPLACE FUNCTION gatemark_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING MESSAGE = TG_TABLE_NAME || ' are append-only'; END $$;
-
-CREATE TRIGGER results_no_update BEFORE UPDATE ON results FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER results_no_delete BEFORE DELETE ON results FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER results_no_truncate BEFORE TRUNCATE ON results FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, DELETE, TRUNCATE ON results FROM PUBLIC, CURRENT_USER;
-
 CREATE TABLE events (
 	seq BIGINT NOT NULL, 
 	prev BYTEA NOT NULL, 
@@ -85,80 +75,6 @@ CREATE TABLE blob_erasures (
 	PRIMARY KEY (digest)
 );
 
-CREATE TRIGGER events_no_update BEFORE UPDATE ON events FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER events_no_delete BEFORE DELETE ON events FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER events_no_truncate BEFORE TRUNCATE ON events FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, DELETE, TRUNCATE ON events FROM PUBLIC, CURRENT_USER;
-
-CREATE TRIGGER nodes_no_update BEFORE UPDATE ON nodes FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER nodes_no_delete BEFORE DELETE ON nodes FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER nodes_no_truncate BEFORE TRUNCATE ON nodes FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, DELETE, TRUNCATE ON nodes FROM PUBLIC, CURRENT_USER;
-
-CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER checkpoints_no_delete BEFORE DELETE ON checkpoints FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER checkpoints_no_truncate BEFORE TRUNCATE ON checkpoints FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, DELETE, TRUNCATE ON checkpoints FROM PUBLIC, CURRENT_USER;
-
-CREATE TRIGGER payload_erasures_no_update BEFORE UPDATE ON payload_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER payload_erasures_no_delete BEFORE DELETE ON payload_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER payload_erasures_no_truncate BEFORE TRUNCATE ON payload_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, DELETE, TRUNCATE ON payload_erasures FROM PUBLIC, CURRENT_USER;
-
-CREATE TRIGGER blob_erasures_no_update BEFORE UPDATE ON blob_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER blob_erasures_no_delete BEFORE DELETE ON blob_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER blob_erasures_no_truncate BEFORE TRUNCATE ON blob_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, DELETE, TRUNCATE ON blob_erasures FROM PUBLIC, CURRENT_USER;
-
-CREATE FUNCTION gatemark_succession() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE last_seq bigint; last_digest bytea; BEGIN SELECT seq, digest INTO last_seq, last_digest FROM {schema}.events ORDER BY seq DESC LIMIT 1; IF NEW.seq <> coalesce(last_seq, 0) + 1 OR NEW.prev <> coalesce(last_digest, decode(repeat('00', 32), 'hex')) THEN RAISE EXCEPTION 'events follow each other without a gap' USING ERRCODE = 'integrity_constraint_violation'; END IF; RETURN NEW; END $$;
-
-CREATE TRIGGER events_in_succession BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION gatemark_succession();
-
-CREATE FUNCTION gatemark_erase_payloads() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.payload_erasures WHERE seq = OLD.seq) THEN RAISE EXCEPTION 'payloads are removed only after their tombstone'; END IF; RETURN OLD; END $$;
-
-CREATE TRIGGER payloads_no_delete BEFORE DELETE ON payloads FOR EACH ROW EXECUTE FUNCTION gatemark_erase_payloads();
-
-CREATE TRIGGER payloads_no_update BEFORE UPDATE ON payloads FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER payloads_no_truncate BEFORE TRUNCATE ON payloads FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, TRUNCATE ON payloads FROM PUBLIC, CURRENT_USER;
-
-CREATE FUNCTION gatemark_erase_blobs() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.blob_erasures WHERE digest = OLD.digest) THEN RAISE EXCEPTION 'blobs are removed only after their tombstone'; END IF; RETURN OLD; END $$;
-
-CREATE TRIGGER blobs_no_delete BEFORE DELETE ON blobs FOR EACH ROW EXECUTE FUNCTION gatemark_erase_blobs();
-
-CREATE TRIGGER blobs_no_update BEFORE UPDATE ON blobs FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER blobs_no_truncate BEFORE TRUNCATE ON blobs FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, TRUNCATE ON blobs FROM PUBLIC, CURRENT_USER;
-
-CREATE FUNCTION gatemark_erase_blob_pieces() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.blob_erasures WHERE digest = OLD.digest) THEN RAISE EXCEPTION 'blob_pieces are removed only after their tombstone'; END IF; RETURN OLD; END $$;
-
-CREATE TRIGGER blob_pieces_no_delete BEFORE DELETE ON blob_pieces FOR EACH ROW EXECUTE FUNCTION gatemark_erase_blob_pieces();
-
-CREATE TRIGGER blob_pieces_no_update BEFORE UPDATE ON blob_pieces FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER blob_pieces_no_truncate BEFORE TRUNCATE ON blob_pieces FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, TRUNCATE ON blob_pieces FROM PUBLIC, CURRENT_USER;
-
 CREATE TABLE point_series (
 	id BIGINT NOT NULL, 
 	asset TEXT NOT NULL, 
@@ -181,6 +97,7 @@ CREATE TABLE points (
 	b DOUBLE PRECISION NOT NULL, 
 	vector BYTEA NOT NULL, 
 	pushed_at BIGINT NOT NULL, 
+	batch BIGINT NOT NULL, 
 	PRIMARY KEY (series_id, start_s, source)
 );
 
@@ -194,6 +111,7 @@ CREATE TABLE point_revisions (
 	b DOUBLE PRECISION NOT NULL, 
 	vector BYTEA NOT NULL, 
 	pushed_at BIGINT NOT NULL, 
+	batch BIGINT NOT NULL, 
 	PRIMARY KEY (series_id, start_s, source, revision)
 );
 
@@ -228,6 +146,13 @@ CREATE TABLE episode_acts (
 	PRIMARY KEY (episode, act, level)
 );
 
+CREATE TABLE drift_ticks (
+	name VARCHAR(24) NOT NULL, 
+	number BIGINT NOT NULL, 
+	at VARCHAR(40) NOT NULL, 
+	PRIMARY KEY (name)
+);
+
 CREATE TABLE alerts (
 	id VARCHAR(71) NOT NULL, 
 	sink TEXT NOT NULL, 
@@ -237,13 +162,6 @@ CREATE TABLE alerts (
 	last_error TEXT NOT NULL, 
 	document BYTEA NOT NULL, 
 	PRIMARY KEY (id, sink)
-);
-
-CREATE TABLE watch_ticks (
-	name VARCHAR(24) NOT NULL, 
-	number BIGINT NOT NULL, 
-	at VARCHAR(40) NOT NULL, 
-	PRIMARY KEY (name)
 );
 
 CREATE TABLE schedules_seen (
@@ -274,14 +192,6 @@ CREATE TABLE schedule_triggers (
 	at_s BIGINT NOT NULL, 
 	PRIMARY KEY (kind, id)
 );
-
-CREATE TRIGGER point_revisions_no_update BEFORE UPDATE ON point_revisions FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER point_revisions_no_delete BEFORE DELETE ON point_revisions FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-CREATE TRIGGER point_revisions_no_truncate BEFORE TRUNCATE ON point_revisions FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
-
-REVOKE UPDATE, DELETE, TRUNCATE ON point_revisions FROM PUBLIC, CURRENT_USER;
 
 CREATE TABLE people (
 	name VARCHAR(64) NOT NULL, 
@@ -321,6 +231,23 @@ CREATE TABLE api_tokens (
 );
 
 CREATE INDEX api_tokens_by_person ON api_tokens (person);
+
+CREATE TABLE sign_in_tries (
+	hash VARCHAR(64) NOT NULL, 
+	back_to TEXT NOT NULL, 
+	expires_s BIGINT NOT NULL, 
+	PRIMARY KEY (hash)
+);
+
+CREATE TABLE identities (
+	issuer VARCHAR(512) NOT NULL, 
+	subject VARCHAR(255) NOT NULL, 
+	person VARCHAR(64) NOT NULL, 
+	added_s BIGINT NOT NULL, 
+	PRIMARY KEY (issuer, subject)
+);
+
+CREATE UNIQUE INDEX identities_by_person ON identities (person);
 
 CREATE TABLE kept_answers (
 	person VARCHAR(64) NOT NULL, 
@@ -436,6 +363,64 @@ CREATE TABLE label_acceptances (
 	PRIMARY KEY (label_set, number, version)
 );
 
+CREATE OR REPLACE FUNCTION gatemark_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING MESSAGE = TG_TABLE_NAME || ' are append-only'; END $$;
+
+CREATE TRIGGER results_no_update BEFORE UPDATE ON results FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER results_no_delete BEFORE DELETE ON results FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER results_no_truncate BEFORE TRUNCATE ON results FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, DELETE, TRUNCATE ON results FROM PUBLIC, CURRENT_USER;
+
+CREATE TRIGGER events_no_update BEFORE UPDATE ON events FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER events_no_delete BEFORE DELETE ON events FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER events_no_truncate BEFORE TRUNCATE ON events FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, DELETE, TRUNCATE ON events FROM PUBLIC, CURRENT_USER;
+
+CREATE TRIGGER nodes_no_update BEFORE UPDATE ON nodes FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER nodes_no_delete BEFORE DELETE ON nodes FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER nodes_no_truncate BEFORE TRUNCATE ON nodes FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, DELETE, TRUNCATE ON nodes FROM PUBLIC, CURRENT_USER;
+
+CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER checkpoints_no_delete BEFORE DELETE ON checkpoints FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER checkpoints_no_truncate BEFORE TRUNCATE ON checkpoints FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, DELETE, TRUNCATE ON checkpoints FROM PUBLIC, CURRENT_USER;
+
+CREATE TRIGGER payload_erasures_no_update BEFORE UPDATE ON payload_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER payload_erasures_no_delete BEFORE DELETE ON payload_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER payload_erasures_no_truncate BEFORE TRUNCATE ON payload_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, DELETE, TRUNCATE ON payload_erasures FROM PUBLIC, CURRENT_USER;
+
+CREATE TRIGGER blob_erasures_no_update BEFORE UPDATE ON blob_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER blob_erasures_no_delete BEFORE DELETE ON blob_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER blob_erasures_no_truncate BEFORE TRUNCATE ON blob_erasures FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, DELETE, TRUNCATE ON blob_erasures FROM PUBLIC, CURRENT_USER;
+
+CREATE TRIGGER point_revisions_no_update BEFORE UPDATE ON point_revisions FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER point_revisions_no_delete BEFORE DELETE ON point_revisions FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER point_revisions_no_truncate BEFORE TRUNCATE ON point_revisions FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, DELETE, TRUNCATE ON point_revisions FROM PUBLIC, CURRENT_USER;
+
 CREATE TRIGGER reviews_no_update BEFORE UPDATE ON reviews FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
 
 CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
@@ -508,26 +493,39 @@ CREATE TRIGGER label_acceptances_no_truncate BEFORE TRUNCATE ON label_acceptance
 
 REVOKE UPDATE, DELETE, TRUNCATE ON label_acceptances FROM PUBLIC, CURRENT_USER;
 
-CREATE TABLE sign_in_tries (
-	hash VARCHAR(64) NOT NULL, 
-	back_to TEXT NOT NULL, 
-	expires_s BIGINT NOT NULL, 
-	PRIMARY KEY (hash)
-);
+CREATE FUNCTION gatemark_succession() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE last_seq bigint; last_digest bytea; BEGIN SELECT seq, digest INTO last_seq, last_digest FROM {schema}.events ORDER BY seq DESC LIMIT 1; IF NEW.seq <> coalesce(last_seq, 0) + 1 OR NEW.prev <> coalesce(last_digest, decode(repeat('00', 32), 'hex')) THEN RAISE EXCEPTION 'events follow each other without a gap' USING ERRCODE = 'integrity_constraint_violation'; END IF; RETURN NEW; END $$;
 
-CREATE TABLE identities (
-	issuer VARCHAR(512) NOT NULL, 
-	subject VARCHAR(255) NOT NULL, 
-	person VARCHAR(64) NOT NULL, 
-	added_s BIGINT NOT NULL, 
-	PRIMARY KEY (issuer, subject)
-);
+CREATE TRIGGER events_in_succession BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION gatemark_succession();
 
-CREATE UNIQUE INDEX identities_by_person ON identities (person);
+CREATE FUNCTION gatemark_erase_payloads() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.payload_erasures WHERE seq = OLD.seq) THEN RAISE EXCEPTION 'payloads are removed only after their tombstone'; END IF; RETURN OLD; END $$;
 
-ALTER TABLE points ADD COLUMN batch BIGINT;
+CREATE TRIGGER payloads_no_delete BEFORE DELETE ON payloads FOR EACH ROW EXECUTE FUNCTION gatemark_erase_payloads();
 
-ALTER TABLE point_revisions ADD COLUMN batch BIGINT;
+CREATE TRIGGER payloads_no_update BEFORE UPDATE ON payloads FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER payloads_no_truncate BEFORE TRUNCATE ON payloads FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, TRUNCATE ON payloads FROM PUBLIC, CURRENT_USER;
+
+CREATE FUNCTION gatemark_erase_blobs() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.blob_erasures WHERE digest = OLD.digest) THEN RAISE EXCEPTION 'blobs are removed only after their tombstone'; END IF; RETURN OLD; END $$;
+
+CREATE TRIGGER blobs_no_delete BEFORE DELETE ON blobs FOR EACH ROW EXECUTE FUNCTION gatemark_erase_blobs();
+
+CREATE TRIGGER blobs_no_update BEFORE UPDATE ON blobs FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER blobs_no_truncate BEFORE TRUNCATE ON blobs FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, TRUNCATE ON blobs FROM PUBLIC, CURRENT_USER;
+
+CREATE FUNCTION gatemark_erase_blob_pieces() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NOT EXISTS (SELECT 1 FROM {schema}.blob_erasures WHERE digest = OLD.digest) THEN RAISE EXCEPTION 'blob_pieces are removed only after their tombstone'; END IF; RETURN OLD; END $$;
+
+CREATE TRIGGER blob_pieces_no_delete BEFORE DELETE ON blob_pieces FOR EACH ROW EXECUTE FUNCTION gatemark_erase_blob_pieces();
+
+CREATE TRIGGER blob_pieces_no_update BEFORE UPDATE ON blob_pieces FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+CREATE TRIGGER blob_pieces_no_truncate BEFORE TRUNCATE ON blob_pieces FOR EACH STATEMENT EXECUTE FUNCTION gatemark_refuse();
+
+REVOKE UPDATE, TRUNCATE ON blob_pieces FROM PUBLIC, CURRENT_USER;
 
 DROP TRIGGER IF EXISTS results_no_update ON results;
 
@@ -553,4 +551,4 @@ CREATE TRIGGER label_items_no_update BEFORE UPDATE ON label_items FOR EACH ROW E
 
 GRANT UPDATE (document) ON label_items TO CURRENT_USER;
 
-INSERT INTO alembic_version (version_num) VALUES ('0008')
+INSERT INTO alembic_version (version_num) VALUES ('0001')

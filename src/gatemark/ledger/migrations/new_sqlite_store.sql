@@ -13,8 +13,6 @@ CREATE TABLE results (
 	UNIQUE (id)
 );
 
-CREATE TRIGGER results_no_delete BEFORE DELETE ON results BEGIN SELECT RAISE(ABORT, 'results are append-only'); END;
-
 CREATE TABLE events (
 	seq INTEGER NOT NULL, 
 	prev BLOB NOT NULL, 
@@ -76,40 +74,6 @@ CREATE TABLE blob_erasures (
 	PRIMARY KEY (digest)
 );
 
-CREATE TRIGGER events_no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-
-CREATE TRIGGER events_no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-
-CREATE TRIGGER nodes_no_update BEFORE UPDATE ON nodes BEGIN SELECT RAISE(ABORT, 'nodes are append-only'); END;
-
-CREATE TRIGGER nodes_no_delete BEFORE DELETE ON nodes BEGIN SELECT RAISE(ABORT, 'nodes are append-only'); END;
-
-CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
-
-CREATE TRIGGER checkpoints_no_delete BEFORE DELETE ON checkpoints BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
-
-CREATE TRIGGER payload_erasures_no_update BEFORE UPDATE ON payload_erasures BEGIN SELECT RAISE(ABORT, 'payload_erasures are append-only'); END;
-
-CREATE TRIGGER payload_erasures_no_delete BEFORE DELETE ON payload_erasures BEGIN SELECT RAISE(ABORT, 'payload_erasures are append-only'); END;
-
-CREATE TRIGGER blob_erasures_no_update BEFORE UPDATE ON blob_erasures BEGIN SELECT RAISE(ABORT, 'blob_erasures are append-only'); END;
-
-CREATE TRIGGER blob_erasures_no_delete BEFORE DELETE ON blob_erasures BEGIN SELECT RAISE(ABORT, 'blob_erasures are append-only'); END;
-
-CREATE TRIGGER events_in_succession BEFORE INSERT ON events WHEN NEW.seq <> 1 + (SELECT coalesce(max(seq), 0) FROM events) OR NEW.prev <> coalesce((SELECT digest FROM events WHERE seq = NEW.seq - 1), zeroblob(32)) BEGIN SELECT RAISE(ABORT, 'events follow each other without a gap'); END;
-
-CREATE TRIGGER payloads_no_update BEFORE UPDATE ON payloads BEGIN SELECT RAISE(ABORT, 'payloads are append-only'); END;
-
-CREATE TRIGGER payloads_no_delete BEFORE DELETE ON payloads WHEN NOT EXISTS (SELECT 1 FROM payload_erasures WHERE seq = OLD.seq) BEGIN SELECT RAISE(ABORT, 'payloads are removed only after their tombstone'); END;
-
-CREATE TRIGGER blobs_no_update BEFORE UPDATE ON blobs BEGIN SELECT RAISE(ABORT, 'blobs are append-only'); END;
-
-CREATE TRIGGER blobs_no_delete BEFORE DELETE ON blobs WHEN NOT EXISTS (SELECT 1 FROM blob_erasures WHERE digest = OLD.digest) BEGIN SELECT RAISE(ABORT, 'blobs are removed only after their tombstone'); END;
-
-CREATE TRIGGER blob_pieces_no_update BEFORE UPDATE ON blob_pieces BEGIN SELECT RAISE(ABORT, 'blob_pieces are append-only'); END;
-
-CREATE TRIGGER blob_pieces_no_delete BEFORE DELETE ON blob_pieces WHEN NOT EXISTS (SELECT 1 FROM blob_erasures WHERE digest = OLD.digest) BEGIN SELECT RAISE(ABORT, 'blob_pieces are removed only after their tombstone'); END;
-
 CREATE TABLE point_series (
 	id INTEGER NOT NULL, 
 	asset TEXT NOT NULL, 
@@ -131,7 +95,8 @@ CREATE TABLE points (
 	a DOUBLE NOT NULL, 
 	b DOUBLE NOT NULL, 
 	vector BLOB NOT NULL, 
-	pushed_at INTEGER NOT NULL, batch INTEGER, 
+	pushed_at INTEGER NOT NULL, 
+	batch INTEGER NOT NULL, 
 	PRIMARY KEY (series_id, start_s, source)
 )
  WITHOUT ROWID
@@ -147,7 +112,8 @@ CREATE TABLE point_revisions (
 	a DOUBLE NOT NULL, 
 	b DOUBLE NOT NULL, 
 	vector BLOB NOT NULL, 
-	pushed_at INTEGER NOT NULL, batch INTEGER, 
+	pushed_at INTEGER NOT NULL, 
+	batch INTEGER NOT NULL, 
 	PRIMARY KEY (series_id, start_s, source, revision)
 )
  WITHOUT ROWID
@@ -185,6 +151,13 @@ CREATE TABLE episode_acts (
 	PRIMARY KEY (episode, act, level)
 );
 
+CREATE TABLE drift_ticks (
+	name VARCHAR(24) NOT NULL, 
+	number INTEGER NOT NULL, 
+	at VARCHAR(40) NOT NULL, 
+	PRIMARY KEY (name)
+);
+
 CREATE TABLE alerts (
 	id VARCHAR(71) NOT NULL, 
 	sink TEXT NOT NULL, 
@@ -194,13 +167,6 @@ CREATE TABLE alerts (
 	last_error TEXT NOT NULL, 
 	document BLOB NOT NULL, 
 	PRIMARY KEY (id, sink)
-);
-
-CREATE TABLE watch_ticks (
-	name VARCHAR(24) NOT NULL, 
-	number INTEGER NOT NULL, 
-	at VARCHAR(40) NOT NULL, 
-	PRIMARY KEY (name)
 );
 
 CREATE TABLE schedules_seen (
@@ -231,10 +197,6 @@ CREATE TABLE schedule_triggers (
 	at_s INTEGER NOT NULL, 
 	PRIMARY KEY (kind, id)
 );
-
-CREATE TRIGGER point_revisions_no_update BEFORE UPDATE ON point_revisions BEGIN SELECT RAISE(ABORT, 'point_revisions are append-only'); END;
-
-CREATE TRIGGER point_revisions_no_delete BEFORE DELETE ON point_revisions BEGIN SELECT RAISE(ABORT, 'point_revisions are append-only'); END;
 
 CREATE TABLE people (
 	name VARCHAR(64) NOT NULL, 
@@ -274,6 +236,23 @@ CREATE TABLE api_tokens (
 );
 
 CREATE INDEX api_tokens_by_person ON api_tokens (person);
+
+CREATE TABLE sign_in_tries (
+	hash VARCHAR(64) NOT NULL, 
+	back_to TEXT NOT NULL, 
+	expires_s INTEGER NOT NULL, 
+	PRIMARY KEY (hash)
+);
+
+CREATE TABLE identities (
+	issuer VARCHAR(512) NOT NULL, 
+	subject VARCHAR(255) NOT NULL, 
+	person VARCHAR(64) NOT NULL, 
+	added_s INTEGER NOT NULL, 
+	PRIMARY KEY (issuer, subject)
+);
+
+CREATE UNIQUE INDEX identities_by_person ON identities (person);
 
 CREATE TABLE kept_answers (
 	person VARCHAR(64) NOT NULL, 
@@ -389,6 +368,32 @@ CREATE TABLE label_acceptances (
 	PRIMARY KEY (label_set, number, version)
 );
 
+CREATE TRIGGER results_no_delete BEFORE DELETE ON results BEGIN SELECT RAISE(ABORT, 'results are append-only'); END;
+
+CREATE TRIGGER events_no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+
+CREATE TRIGGER events_no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+
+CREATE TRIGGER nodes_no_update BEFORE UPDATE ON nodes BEGIN SELECT RAISE(ABORT, 'nodes are append-only'); END;
+
+CREATE TRIGGER nodes_no_delete BEFORE DELETE ON nodes BEGIN SELECT RAISE(ABORT, 'nodes are append-only'); END;
+
+CREATE TRIGGER checkpoints_no_update BEFORE UPDATE ON checkpoints BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+
+CREATE TRIGGER checkpoints_no_delete BEFORE DELETE ON checkpoints BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only'); END;
+
+CREATE TRIGGER payload_erasures_no_update BEFORE UPDATE ON payload_erasures BEGIN SELECT RAISE(ABORT, 'payload_erasures are append-only'); END;
+
+CREATE TRIGGER payload_erasures_no_delete BEFORE DELETE ON payload_erasures BEGIN SELECT RAISE(ABORT, 'payload_erasures are append-only'); END;
+
+CREATE TRIGGER blob_erasures_no_update BEFORE UPDATE ON blob_erasures BEGIN SELECT RAISE(ABORT, 'blob_erasures are append-only'); END;
+
+CREATE TRIGGER blob_erasures_no_delete BEFORE DELETE ON blob_erasures BEGIN SELECT RAISE(ABORT, 'blob_erasures are append-only'); END;
+
+CREATE TRIGGER point_revisions_no_update BEFORE UPDATE ON point_revisions BEGIN SELECT RAISE(ABORT, 'point_revisions are append-only'); END;
+
+CREATE TRIGGER point_revisions_no_delete BEFORE DELETE ON point_revisions BEGIN SELECT RAISE(ABORT, 'point_revisions are append-only'); END;
+
 CREATE TRIGGER reviews_no_update BEFORE UPDATE ON reviews BEGIN SELECT RAISE(ABORT, 'reviews are append-only'); END;
 
 CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews BEGIN SELECT RAISE(ABORT, 'reviews are append-only'); END;
@@ -421,22 +426,19 @@ CREATE TRIGGER label_acceptances_no_update BEFORE UPDATE ON label_acceptances BE
 
 CREATE TRIGGER label_acceptances_no_delete BEFORE DELETE ON label_acceptances BEGIN SELECT RAISE(ABORT, 'label_acceptances are append-only'); END;
 
-CREATE TABLE sign_in_tries (
-	hash VARCHAR(64) NOT NULL, 
-	back_to TEXT NOT NULL, 
-	expires_s INTEGER NOT NULL, 
-	PRIMARY KEY (hash)
-);
+CREATE TRIGGER events_in_succession BEFORE INSERT ON events WHEN NEW.seq <> 1 + (SELECT coalesce(max(seq), 0) FROM events) OR NEW.prev <> coalesce((SELECT digest FROM events WHERE seq = NEW.seq - 1), zeroblob(32)) BEGIN SELECT RAISE(ABORT, 'events follow each other without a gap'); END;
 
-CREATE TABLE identities (
-	issuer VARCHAR(512) NOT NULL, 
-	subject VARCHAR(255) NOT NULL, 
-	person VARCHAR(64) NOT NULL, 
-	added_s INTEGER NOT NULL, 
-	PRIMARY KEY (issuer, subject)
-);
+CREATE TRIGGER payloads_no_update BEFORE UPDATE ON payloads BEGIN SELECT RAISE(ABORT, 'payloads are append-only'); END;
 
-CREATE UNIQUE INDEX identities_by_person ON identities (person);
+CREATE TRIGGER payloads_no_delete BEFORE DELETE ON payloads WHEN NOT EXISTS (SELECT 1 FROM payload_erasures WHERE seq = OLD.seq) BEGIN SELECT RAISE(ABORT, 'payloads are removed only after their tombstone'); END;
+
+CREATE TRIGGER blobs_no_update BEFORE UPDATE ON blobs BEGIN SELECT RAISE(ABORT, 'blobs are append-only'); END;
+
+CREATE TRIGGER blobs_no_delete BEFORE DELETE ON blobs WHEN NOT EXISTS (SELECT 1 FROM blob_erasures WHERE digest = OLD.digest) BEGIN SELECT RAISE(ABORT, 'blobs are removed only after their tombstone'); END;
+
+CREATE TRIGGER blob_pieces_no_update BEFORE UPDATE ON blob_pieces BEGIN SELECT RAISE(ABORT, 'blob_pieces are append-only'); END;
+
+CREATE TRIGGER blob_pieces_no_delete BEFORE DELETE ON blob_pieces WHEN NOT EXISTS (SELECT 1 FROM blob_erasures WHERE digest = OLD.digest) BEGIN SELECT RAISE(ABORT, 'blob_pieces are removed only after their tombstone'); END;
 
 CREATE TRIGGER results_no_update BEFORE UPDATE ON results WHEN NOT (NEW.document IS x'' AND OLD.document IS NOT x'' AND NEW.seq IS OLD.seq AND NEW.id IS OLD.id AND NEW.title IS OLD.title AND NEW.verdict IS OLD.verdict AND NEW.finished_at IS OLD.finished_at AND EXISTS (SELECT 1 FROM events JOIN payloads ON payloads.seq = events.seq WHERE events.seq = (SELECT max(seq) FROM events) AND events.kind = 'content_erased' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.what') IS 'result' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.name') IS OLD.id)) BEGIN SELECT RAISE(ABORT, 'results are append-only; only an erasure empties a document'); END;
 
@@ -444,4 +446,4 @@ CREATE TRIGGER review_pairs_no_update BEFORE UPDATE ON review_pairs WHEN NOT (NE
 
 CREATE TRIGGER label_items_no_update BEFORE UPDATE ON label_items WHEN NOT (NEW.document IS x'' AND OLD.document IS NOT x'' AND NEW.label_set IS OLD.label_set AND NEW.number IS OLD.number AND NEW.id IS OLD.id AND EXISTS (SELECT 1 FROM events JOIN payloads ON payloads.seq = events.seq WHERE events.seq = (SELECT max(seq) FROM events) AND events.kind = 'content_erased' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.what') IS 'item' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.name') IS OLD.label_set AND json_extract(CAST(payloads.data AS TEXT), '$.payload.number') IS OLD.number)) BEGIN SELECT RAISE(ABORT, 'label_items are append-only; only an erasure empties a document'); END;
 
-INSERT INTO alembic_version (version_num) VALUES ('0008')
+INSERT INTO alembic_version (version_num) VALUES ('0001')

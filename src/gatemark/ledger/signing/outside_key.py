@@ -13,10 +13,10 @@ from gatemark.core.errors import UsageError
 KEY_BYTES: Final = 32
 
 
-def outside_key(path: Path) -> tuple[bytes, bool]:
-    """Return the key in a file, and whether it is new; create a missing file for its owner only."""
+def ensure_outside_key(path: Path) -> bytes:
+    """Return the key in a file; create a missing file, for its owner only."""
     try:
-        return read_outside_key(path), False
+        return read_outside_key(path)
     except FileNotFoundError:
         pass
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -28,10 +28,10 @@ def outside_key(path: Path) -> tuple[bytes, bool]:
     try:
         os.link(part, path)
     except FileExistsError:
-        return read_outside_key(path), False
+        return read_outside_key(path)
     finally:
         part.unlink()
-    return read_outside_key(path), True
+    return read_outside_key(path)
 
 
 def read_outside_key(path: Path) -> bytes:

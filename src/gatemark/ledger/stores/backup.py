@@ -21,7 +21,6 @@ from gatemark.core.progress import Advance
 from gatemark.ledger.stores.archive import ArchiveReader, ArchiveWriter, Member
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.database import (
-    FIRST,
     existing_layout,
     layout_of,
     migrate,
@@ -244,11 +243,6 @@ def restore_backup(
         if layout_of(connection) is not None:
             raise RefusedError(
                 f"{place.database.place}: holds a store already; name another place with --store"
-            )
-        if backup.about.layout == FIRST and not isinstance(place.blobs, FolderBlobs):
-            raise RefusedError(
-                f"{backup.name}: has layout {FIRST}, which keeps blobs in a folder only: "
-                "restore it into a folder, upgrade it there and back it up again"
             )
         migrate(connection, None, to=backup.about.layout)
         manifest = _fill(backup, place, connection)

@@ -270,9 +270,8 @@ def _steps() -> dict[str, str]:
 
 STEPS: Final = _steps()
 LAYOUTS: Final = tuple(STEPS)
-FIRST: Final = LAYOUTS[0]
 NEWEST: Final = LAYOUTS[-1]
-OLDEST_USABLE: Final = "0006"
+OLDEST_USABLE: Final = "0001"
 USABLE: Final = LAYOUTS[LAYOUTS.index(OLDEST_USABLE) :]
 
 
@@ -281,10 +280,8 @@ def layout_of(connection: sa.Connection) -> str | None:
     tables = sa.inspect(connection)
     if tables.has_table("alembic_version"):
         found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-        if found is not None:
-            return str(found)
-    # Stores of the first layout were created without Alembic.
-    return FIRST if tables.has_table("results") else None
+        return None if found is None else str(found)
+    return None
 
 
 def existing_layout(connection: sa.Connection, place: str) -> str:
@@ -354,10 +351,10 @@ def migrate(connection: sa.Connection, found: str | None, to: str = NEWEST) -> N
             connection.exec_driver_sql(made.replace("%", "%%"))
         found = layout_of(connection)
     if found != to:
-        run_migrations(connection, found, to)
+        run_migrations(connection, to)
 
 
-def run_migrations(connection: sa.Connection, found: str | None, to: str = NEWEST) -> None:
+def run_migrations(connection: sa.Connection, to: str = NEWEST) -> None:
     """Run the missing migrations one by one in the caller's transaction."""
     # Alembic is slow to import, and most stores already have the layout they need.
     from alembic import command  # noqa: PLC0415
@@ -366,6 +363,4 @@ def run_migrations(connection: sa.Connection, found: str | None, to: str = NEWES
     config = Config()
     config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
     config.attributes["connection"] = connection
-    if found == FIRST:
-        command.stamp(config, FIRST)
     command.upgrade(config, to)

@@ -45,7 +45,6 @@ from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import BlobStore, Erasure, ResultLine, erasures, line_of, wanted_prefix
 from gatemark.ledger.stored_rows import ListedRow
 from gatemark.ledger.stores.database import (
-    FIRST,
     NEWEST,
     SqlDatabase,
     existing_layout,
@@ -497,7 +496,6 @@ def _usable_layout(database: SqlDatabase, *, must_exist: bool) -> str:
 def upgrade_database(
     database: SqlDatabase,
     before: Callable[[str], None] = lambda _: None,
-    salt: Callable[[], str] = new_salt,
 ) -> str | None:
     """Upgrade a store to the newest layout in one transaction.
 
@@ -516,8 +514,6 @@ def upgrade_database(
         if lost:
             names = ", ".join(lost)
             raise IntegrityError(f"{database.place}: the upgrade would lose rows of {names}")
-        if found == FIRST:
-            _tell_of_results(connection, database, salt)
     return found
 
 
@@ -529,13 +525,3 @@ def _ledger_counts(connection: sa.Connection) -> dict[str, int]:
         for table in METADATA.tables.values()
         if table.name in there
     }
-
-
-def _tell_of_results(
-    connection: sa.Connection, database: SqlDatabase, salt: Callable[[], str]
-) -> None:
-    """Add events for the results of the first layout, which had none."""
-    results = SqlResults(database, SqlEvents(database, salt))
-    query = sa.select(RESULTS.c.id, RESULTS.c.document).order_by(RESULTS.c.seq)
-    for row in connection.execute(query).all():
-        results.tell(connection, read_result(row.id, row.document))

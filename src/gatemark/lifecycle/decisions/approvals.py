@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import (
     Approve,
     PauseVersion,
@@ -22,7 +22,7 @@ from gatemark.lifecycle.decisions.citation import (
     PromotionCase,
     bound_results,
     citation_problems,
-    full_pack_of,
+    find_required_pack_result,
     lane_problem,
 )
 from gatemark.lifecycle.decisions.decision import (
@@ -52,22 +52,19 @@ def authors_of(state: LifecycleState, version: str) -> frozenset[str]:
     return frozenset(known.author for known in versions.values() if known.digest == digest)
 
 
-def conflict_of_interest(
-    state: LifecycleState, actor: str, version: str, rules: int = RULES_VERSION
-) -> str | None:
+def conflict_of_interest(state: LifecycleState, actor: str, version: str) -> str | None:
     """Return why somebody with an approving role may not approve this version."""
     asset = state.asset
     if actor == SYSTEM:
         return "the system cannot approve"
-    if rules >= 4:
-        if state.governance.policy.one_person:
-            return None
-        if "admin" in roles_of(state.governance, actor):
-            return f"{actor} is admin and cannot approve"
+    if state.governance.policy.one_person:
+        return None
+    if "admin" in roles_of(state.governance, actor):
+        return f"{actor} is admin and cannot approve"
     if actor in authors_of(state, version):
         return f"{actor} is the author of {asset.name}@{version} and cannot approve it"
-    if asset.exam_editor == actor:
-        return f"{actor} last edited the full pack of {asset.name} and cannot approve by it"
+    if asset.required_pack_editor == actor:
+        return f"{actor} last edited the required pack of {asset.name} and cannot approve by it"
     if state.governance.policy_editor == actor:
         return f"{actor} adopted the release policy and cannot approve by it"
     return None
@@ -145,7 +142,7 @@ def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
     ]
     if changed:
         return f"the {' and the '.join(changed)} changed since"
-    if case.rules >= 2 and vote.stage == "enabled" and case.track.stage in CANARY:
+    if vote.stage == "enabled" and case.track.stage in CANARY:
         needed = case.state.policy.canary.clean_windows
         windows = clean_streak(case.state, case.environment) or ()
         if not windows or vote.seq < windows[needed - 1]:
@@ -155,11 +152,11 @@ def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
     named = case.state.policy.approvals.approvers
     if named and vote.actor not in named:
         return "the policy names other approvers"
-    conflict = conflict_of_interest(case.state, vote.actor, case.version, case.rules)
-    if conflict is None and case.rules >= 4:
-        lenders = {*authors_of(case.state, case.version), case.actor}
-        return lent_access(governance, vote.actor, lenders, vote.at, vote.seq)
-    return conflict
+    conflict = conflict_of_interest(case.state, vote.actor, case.version)
+    if conflict is not None:
+        return conflict
+    lenders = {*authors_of(case.state, case.version), case.actor}
+    return lent_access(governance, vote.actor, lenders, vote.at, vote.seq)
 
 
 def _conflict(
@@ -169,8 +166,8 @@ def _conflict(
 
     ``others`` are people besides the author whose action is being approved.
     """
-    found = conflict_of_interest(state, actor, version, moment.rules)
-    if found is not None or moment.rules < 4:
+    found = conflict_of_interest(state, actor, version)
+    if found is not None:
         return found
     lenders = {*authors_of(state, version), *others}
     return lent_access(state.governance, actor, lenders, moment.now, NEVER)
@@ -201,7 +198,7 @@ def decide_approve(state: LifecycleState, command: Approve, moment: DecisionMome
     digest = state.asset.versions[command.version].digest
     result_ids = bound_results(track, command.result_ids)
     problems = citation_problems(result_ids, command.evidence, digest)
-    full = full_pack_of(result_ids, command.evidence, state.asset.exam, moment.rules)
+    full = find_required_pack_result(result_ids, command.evidence, state.asset.required_pack)
     problem = lane_problem(state, full)
     if problem is not None and not problems:
         problems.append(problem)
@@ -252,13 +249,13 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
             f"the release policy does not allow an override of {command.gate} "
             f"(allowed: {allowed or 'none'})"
         )
-    if moment.rules >= 3 and not can_block(policy.gates[command.gate]):
+    if not can_block(policy.gates[command.gate]):
         raise RefusedError(
             f"under the release policy the gate {command.gate} blocks nothing, so there is nothing "
             "to waive"
         )
     require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
-    if not (moment.rules >= 4 and policy.one_person):
+    if not policy.one_person:
         _require_apart(state, command, moment)
     if not command.note.strip():
         raise RefusedError("an override needs a note that says why")
@@ -282,15 +279,12 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
 
 def _require_apart(state: LifecycleState, command: Waive, moment: DecisionMoment) -> None:
     """Refuse a waiver by the author, or by somebody whose access came from the author."""
-    authors = frozenset({state.asset.versions[command.version].author})
-    if moment.rules >= 6:
-        authors = authors_of(state, command.version)
+    authors = authors_of(state, command.version)
     if command.actor in authors:
         raise RefusedError(f"{command.actor} is the author and cannot override a gate for it")
-    if moment.rules >= 6:
-        lent = lent_access(state.governance, command.actor, authors, moment.now, NEVER)
-        if lent is not None:
-            raise RefusedError(f"{command.actor} cannot override a gate: {lent}")
+    lent = lent_access(state.governance, command.actor, authors, moment.now, NEVER)
+    if lent is not None:
+        raise RefusedError(f"{command.actor} cannot override a gate: {lent}")
 
 
 @decides(PauseVersion)
@@ -339,7 +333,7 @@ def decide_review(
     known_version(state, command.version)
     roles = BreakGlassReviewed.declared.roles
     require_role(state.governance, command.actor, roles, "review a break-glass act")
-    access = state.asset.track(command.environment, command.version).glass
+    access = state.asset.track(command.environment, command.version).break_glass
     if access is None:
         raise RefusedError(f"{state.asset.name}@{command.version} has no break-glass act to review")
     if access.reviewed_by is not None:

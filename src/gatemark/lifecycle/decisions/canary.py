@@ -145,7 +145,7 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
     """
     require_role(state.governance, command.actor, WindowJudged.declared.roles, "act on time")
     place = state.asset.place(command.environment)
-    overdue = _overdue_glass(state, place, command, moment)
+    overdue = _find_overdue_access(state, place, command, moment)
     if overdue is not None:
         return demotion_facts(state, overdue, moment)
     rollout = place.rollout
@@ -162,7 +162,7 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
             windows=(rollout.last[0],),
             evidence=command.evidence,
         )
-        if moment.rules < 3 or can_demote(state, demotion, moment):
+        if can_demote(state, demotion, moment):
             return demotion_facts(state, demotion, moment)
         if track.paused is None:
             return (_pause(state, command, rollout, "warn", _LAST_LIVE),)
@@ -183,12 +183,12 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
     return _close_watch(state, command, rollout, moment)
 
 
-def _overdue_glass(
+def _find_overdue_access(
     state: LifecycleState, place: EnvironmentState, command: Tick, moment: DecisionMoment
 ) -> Demotion | None:
     if place.enabled is None:
         return None
-    access = state.asset.track(command.environment, place.enabled).glass
+    access = state.asset.track(command.environment, place.enabled).break_glass
     if access is None or not access.is_over(moment.now):
         return None
     return Demotion(
@@ -295,8 +295,7 @@ def _judge_next(
         rollout.history,
         window,
         has_baseline=rollout.baseline is not None,
-        pool=pool if moment.rules >= 3 else None,
-        minds_lost_samples=moment.rules >= 6,
+        pool=pool,
     )
     return WindowJudged(
         asset=state.asset.name,
@@ -324,7 +323,7 @@ def _close_watch(
     is_fed = bool(rollout.clean_count or rollout.other_count)
     track = state.asset.track(command.environment, rollout.version)
     is_compared = rollout.baseline is not None
-    if moment.rules >= 2 and is_compared and not is_fed and track.paused is None:
+    if is_compared and not is_fed and track.paused is None:
         note = "the watch after enabling got no measurements, so nothing shows that it does well"
         return (_pause(state, command, rollout, "inconclusive", note),)
     length = timedelta(minutes=state.policy.canary.window_minutes)

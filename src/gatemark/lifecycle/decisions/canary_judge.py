@@ -45,14 +45,12 @@ def judge_window(
     window: CanaryWindow,
     *,
     has_baseline: bool,
-    pool: Sequence[CanaryWindow] | None = None,
-    minds_lost_samples: bool = False,
+    pool: Sequence[CanaryWindow] = (),
 ) -> CanaryVerdict:
     """Judge a window, given those before it.
 
     ``pool`` are the windows since the last clean one; their samples are added to those of this
-    window. Without it, every window needs enough samples of its own. ``minds_lost_samples`` came
-    with rules 6.
+    window.
     """
     broken = [
         f"invariant {name} was broken {violations} times in {checked}"
@@ -66,10 +64,8 @@ def judge_window(
     off = _ratio_problem(rules, [*history, window])
     if off is not None:
         return CanaryVerdict("inconclusive", (off,), is_ratio_off=True)
-    open_ends = _open_ends(rules, window)
-    if minds_lost_samples:
-        open_ends += _lost_samples(rules, [*history, window])
-    few = _few_samples(rules, [*(pool or ()), window])
+    open_ends = _open_ends(rules, window) + _lost_samples(rules, [*history, window])
+    few = _few_samples(rules, [*pool, window])
     judge = _JUDGES[rules.judge]
     verdicts = tuple(
         judge(rules, name, rule, [*history, window]) for name, rule in sorted(rules.metrics.items())
@@ -83,7 +79,7 @@ def judge_window(
         return CanaryVerdict("warn", tuple(reasons), verdicts)
     unjudged = [f"{v.metric}: {v.reason}" for v in verdicts if v.state == "unjudged"]
     if open_ends or few or unjudged:
-        is_pooled = pool is not None and not open_ends and bool(few)
+        is_pooled = not open_ends and bool(few)
         reasons = [*open_ends, *few, *unjudged]
         return CanaryVerdict("inconclusive", tuple(reasons), verdicts, is_pooled=is_pooled)
     return CanaryVerdict("clean", (f"{len(verdicts)} metrics show no harm",), verdicts)

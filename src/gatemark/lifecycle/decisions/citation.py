@@ -1,4 +1,4 @@
-"""Requirements on a cited result: present, passed, of this candidate and exam, and fresh."""
+"""Requirements on a cited result: present, passed, of this candidate and pack, and fresh."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.policy import Outcome
-from gatemark.ledger.event_kinds import RULES_VERSION
-from gatemark.lifecycle.model.nouns import Cited, ExamRef, ShadowPairs
+from gatemark.lifecycle.model.nouns import Cited, PackIdentity, ShadowPairs
 from gatemark.lifecycle.model.release_policy import ShadowRules
 from gatemark.lifecycle.model.stages import LANE, Evidence, lane_of
 from gatemark.lifecycle.model.state import LifecycleState, Track
@@ -53,16 +52,16 @@ def citation_problems(
     return problems
 
 
-def full_pack_of(
-    result_ids: Sequence[str], evidence: Mapping[str, Cited], exam: ExamRef | None, rules: int
+def find_required_pack_result(
+    result_ids: Sequence[str], evidence: Mapping[str, Cited], wanted: PackIdentity | None
 ) -> Cited | None:
-    """Return the newest cited result of the full pack of record."""
+    """Return the newest cited result of the required pack of record."""
     fitting = [
         evidence[result_id]
         for result_id in result_ids
-        if result_id in evidence and evidence[result_id].exam == exam
+        if result_id in evidence and evidence[result_id].pack == wanted
     ]
-    return max(fitting, key=lambda cited: cited.made_at(rules) or _LONG_AGO, default=None)
+    return max(fitting, key=lambda cited: cited.answered_at or _LONG_AGO, default=None)
 
 
 class PromotionCase(msgspec.Struct, frozen=True):
@@ -76,7 +75,6 @@ class PromotionCase(msgspec.Struct, frozen=True):
     now: datetime
     actor: str
     """The person who takes the step."""
-    rules: int = RULES_VERSION
 
     @property
     def track(self) -> Track:
@@ -87,9 +85,10 @@ class PromotionCase(msgspec.Struct, frozen=True):
         return self.state.asset.versions[self.version].digest
 
     @property
-    def full_pack(self) -> Cited | None:
-        """The newest cited result of the full pack."""
-        return full_pack_of(self.result_ids, self.evidence, self.state.asset.exam, self.rules)
+    def required_pack_result(self) -> Cited | None:
+        """The newest cited result of the required pack."""
+        wanted = self.state.asset.required_pack
+        return find_required_pack_result(self.result_ids, self.evidence, wanted)
 
 
 def lane_problem(state: LifecycleState, full: Cited | None) -> str | None:
@@ -115,14 +114,14 @@ def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
     """Return why the citations do not support a step that needs ``need``."""
     if need == "none":
         return ["nothing is cited for this step"] if case.result_ids else []
-    verdict: Outcome = "fail" if need == "failed_full_pack" else "pass"
+    verdict: Outcome = "fail" if need == "failed_required_pack" else "pass"
     if not case.result_ids:
         return ["a result must be cited"]
     problems = citation_problems(case.result_ids, case.evidence, case.digest, verdict=verdict)
     if need in ("original", "earlier") or problems:
         return problems
-    problems.extend(_full_pack_problems(case))
-    problem = lane_problem(case.state, case.full_pack)
+    problems.extend(_required_pack_problems(case))
+    problem = lane_problem(case.state, case.required_pack_result)
     if problem is not None and verdict == "pass":
         problems.append(problem)
     if need == "shadow":
@@ -130,19 +129,19 @@ def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
     return problems
 
 
-def _full_pack_problems(case: PromotionCase) -> list[str]:
+def _required_pack_problems(case: PromotionCase) -> list[str]:
     asset = case.state.asset
-    if asset.exam is None:
-        return [f"{asset.name} has no full pack of record"]
-    full = case.full_pack
+    if asset.required_pack is None:
+        return [f"{asset.name} has no required pack of record"]
+    full = case.required_pack_result
     if full is None:
-        return [_no_full_pack(case, asset.exam)]
+        return [_explain_missing_pack(case, asset.required_pack)]
     return _freshness_problems(case, full)
 
 
 def _freshness_problems(case: PromotionCase, full: Cited) -> list[str]:
     """Return why a result is too old, too new, or of unknown age."""
-    policy, made_at = case.state.policy, full.made_at(case.rules)
+    policy, made_at = case.state.policy, full.answered_at
     if made_at is None:
         return [
             f"result {short(full.id)} does not say when its answers were given, so they may be "
@@ -161,24 +160,24 @@ def _freshness_problems(case: PromotionCase, full: Cited) -> list[str]:
     if fell_at is not None and made_at <= fell_at:
         problems.append(
             f"result {short(full.id)} is older than the demotion at {fell_at:%Y-%m-%d %H:%M:%SZ}; "
-            "only a new full-pack result can promote it again"
+            "only a new required-pack result can promote it again"
         )
     return problems
 
 
-def _no_full_pack(case: PromotionCase, exam: ExamRef) -> str:
-    """Return a message that no result is of the full pack, and how the nearest one differs."""
-    message = f"no cited result ran the full pack {exam.pack} v{exam.version} as it is now"
+def _explain_missing_pack(case: PromotionCase, wanted: PackIdentity) -> str:
+    """Return a message that no result is of the required pack, and how the nearest one differs."""
+    message = f"no cited result ran the required pack {wanted.pack} v{wanted.version} as it is now"
     found = [
         (words, result_id)
         for result_id in case.result_ids
-        if (words := _differences(case.evidence[result_id].exam, exam))
+        if (words := _differences(case.evidence[result_id].pack, wanted))
     ]
     words, result_id = min(found, key=lambda one: len(one[0]))
     return f"{message}: result {short(result_id)} has {' and '.join(words)}"
 
 
-def _differences(found: ExamRef, wanted: ExamRef) -> list[str]:
+def _differences(found: PackIdentity, wanted: PackIdentity) -> list[str]:
     pairs = (
         ("another pack", found.pack, wanted.pack),
         ("another version of it", found.version, wanted.version),
@@ -199,14 +198,14 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
     dwelt = (case.now - since).total_seconds() / 3600
     if dwelt < policy.shadow_min_hours:
         problems.append(f"shadow must last {policy.shadow_min_hours:g} h, got {dwelt:.1f} h")
-    if case.rules >= 3 and policy.shadow is not None:
+    if policy.shadow is not None:
         pairs = [one for name, one in case.track.shadowed if name == live]
         problems.extend(_pair_problems(pairs, policy.shadow, live))
     baseline = asset.versions[live].digest
     fitting = [
         cited
         for cited in (case.evidence[result_id] for result_id in case.result_ids)
-        if (cited.made_at(case.rules) or _LONG_AGO) >= since and cited.baseline_digest == baseline
+        if (cited.answered_at or _LONG_AGO) >= since and cited.baseline_digest == baseline
     ]
     if not fitting:
         problems.append(

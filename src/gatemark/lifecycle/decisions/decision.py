@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, NotAllowedError, RefusedError
-from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.moves import VersionMoved
@@ -19,11 +19,10 @@ from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
 
 class DecisionMoment(msgspec.Struct, frozen=True):
-    """The time of a decision, how far the clock was behind, and the version of the rules."""
+    """The time of a decision, and how far the clock was behind."""
 
     now: datetime
     behind_ms: int = 0
-    rules: int = RULES_VERSION
 
 
 Decision = Callable[[LifecycleState, Any, DecisionMoment], Facts]
@@ -61,7 +60,7 @@ def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> Dec
         raise RefusedError(
             f"the clock says {now:%Y-%m-%d %H:%M:%SZ}, but the last event is from "
             f"{last:%Y-%m-%d %H:%M:%SZ}; set the clock right first "
-            "(if it was ahead then: gatemark ledger clock-back)"
+            "(if it was ahead then: gatemark ledger resync-clock)"
         )
     return DecisionMoment(last, behind_ms=int(behind / timedelta(milliseconds=1)))
 

@@ -190,8 +190,10 @@ def _return_problems(
 ) -> list[str]:
     """Return the problems of the results that an earlier version was enabled by."""
     track = state.asset.track(demotion.environment, version)
-    if track.glass is not None and track.glass.is_over(moment.now):
-        return [f"it was enabled by break-glass ({track.glass.incident}) and not reviewed in time"]
+    if track.break_glass is not None and track.break_glass.is_over(moment.now):
+        return [
+            f"it was enabled by break-glass ({track.break_glass.incident}) and not reviewed in time"
+        ]
     if not track.result_ids:
         return ["a result must be cited"]
     digest = state.asset.versions[version].digest

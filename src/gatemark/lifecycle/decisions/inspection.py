@@ -1,8 +1,9 @@
-"""Verify recorded decisions: decide each action again by the rules it names, and compare.
+"""Verify recorded decisions: decide each action again, and compare.
 
 The inspector replays the events. For each action it derives the command that must have been given,
-decides it again by the same rules, and compares the facts. An event that was written around the
-rules is refused here as it would have been then, with the same message.
+decides it again, and compares the facts. An event that was written around the rules is refused here
+as it would have been then, with the same message. An action under another version of the rules is
+only applied as recorded.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
-from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.core.errors import (
+    IntegrityError,
+    InvalidValueError,
+    NewerFormatError,
+    OtherRulesError,
+    RefusedError,
+)
+from gatemark.ledger.event_kinds import LIFECYCLE_RULES, SYSTEM
 from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
-from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide
+from gatemark.lifecycle.decisions.decide import rule_on
 from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
 from gatemark.lifecycle.events.canary import WindowJudged
@@ -46,8 +53,7 @@ class Inspector:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._not_decided: dict[int, list[int]] = {}
-        self._is_named = False
+        self._not_decided: dict[str, list[int]] = {}
         self._newer: str | None = None
         self._governance = GovernanceState()
         self._assets: dict[str, Asset] = {}
@@ -57,26 +63,18 @@ class Inspector:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Actions by removed rules, and events since which one person could do everything."""
-        alone = tuple(
+        """Events since which one person could do everything."""
+        return tuple(
             f"event {seq}: from here on in one-person mode, so that nobody else had to approve"
             for seq in self._one_person_since
-        )
-        return alone + tuple(
-            f"{_events(numbers)}: recorded, not decided again: rules {version} are gone"
-            for version, numbers in self._not_decided.items()
-            if version <= max(RULE_BOOKS)
         )
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Actions by rules that only a newer build has."""
+        """Actions under another version of the rules, or in a format of a newer build."""
         newer = () if self._newer is None else (self._newer,)
         return newer + tuple(
-            f"{_events(numbers)}: decided by rules {version}, which this build does not know: "
-            "install a newer Gatemark"
-            for version, numbers in self._not_decided.items()
-            if version > max(RULE_BOOKS)
+            f"{_events(numbers)}: {why}" for why, numbers in self._not_decided.items()
         )
 
     def step(self, line: LifecycleEvent) -> list[EventFinding]:
@@ -126,15 +124,16 @@ class Inspector:
             return 1
         state = self._state(name)
         try:
-            decide = self._rules_of(first)
-            if decide is None:
+            if not self._can_decide(first):
+                found.extend(_older_rules(state, first))
                 advance(state, first)
                 return 1
-            count, problem = self._decide_again(decide, state, lines, possible_commands(lines))
+            count, problem = self._decide_again(state, lines, possible_commands(lines))
             if problem is not None:
                 found.append(problem)
             for line in lines[:count]:
-                found.extend(self._wrong_names(state.governance, line, first))
+                found.extend(_older_rules(state, line))
+                found.extend(_wrong_names(state.governance, line, first))
                 advance(state, line)
                 # As the document says it: a later build may read a missing field differently.
                 if isinstance(line.fact, PolicyAdopted) and line.fact.policy.get("one_person"):
@@ -150,48 +149,17 @@ class Inspector:
             return 1
         return count
 
-    def _rules_of(self, line: LifecycleEvent) -> Decide | None:
-        """Return the rules that decided an action, or None if this build does not have them."""
-        book = RULE_BOOKS.get(line.rules)
-        if book is not None and book.decide is not None:
-            return book.decide
-        if book is None and line.rules <= max(RULE_BOOKS):
-            raise IntegrityError(f"it names rules {line.rules}, which no release has had")
-        self._not_decided.setdefault(line.rules, []).append(line.seq)
-        return None
-
-    def _wrong_names(
-        self, governance: GovernanceState, line: LifecycleEvent, first: LifecycleEvent
-    ) -> Iterator[EventFinding]:
-        """Yield how the policy and rules that an event names differ from those in force."""
-        by = line.decided_by
-        if by is None:
-            if self._is_named:
-                yield EventFinding(line.seq, "does not say which policy and rules decided it")
-            return
-        self._is_named = True
-        if line.rules < governance.rules:
-            message = (
-                f"names rules {line.rules}, but rules {governance.rules} had decided before it"
-            )
-            yield EventFinding(line.seq, message)
-        elif line.rules != first.rules:
-            yield EventFinding(line.seq, "names other rules than the rest of its act")
-        in_force = governance.policy_digest
-        if isinstance(line.fact, PolicyAdopted) and not governance.revision:
-            # The first policy of a store is decided by itself.
-            in_force = line.fact.policy_digest
-        if by.policy_digest != in_force:
-            yield EventFinding(
-                line.seq, f"names policy {by.policy_digest}, but {in_force} was in force"
-            )
+    def _can_decide(self, line: LifecycleEvent) -> bool:
+        """Whether this build has the rules that decided an action; if not, note the action."""
+        try:
+            LIFECYCLE_RULES.check(line.rules)
+        except OtherRulesError as error:
+            self._not_decided.setdefault(str(error), []).append(line.seq)
+            return False
+        return True
 
     def _decide_again(
-        self,
-        decide: Decide,
-        state: LifecycleState,
-        lines: Sequence[LifecycleEvent],
-        asked: PossibleCommands,
+        self, state: LifecycleState, lines: Sequence[LifecycleEvent], asked: PossibleCommands
     ) -> tuple[int, EventFinding | None]:
         """Return the number of events of the action, and its problem if no command explains it."""
         main = lines[asked.main]
@@ -205,7 +173,7 @@ class Inspector:
                 command = msgspec.structs.replace(command, **changes)  # noqa: PLW2901
             for now in _moments(state, main.at):
                 try:
-                    facts = decide(state, command, DecisionMoment(now))
+                    facts = rule_on(state, command, DecisionMoment(now))
                 except (RefusedError, InvalidValueError) as refused:
                     why = "; ".join(refused.lines())
                     problem = problem or EventFinding(main.seq, f"the rules refuse it: {why}")
@@ -215,6 +183,32 @@ class Inspector:
                     return len(facts), None
                 problem = problem or other
         return asked.main + 1, problem
+
+
+def _older_rules(state: LifecycleState, line: LifecycleEvent) -> Iterator[EventFinding]:
+    """Yield that a decision rests on one of higher rules: no build decides on top of those."""
+    before = max(state.governance.rules, state.asset.rules)
+    if line.rules < before:
+        yield EventFinding(
+            line.seq, f"names rules {line.rules}, but rules {before} had decided before it"
+        )
+
+
+def _wrong_names(
+    governance: GovernanceState, line: LifecycleEvent, first: LifecycleEvent
+) -> Iterator[EventFinding]:
+    """Yield how the policy and rules that an event names differ from those in force."""
+    by = line.decided_by
+    if by is None:
+        yield EventFinding(line.seq, "does not say which policy and rules decided it")
+        return
+    if line.rules != first.rules:
+        yield EventFinding(line.seq, "names other rules than the rest of its act")
+    in_force = governance.policy_digest
+    if by.policy_digest != in_force:
+        yield EventFinding(
+            line.seq, f"names policy {by.policy_digest}, but {in_force} was in force"
+        )
 
 
 class PossibleCommands(NamedTuple):

@@ -108,7 +108,6 @@ def _case(
         evidence=command.evidence,
         now=moment.now,
         actor=command.actor,
-        rules=moment.rules,
     )
 
 
@@ -200,7 +199,7 @@ def _break_glass(
         raise RefusedError(_cannot(state, command, row), tuple(problems))
     matrix = examine_gates(case, row.after, row.evidence)
     gates = tuple(
-        msgspec.structs.replace(finding, state="broken_glass", blocks=False)
+        msgspec.structs.replace(finding, state="break_glass", blocks=False)
         if finding.blocks
         else finding
         for finding in matrix.findings

@@ -1,4 +1,4 @@
-"""Decide on roles, the release policy, versions and the full pack of an asset."""
+"""Decide on roles, the release policy, versions and the required pack of an asset."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
-from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetRequiredPack
 from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, require_role
-from gatemark.lifecycle.default_policies import is_default
+from gatemark.lifecycle.default_policy import default_digest
 from gatemark.lifecycle.events.approvals import APPROVING
 from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
-from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
+from gatemark.lifecycle.events.versions import RequiredPackSet, VersionAdded
 from gatemark.lifecycle.model.nouns import Role, look_of, name_problem
 from gatemark.lifecycle.model.stages import LANE, lane_of
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
@@ -25,12 +25,12 @@ _APART_FROM_ADMIN: Final[frozenset[Role]] = frozenset(
 
 
 @decides(GrantRoles)
-def decide_grant(state: LifecycleState, command: GrantRoles, moment: DecisionMoment) -> Facts:
+def decide_grant(state: LifecycleState, command: GrantRoles, _moment: DecisionMoment) -> Facts:
     """Decide a grant of roles: only by an admin, except that the first person becomes admin."""
     governance = state.governance
     if command.person == SYSTEM or "system" in command.roles:
         raise RefusedError("the role of the system cannot be granted to a person")
-    _check_duties(governance, command, moment)
+    _check_duties(governance, command)
     _check_name(governance, command.person)
     admins = {name for name, roles in governance.roles.items() if "admin" in roles}
     if not admins:
@@ -49,9 +49,9 @@ def decide_grant(state: LifecycleState, command: GrantRoles, moment: DecisionMom
     return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
 
 
-def _check_duties(governance: GovernanceState, command: GrantRoles, moment: DecisionMoment) -> None:
+def _check_duties(governance: GovernanceState, command: GrantRoles) -> None:
     """Refuse roles that one person must not have together."""
-    if moment.rules >= 4 and governance.policy.one_person:
+    if governance.policy.one_person:
         others = set(governance.looks.values()) - {command.person}
         if command.roles and others:
             raise RefusedError(
@@ -61,12 +61,6 @@ def _check_duties(governance: GovernanceState, command: GrantRoles, moment: Deci
             )
         return
     if "admin" not in command.roles:
-        return
-    if moment.rules < 4:
-        if set(APPROVING) & set(command.roles):
-            raise RefusedError(
-                "an admin cannot approve: grant admin or an approving role, not both"
-            )
         return
     both = [role for role in command.roles if role in _APART_FROM_ADMIN]
     if both:
@@ -88,7 +82,7 @@ def _check_name(governance: GovernanceState, person: str) -> None:
 
 
 @decides(AdoptPolicy)
-def decide_adopt(state: LifecycleState, command: AdoptPolicy, moment: DecisionMoment) -> Facts:
+def decide_adopt(state: LifecycleState, command: AdoptPolicy, _moment: DecisionMoment) -> Facts:
     """Decide on a release policy: only an admin, who cannot approve, may adopt one.
 
     One-person mode is only for a store in which nobody else has a role: an admin could otherwise
@@ -100,14 +94,14 @@ def decide_adopt(state: LifecycleState, command: AdoptPolicy, moment: DecisionMo
     document = plain(command.policy) if command.document is None else command.document
     policy_digest = digest(document)
     if command.actor == SYSTEM:
-        if governance.revision or not is_default(policy_digest, moment.rules):
-            raise RefusedError("the system can only adopt a default policy, as the first act")
+        if governance.revision or policy_digest != default_digest():
+            raise RefusedError("the system can only adopt the default policy, as the first act")
     else:
         require_role(
             governance, command.actor, PolicyAdopted.declared.roles, "adopt a release policy"
         )
         others = sorted(set(governance.looks.values()) - {command.actor})
-        if moment.rules >= 4 and command.policy.one_person and others:
+        if command.policy.one_person and others:
             raise RefusedError(
                 f"one_person is for a store of one person, but {', '.join(others)} "
                 f"{'has or had a role' if len(others) == 1 else 'have or had roles'} here"
@@ -167,14 +161,24 @@ def decide_add(state: LifecycleState, command: AddVersion, _moment: DecisionMome
     )
 
 
-@decides(SetExam)
-def decide_exam(state: LifecycleState, command: SetExam, _moment: DecisionMoment) -> Facts:
-    """Decide what the full pack is; the pack owner who sets it cannot approve by it."""
-    require_role(state.governance, command.actor, ExamSet.declared.roles, "set the full pack")
-    if not state.asset.versions:
-        raise RefusedError(f"there is no asset {state.asset.name}")
-    is_known_file = command.file is None or command.file == state.asset.exam_file
-    if state.asset.exam == command.exam and is_known_file:
+@decides(SetRequiredPack)
+def decide_required_pack(
+    state: LifecycleState, command: SetRequiredPack, _moment: DecisionMoment
+) -> Facts:
+    """Decide what the required pack is; the pack owner who sets it cannot approve by it."""
+    roles = RequiredPackSet.declared.roles
+    require_role(state.governance, command.actor, roles, "set the required pack")
+    asset = state.asset
+    if not asset.versions:
+        raise RefusedError(f"there is no asset {asset.name}")
+    is_known_file = command.file is None or command.file == asset.required_pack_file
+    if asset.required_pack == command.required_pack and is_known_file:
         return ()
-    asset = state.asset.name
-    return (ExamSet(asset=asset, exam=command.exam, file=command.file, note=command.note),)
+    return (
+        RequiredPackSet(
+            asset=asset.name,
+            required_pack=command.required_pack,
+            file=command.file,
+            note=command.note,
+        ),
+    )

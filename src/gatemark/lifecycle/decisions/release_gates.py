@@ -132,9 +132,9 @@ def _eval(case: PromotionCase, need: Evidence) -> GateAnswer:
     problems = evidence_problems(case, need)
     if problems:
         return GateAnswer("fail", "; ".join(problems))
-    full = case.full_pack
+    full = case.required_pack_result
     if full is None:
-        return GateAnswer("unjudged", "no cited result ran the full pack")
+        return GateAnswer("unjudged", "no cited result ran the required pack")
     excused = list(full.excused)
     excused.extend(
         rule for suite in full.suites if suite.kind != "replay" for rule in suite.excused
@@ -143,18 +143,18 @@ def _eval(case: PromotionCase, need: Evidence) -> GateAnswer:
         return GateAnswer(
             "fail", f"{', '.join(excused)} did not hold but was excused; only replay may be"
         )
-    return GateAnswer("pass", f"full pack {full.exam.pack} v{full.exam.version} passed")
+    return GateAnswer("pass", f"required pack {full.pack.pack} v{full.pack.version} passed")
 
 
 def _suites(case: PromotionCase, kind: str) -> GateAnswer:
-    full = case.full_pack
+    full = case.required_pack_result
     if case.state.asset.kind == LANE:
         return GateAnswer("not_applicable", "an advisory lane is judged by its advisory suite")
     if full is None:
-        return GateAnswer("unjudged", "no cited result ran the full pack")
+        return GateAnswer("unjudged", "no cited result ran the required pack")
     suites = [suite for suite in full.suites if suite.kind == kind]
     if not suites:
-        return GateAnswer("unjudged", f"the full pack has no {kind} suite")
+        return GateAnswer("unjudged", f"the required pack has no {kind} suite")
     excused = [rule for suite in suites for rule in suite.excused]
     if excused:
         return GateAnswer("fail", f"{', '.join(excused)} did not hold but was excused")

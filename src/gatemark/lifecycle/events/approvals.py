@@ -11,7 +11,7 @@ from gatemark.ledger.event_kinds import APPROVAL, BREAK_GLASS
 from gatemark.lifecycle.commands import Approve, ReviewBreakGlass, Waive
 from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, event
 from gatemark.lifecycle.model.nouns import Cites, Decision, Digest, Gate, Note, Pin, Role, Stage
-from gatemark.lifecycle.model.state import Approval, Asset, GateWaiver, Glass
+from gatemark.lifecycle.model.state import Approval, Asset, BreakGlassAccess, GateWaiver
 
 APPROVING: Final[tuple[Role, ...]] = ("approver", "security_approver")
 _VERBS: Final = {"approve": "approved", "reject": "rejected", "abstain": "abstained"}
@@ -140,7 +140,7 @@ class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Mark the version until it is reviewed or promoted in the usual way."""
-        asset.ensure_track(self.environment, self.version).glass = Glass(
+        asset.ensure_track(self.environment, self.version).break_glass = BreakGlassAccess(
             seq=event.seq,
             actor=event.actor,
             incident=self.incident,
@@ -169,9 +169,9 @@ class BreakGlassReviewed(VersionFact, frozen=True, kw_only=True):
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         track = asset.ensure_track(self.environment, self.version)
-        if track.glass is not None:
-            track.glass = msgspec.structs.replace(
-                track.glass, reviewed_by=event.actor, reviewed_at=event.at
+        if track.break_glass is not None:
+            track.break_glass = msgspec.structs.replace(
+                track.break_glass, reviewed_by=event.actor, reviewed_at=event.at
             )
 
     @property

@@ -120,6 +120,7 @@ class GovernanceFact(Fact, frozen=True, kw_only=True):
         self.apply(state.governance, event)
         state.governance.revision = event.seq
         state.governance.last_at = event.at
+        state.governance.rules = max(state.governance.rules, event.rules)
 
     def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
         """Apply this event to the governance state."""
@@ -144,6 +145,7 @@ class AssetFact(Fact, frozen=True, kw_only=True):
         state.asset.revision = event.seq
         # Times never decrease along the ledger, unless a clock that ran ahead was set back.
         state.asset.last_at = event.at
+        state.asset.rules = max(state.asset.rules, event.rules)
         self.apply(state.asset, event)
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
@@ -172,14 +174,13 @@ class LifecycleEvent(msgspec.Struct, frozen=True):
 
     @property
     def rules(self) -> int:
-        """The version of the rules that decided it."""
-        return 1 if self.decided_by is None else self.decided_by.rules
+        """The version of the rules that decided it; 0 for what nobody decides."""
+        return 0 if self.decided_by is None else self.decided_by.rules
 
     @property
     def through(self) -> str:
-        """The channel it came through as text, or empty if the ledger does not say."""
-        channel = None if self.decided_by is None else self.decided_by.channel
-        return "" if channel is None else channel.words
+        """The channel it came through as text, or empty for what nobody decides."""
+        return "" if self.decided_by is None else self.decided_by.channel.words
 
 
 def fact_kinds() -> Iterator[FactKind]:
@@ -207,5 +208,4 @@ def fold(name: str, events: Iterable[LifecycleEvent]) -> LifecycleState:
 
 def advance(state: LifecycleState, event: LifecycleEvent) -> None:
     """Apply one more event to a state."""
-    state.governance.rules = max(state.governance.rules, event.rules)
     event.fact.advance(state, event)

@@ -82,7 +82,7 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
             track.fell_at = None
         # Only a usual promotion ends break-glass access; a rollback restores it.
         if self.after == "evaluating" or (self.after == "enabled" and self.cause == "promote"):
-            track.glass = None
+            track.break_glass = None
 
     def _rollout(self, event: LifecycleEvent) -> Rollout:
         return Rollout(

@@ -1,16 +1,16 @@
-"""Events that set up an asset: its versions, and its full pack."""
+"""Events that set up an asset: its versions, and its required pack."""
 
 from __future__ import annotations
 
 from gatemark.core.result import AssetKind
-from gatemark.ledger.event_kinds import ASSET_REGISTERED, EXAM_SET
-from gatemark.lifecycle.commands import AddVersion, SetExam
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, REQUIRED_PACK_SET
+from gatemark.lifecycle.commands import AddVersion, SetRequiredPack
 from gatemark.lifecycle.events.fact import AssetFact, LifecycleEvent, event
 from gatemark.lifecycle.model.nouns import (
     Actor,
     Digest,
-    ExamRef,
     Note,
+    PackIdentity,
     Pins,
     Risk,
     SchemaChange,
@@ -59,21 +59,26 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
         return f"added by {self.author}{origin}, {self.digest}"
 
 
-@event(EXAM_SET, "the full pack of an asset is set", roles=("pack_owner",), command=SetExam)
-class ExamSet(AssetFact, frozen=True, kw_only=True):
-    """The full pack of an asset is set; whoever sets it is its last editor.
+@event(
+    REQUIRED_PACK_SET,
+    "the required pack of an asset is set",
+    roles=("pack_owner",),
+    command=SetRequiredPack,
+)
+class RequiredPackSet(AssetFact, frozen=True, kw_only=True):
+    """The required pack of an asset is set; whoever sets it is its last editor.
 
     ``file`` is the path of the pack file, for schedules that run it.
     """
 
-    exam: ExamRef
+    required_pack: PackIdentity
     note: Note = ""
     file: Note | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        asset.exam, asset.exam_editor = self.exam, event.actor
-        asset.exam_file = self.file
+        asset.required_pack, asset.required_pack_editor = self.required_pack, event.actor
+        asset.required_pack_file = self.file
 
     @property
     def sentence(self) -> str:
-        return f"the full pack is {self.exam.pack} v{self.exam.version}"
+        return f"the required pack is {self.required_pack.pack} v{self.required_pack.version}"

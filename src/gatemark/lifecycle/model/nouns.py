@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import digest, original_fields
+from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.policy import Outcome
 
@@ -55,7 +55,7 @@ Gate = Literal[
     "sign_off",
     "security_review",
 ]
-GateState = Literal["pass", "fail", "unjudged", "not_applicable", "overridden", "broken_glass"]
+GateState = Literal["pass", "fail", "unjudged", "not_applicable", "overridden", "break_glass"]
 ChangeClass = Literal["none", "patch", "minor", "major"]
 Risk = Literal["normal", "high"]
 WindowState = Literal["clean", "inconclusive", "warn", "breach"]
@@ -85,7 +85,6 @@ class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Base class of the types of the lifecycle."""
 
 
-@original_fields("model prompt tools retrieval ontology policy routing")
 class Pins(Noun, frozen=True, kw_only=True):
     """Everything that a version was examined with; a rollback restores all of it."""
 
@@ -141,13 +140,12 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
     is_marking_change: bool = False
 
 
-@original_fields("pack version policy snapshots definition")
-class ExamRef(Noun, frozen=True, kw_only=True):
-    """The full pack of record: what a result must have run to count as the full pack.
+class PackIdentity(Noun, frozen=True, kw_only=True):
+    """What identifies a pack: a result counts for an asset if it ran the required pack.
 
     Data of replay suites is left out, because it changes over time. ``definition`` is a digest of
     the pack without its targets, and of how it scores: a pack that only has the same name, rules
-    and data is another exam.
+    and data is another pack.
     """
 
     pack: str
@@ -172,7 +170,6 @@ class CitedSuite(msgspec.Struct, frozen=True):
 class Cited(msgspec.Struct, frozen=True):
     """The facts about a sealed result that the lifecycle needs.
 
-    ``sealed_at`` is the last time it was sealed: judging the same answers again gives the same id.
     ``answered_at`` is when the oldest answer was given, or None if the result does not say.
     ``excused`` are waived or soft-passed rules outside suites. ``candidate_lanes`` are the advisory
     lanes that it makes candidates for discussion; only lanes need them.
@@ -183,17 +180,12 @@ class Cited(msgspec.Struct, frozen=True):
     verdict: Outcome
     candidate_digest: str | None
     baseline_digest: str | None
-    exam: ExamRef
-    sealed_at: datetime
+    pack: PackIdentity
     suites: tuple[CitedSuite, ...] = ()
     excused: tuple[str, ...] = ()
     answered_at: datetime | None = None
     candidate_lanes: tuple[str, ...] = ()
     is_of_lane: bool = False
-
-    def made_at(self, rules: int) -> datetime | None:
-        """Return when the evidence was created, by a version of the rules; None if unknown."""
-        return self.answered_at if rules >= 3 else self.sealed_at
 
 
 class GateFinding(Noun, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import digest, original_fields
+from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError, NewerFormatError
 from gatemark.core.result import AssetKind
 from gatemark.core.stored import convert_stored, newer_format
@@ -39,7 +39,6 @@ _ALWAYS: Final[dict[Gate, tuple[GatedStage, ...]]] = {
 """What no policy can switch off: evidence before eligible, people before traffic."""
 
 
-@original_fields("stages on_fail on_unjudged overridable")
 class GateRule(Noun, frozen=True, kw_only=True):
     """One gate: which stages it guards, and what it does there.
 
@@ -64,7 +63,6 @@ DEFAULT_GATES: Final[dict[Gate, GateRule]] = {
 }
 
 
-@original_fields("canary_1 enabled high_risk approvers expire_hours waiver_max_days")
 class Approvals(Noun, frozen=True, kw_only=True):
     """How many approvals are needed, from whom, and how long they are valid."""
 
@@ -89,7 +87,6 @@ class Approvals(Noun, frozen=True, kw_only=True):
         return max(usual, self.high_risk) if risk == "high" else usual
 
 
-@original_fields("harm tolerance noninferior")
 class MetricRule(Noun, frozen=True, kw_only=True):
     """One watched metric: which direction is harmful, and how much is tolerated.
 
@@ -110,11 +107,6 @@ def _default_metrics() -> dict[str, MetricRule]:
     return {"error_rate": MetricRule(harm="up"), "latency_ms": MetricRule(harm="up")}
 
 
-@original_fields(
-    "metrics invariants judge window_minutes lateness_minutes min_samples clean_windows "
-    "max_hold_windows warn_alpha breach_alpha tuned_for ratio_alpha sigma_min_windows "
-    "rank_level rank_tolerance"
-)
 class CanaryRules(Noun, frozen=True, kw_only=True):
     """How a canary is measured and judged."""
 
@@ -156,10 +148,6 @@ class ShadowRules(Noun, frozen=True, kw_only=True):
     cost_ratio_max: Annotated[float, Meta(gt=0)] | None = None
 
 
-@original_fields(
-    "objective fast_factor fast_long_minutes fast_short_minutes slow_factor slow_long_minutes "
-    "slow_short_minutes"
-)
 class ErrorBudget(Noun, frozen=True, kw_only=True):
     """The service objective, and how fast its error budget may burn.
 
@@ -223,11 +211,6 @@ PER_ASSET: Final = (
 """The fields of a policy that may differ between assets."""
 
 
-@original_fields(
-    "gatemark_release name gates approvals canary error_budget evidence_max_age_hours "
-    "shadow_sample_rate shadow_min_hours watch_hours watch_share fallback rollback_window "
-    "break_glass_hours break_glass_review_hours clock_skew_seconds"
-)
 class ReleasePolicy(Noun, frozen=True, kw_only=True):
     """Everything that a promotion depends on besides evidence. Every step records its digest."""
 

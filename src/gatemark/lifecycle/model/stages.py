@@ -10,7 +10,7 @@ from gatemark.core.result import AssetKind
 from gatemark.lifecycle.model.nouns import Cause, Role, Stage
 
 Evidence = Literal[
-    "none", "full_pack", "failed_full_pack", "shadow", "windows", "original", "earlier"
+    "none", "required_pack", "failed_required_pack", "shadow", "windows", "original", "earlier"
 ]
 
 
@@ -39,16 +39,16 @@ MOVES: Final[tuple[Move, ...]] = (
     Move("rejected", "evaluating", "promote", _DRAFTERS, "none"),
     Move("demoted", "evaluating", "promote", _DRAFTERS, "none"),
     Move("rolled_back", "evaluating", "promote", _DRAFTERS, "none"),
-    Move("evaluating", "eligible", "promote", _JUDGES, "full_pack"),
-    Move("evaluating", "rejected", "promote", _JUDGES, "failed_full_pack"),
-    Move("eligible", "shadow", "promote", _HANDS, "full_pack"),
+    Move("evaluating", "eligible", "promote", _JUDGES, "required_pack"),
+    Move("evaluating", "rejected", "promote", _JUDGES, "failed_required_pack"),
+    Move("eligible", "shadow", "promote", _HANDS, "required_pack"),
     Move("shadow", "canary_1", "promote", _STEPPERS, "shadow", is_approved=True),
     Move(
         "shadow",
         "enabled",
         "promote",
         _STEPPERS,
-        "full_pack",
+        "required_pack",
         is_approved=True,
         only_if=_NO_BASELINE,
     ),
@@ -91,7 +91,7 @@ MOVES: Final[tuple[Move, ...]] = (
 """Every move a version can make. Rows with the same (before, after) differ in their cause."""
 
 FALLEN: Final[frozenset[Stage]] = frozenset({"rejected", "demoted", "rolled_back"})
-"""Stages that a version can leave only with a fresh result of the full pack."""
+"""Stages that a version can leave only with a fresh result of the required pack."""
 
 EVIDENCED: Final[frozenset[Stage]] = frozenset(
     {"eligible", "shadow", "canary_1", "canary_5", "canary_25", "enabled", "superseded"}

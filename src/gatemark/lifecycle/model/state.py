@@ -7,12 +7,12 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.result import AssetKind
-from gatemark.lifecycle.default_policies import FIRST, default_digest, default_document
+from gatemark.lifecycle.default_policy import default_digest, default_document
 from gatemark.lifecycle.model.nouns import (
     CANARY_SHARES,
     Decision,
-    ExamRef,
     Gate,
+    PackIdentity,
     PauseReason,
     Pins,
     Risk,
@@ -80,7 +80,7 @@ class Pause(msgspec.Struct, frozen=True):
     note: str
 
 
-class Glass(msgspec.Struct, frozen=True):
+class BreakGlassAccess(msgspec.Struct, frozen=True):
     """A use of break-glass access: the incident, how long it is valid, and who reviewed it.
 
     A late review is recorded, but does not extend the time.
@@ -115,7 +115,7 @@ class Track(msgspec.Struct):
     windows: tuple[int, ...] = ()
     paused: Pause | None = None
     fell_at: datetime | None = None
-    glass: Glass | None = None
+    break_glass: BreakGlassAccess | None = None
     shadowed: list[tuple[str, ShadowPairs]] = []
     """Measurements since it entered shadow, each with the version that was live."""
 
@@ -184,19 +184,21 @@ class EnvironmentState(msgspec.Struct):
 
 
 class Asset(msgspec.Struct):
-    """One asset: its versions, its exam, and the stages of its versions."""
+    """One asset: its versions, its required pack, and the stages of its versions."""
 
     name: str
     kind: AssetKind | None = None
     risk: Risk = "normal"
     versions: dict[str, AssetVersion] = {}
-    exam: ExamRef | None = None
-    exam_editor: str | None = None
-    exam_file: str | None = None
+    required_pack: PackIdentity | None = None
+    required_pack_editor: str | None = None
+    required_pack_file: str | None = None
     places: dict[str, EnvironmentState] = {}
     approvals: list[Approval] = []
     waivers: list[GateWaiver] = []
     revision: int = 0
+    rules: int = 0
+    """Highest version of the rules that decided anything about it; 0 before any decision."""
     last_at: datetime | None = None
 
     def place(self, environment: str) -> EnvironmentState:
@@ -217,8 +219,8 @@ class Asset(msgspec.Struct):
         return tracks.setdefault(version, Track(version=version))
 
 
-def _first_policy() -> ReleasePolicy:
-    return recorded_policy(default_document(FIRST))
+def _default_policy() -> ReleasePolicy:
+    return recorded_policy(default_document())
 
 
 class AccessGrant(msgspec.Struct, frozen=True):
@@ -233,8 +235,8 @@ class AccessGrant(msgspec.Struct, frozen=True):
 class GovernanceState(msgspec.Struct):
     """Roles, and the release policy in force since the event ``policy_seq``.
 
-    Before any such event it is the default policy of 0.1.0. ``rules`` is the highest version of the
-    rules that decided anything so far.
+    Before any such event it is the default policy. ``rules`` is the highest version of the rules
+    that decided anything here so far; 0 before any decision.
 
     ``looks`` maps what a name looks like to the name, for everybody who ever had a role. ``access``
     has what each person was given by others, oldest first.
@@ -243,12 +245,12 @@ class GovernanceState(msgspec.Struct):
     roles: dict[str, tuple[Role, ...]] = {}
     looks: dict[str, str] = {}
     access: dict[str, list[AccessGrant]] = {}
-    policy: ReleasePolicy = msgspec.field(default_factory=_first_policy)
-    policy_digest: str = msgspec.field(default_factory=lambda: default_digest(FIRST))
+    policy: ReleasePolicy = msgspec.field(default_factory=_default_policy)
+    policy_digest: str = msgspec.field(default_factory=default_digest)
     policy_editor: str | None = None
     policy_seq: int = 0
     revision: int = 0
-    rules: int = 1
+    rules: int = 0
     last_at: datetime | None = None
 
 

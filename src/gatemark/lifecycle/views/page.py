@@ -25,7 +25,7 @@ _GATE_TONES: Final = {
     "fail": "fail",
     "unjudged": "inconclusive",
     "overridden": "waived",
-    "broken_glass": "fail",
+    "break_glass": "fail",
 }
 _SHARED: Final[dict[str, object]] = {
     "version": __version__,
@@ -61,7 +61,7 @@ def render_why(why: Why) -> bytes:
 
 def why_context(why: Why) -> dict[str, object]:
     """Return the template variables on why a version is in its stage."""
-    tone = "fail" if why.problems or why.glass else _TONES.get(why.stage, "inconclusive")
+    tone = "fail" if why.problems or why.break_glass else _TONES.get(why.stage, "inconclusive")
     return _SHARED | {
         "why": why,
         "tone": tone,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gatemark.lifecycle.act import CommandResult
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.events.fact import Fact
-from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.stages import LANE, LANE_NOTE
 from gatemark.lifecycle.views.views import (
     AssetCard,
@@ -64,15 +64,15 @@ def asset_text(card: AssetCard) -> str:
         *([ONE_PERSON] if card.is_one_person else []),
         f"{card.asset}: {card.kind}, {card.risk} risk, revision {card.revision}",
         f"live in {card.environment}: {card.enabled or 'nothing'}",
-        f"full pack: {card.full_pack or 'not set'}"
-        + (f" (by {card.full_pack_editor})" if card.full_pack_editor else ""),
+        f"required pack: {card.required_pack or 'not set'}"
+        + (f" (by {card.required_pack_editor})" if card.required_pack_editor else ""),
         *([LANE_NOTE] if card.kind == LANE else []),
         "",
     ]
     rows = [("version", "stage", "since", "author", "digest", "")]
     for version in card.versions:
         flags = [f"paused: {version.paused}"] if version.paused else []
-        if version.has_broken_glass:
+        if version.has_break_glass:
             flags.append("BREAK-GLASS")
         rows.append(
             (
@@ -140,8 +140,8 @@ def why_text(why: Why) -> str:
         lines.append(f"  {ONE_PERSON}")
     if why.paused:
         lines.append(f"  PAUSED: {words.one_line(why.paused)}")
-    if why.glass:
-        lines.append(f"  BREAK-GLASS: {words.one_line(why.glass)}")
+    if why.break_glass:
+        lines.append(f"  BREAK-GLASS: {words.one_line(why.break_glass)}")
     lines.extend(f"  PROBLEM: {words.one_line(problem)}" for problem in why.problems)
     lines.extend(["", "Results"])
     lines.extend(_citation(one) for one in why.citations)

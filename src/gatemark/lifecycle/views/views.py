@@ -141,7 +141,7 @@ class Why(View, frozen=True, kw_only=True):
     pins: Pins
     pins_digest: str
     paused: str | None
-    glass: str | None
+    break_glass: str | None
     steps: tuple[ClimbStep, ...]
     citations: tuple[Citation, ...]
     votes: tuple[ShownVote, ...]
@@ -163,7 +163,7 @@ class VersionLine(View, frozen=True, kw_only=True):
     digest: str
     pins: Pins
     paused: str | None
-    has_broken_glass: bool
+    has_break_glass: bool
     result_ids: tuple[str, ...]
 
 
@@ -175,8 +175,8 @@ class AssetCard(View, frozen=True, kw_only=True):
     risk: str
     environment: str
     revision: int
-    full_pack: str | None
-    full_pack_editor: str | None
+    required_pack: str | None
+    required_pack_editor: str | None
     enabled: str | None
     canary: str | None
     versions: tuple[VersionLine, ...]
@@ -207,15 +207,15 @@ def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) 
 
 def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
     place = state.asset.place(environment)
-    exam = state.asset.exam
+    pack = state.asset.required_pack
     return AssetCard(
         asset=asset,
         kind=state.asset.kind or "",
         risk=state.asset.risk,
         environment=environment,
         revision=state.asset.revision,
-        full_pack=None if exam is None else f"{exam.pack} v{exam.version}",
-        full_pack_editor=state.asset.exam_editor,
+        required_pack=None if pack is None else f"{pack.pack} v{pack.version}",
+        required_pack_editor=state.asset.required_pack_editor,
         enabled=place.enabled,
         canary=place.canary,
         versions=tuple(
@@ -237,7 +237,7 @@ def _line(state: LifecycleState, environment: str, name: str) -> VersionLine:
         digest=version.digest,
         pins=version.pins,
         paused=None if track.paused is None else track.paused.reason,
-        has_broken_glass=track.glass is not None,
+        has_break_glass=track.break_glass is not None,
         result_ids=track.result_ids,
     )
 

@@ -16,7 +16,7 @@ from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, fold
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, moves_of
-from gatemark.lifecycle.model.state import Glass, LifecycleState, Track
+from gatemark.lifecycle.model.state import BreakGlassAccess, LifecycleState, Track
 from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
 from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why, Worth
@@ -40,7 +40,9 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     asset_state_cache(workspace).read(ref.asset)
     track = state.asset.track(environment, ref.version)
     steps = _climb(lines, environment, ref.version)
-    citations = tuple(_citation(workspace, state, ref, one) for one in track.result_ids)
+    found = [_citation(workspace, state, ref, one) for one in track.result_ids]
+    # By the time of their sealing, as people remember them: ids are in no order.
+    citations = tuple(sorted(found, key=lambda one: (str(one.sealed_at), one.id)))
     return Why(
         asset=ref.asset,
         version=ref.version,
@@ -55,7 +57,7 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
         pins=version.pins,
         pins_digest=version.pins.digest,
         paused=_paused(track),
-        glass=_glass(track.glass, workspace.clock()),
+        break_glass=_describe_break_glass(track.break_glass, workspace.clock()),
         steps=steps,
         citations=citations,
         votes=_votes(lines, environment, ref.version, steps, workspace.clock()),
@@ -209,7 +211,7 @@ def _paused(track: Track) -> str | None:
     return f"{track.paused.reason} by {track.paused.actor}{note}"
 
 
-def _glass(access: Glass | None, now: datetime) -> str | None:
+def _describe_break_glass(access: BreakGlassAccess | None, now: datetime) -> str | None:
     if access is None:
         return None
     words = f"{access.actor} used break-glass for {access.incident}: {access.note}"

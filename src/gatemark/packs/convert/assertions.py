@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gatemark.core.errors import GatemarkError
 from gatemark.packs.convert.foreign_files import ForeignFolder, Unconvertible
-from gatemark.packs.convert.templates import filled
+from gatemark.packs.convert.templates import fill_variables
 from gatemark.scorers.combined import ScorerPart, ready_part
 
 _CONTAINS: Final = ("contains", "contains-any", "contains-all")
@@ -35,7 +35,7 @@ _OTHERS: Final = frozenset(
 )
 
 
-def from_text(expected: str) -> dict[str, Any]:
+def parse_assertion_text(expected: str) -> dict[str, Any]:
     """Parse an assertion in its short form, as in a CSV column: ``contains: Paris``, or a text."""
     text = expected.strip()
     if text.startswith(_CODE):
@@ -51,7 +51,7 @@ def from_text(expected: str) -> dict[str, Any]:
     return {"type": kind, "value": None if value is None else value.strip()}
 
 
-def parts_of(
+def make_parts(
     asserted: Mapping[str, Any], variables: Mapping[str, Any], folder: ForeignFolder
 ) -> list[dict[str, Any]]:
     """Return the parts equivalent to one assertion; raise Unconvertible if there are none."""
@@ -60,14 +60,14 @@ def parts_of(
         if asserted.get("threshold") is not None:
             raise Unconvertible("assert-set with a threshold")
         inner = asserted.get("assert") or []
-        return [part for one in inner for part in parts_of(one, variables, folder)]
+        return [part for one in inner for part in make_parts(one, variables, folder)]
     if asserted.get("transform") is not None:
         raise Unconvertible(f"{kind} with a transform")
     try:
-        value = filled(folder.resolved(asserted.get("value")), variables)
+        value = fill_variables(folder.resolved(asserted.get("value")), variables)
     except Unconvertible as error:
         raise Unconvertible(f"{kind} ({error})") from error
-    part = _part(kind, value)
+    part = _convert_assertion(kind, value)
     if part is None:
         raise Unconvertible(kind or "an assertion without a type")
     weight = asserted.get("weight")
@@ -82,45 +82,49 @@ def parts_of(
     return [part]
 
 
-def _part(kind: str, value: Any) -> dict[str, Any] | None:
+def _convert_assertion(kind: str, value: Any) -> dict[str, Any] | None:
     """Return the part for one kind of assertion, or None if no scorer is equivalent."""
-    phrases = [_text(one) for one in (value if isinstance(value, list) else [value])]
-    patterns = [_escaped(phrase) for phrase in phrases]
+    phrases = [_format_text(one) for one in (value if isinstance(value, list) else [value])]
+    patterns = [_escape(phrase) for phrase in phrases]
     if kind == "equals":
-        return _equal(value)
+        return _convert_equal(value)
     if kind == "is-json":
         is_plain = value in (None, "")
-        return _scored("is_json") if is_plain else _scored("json_schema", schema=_schema(value))
+        return (
+            _make_part("is_json")
+            if is_plain
+            else _make_part("json_schema", schema=_parse_schema(value))
+        )
     if kind.removeprefix("i") in _CONTAINS:
         mode = "all" if kind.endswith("-all") else "any"
-        return _scored("contains", phrases=phrases, mode=mode, ignore_case=kind.startswith("i"))
+        return _make_part("contains", phrases=phrases, mode=mode, ignore_case=kind.startswith("i"))
     simple = {
-        "not-contains": _scored("canary", forbidden_patterns=patterns),
-        "not-contains-any": _scored("canary", forbidden_patterns=patterns),
-        "not-icontains": _scored("canary", forbidden_text=phrases),
-        "not-icontains-any": _scored("canary", forbidden_text=phrases),
-        "not-regex": _scored("canary", forbidden_patterns=phrases),
-        "regex": _scored("regex", pattern=phrases[0]),
-        "starts-with": _scored("regex", pattern=f"^{patterns[0]}"),
-        "is-refusal": _scored("refusal", expect="refusal"),
-        "not-is-refusal": _scored("refusal", expect="answer"),
+        "not-contains": _make_part("canary", forbidden_patterns=patterns),
+        "not-contains-any": _make_part("canary", forbidden_patterns=patterns),
+        "not-icontains": _make_part("canary", forbidden_text=phrases),
+        "not-icontains-any": _make_part("canary", forbidden_text=phrases),
+        "not-regex": _make_part("canary", forbidden_patterns=phrases),
+        "regex": _make_part("regex", pattern=phrases[0]),
+        "starts-with": _make_part("regex", pattern=f"^{patterns[0]}"),
+        "is-refusal": _make_part("refusal", expect="refusal"),
+        "not-is-refusal": _make_part("refusal", expect="answer"),
     }
     return simple.get(kind)
 
 
-def _equal(value: Any) -> dict[str, Any] | None:
+def _convert_equal(value: Any) -> dict[str, Any] | None:
     if isinstance(value, Mapping | list):
-        return _scored("json_equal", fences=False) | {"target": value}
+        return _make_part("json_equal", fences=False) | {"target": value}
     if value is None:
         return None
-    return _scored("exact", strip=False) | {"target": _text(value)}
+    return _make_part("exact", strip=False) | {"target": _format_text(value)}
 
 
-def _scored(scorer: str, **options: Any) -> dict[str, Any]:
+def _make_part(scorer: str, **options: Any) -> dict[str, Any]:
     return {"scorer": scorer, "options": options}
 
 
-def _schema(value: Any) -> Any:
+def _parse_schema(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -129,7 +133,7 @@ def _schema(value: Any) -> Any:
         raise Unconvertible("is-json with a schema that is not JSON") from error
 
 
-def _text(value: Any) -> str:
+def _format_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -137,11 +141,11 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text)
 
 
-def listed(kinds: Sequence[str]) -> str:
+def count_kinds(kinds: Sequence[str]) -> str:
     """Kinds with how often they occur, the most frequent first."""
     counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))

@@ -14,7 +14,7 @@ import yaml
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
 from gatemark.core.text import visible_line
-from gatemark.packs.documents import json_schema
+from gatemark.packs.documents import make_json_schema
 
 PACK_FILE: Final = "pack.yaml"
 SCHEMA_FILE: Final = "pack.schema.json"
@@ -31,7 +31,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...]
 
 
-def pack_name(text: str) -> str:
+def make_pack_name(text: str) -> str:
     """Turn a text into a valid pack name."""
     found = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()[:64].strip("-")
     return found or "converted"
@@ -55,16 +55,16 @@ def build_pack(
     }
 
 
-def json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def write_json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Rows as JSON Lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def write_conversion(conversion: Conversion, folder: Path) -> tuple[Path, ...]:
     """Write a pack and its files; never overwrites a file."""
-    schema = json.dumps(json_schema("gatemark.pack/1"), indent=2) + "\n"
+    schema = json.dumps(make_json_schema("gatemark.pack/1"), indent=2) + "\n"
     wanted = {
-        PACK_FILE: _pack_text(conversion).encode(),
+        PACK_FILE: _write_pack_text(conversion).encode(),
         **conversion.files,
         SCHEMA_FILE: schema.encode(),
     }
@@ -76,7 +76,7 @@ def write_conversion(conversion: Conversion, folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in wanted)
 
 
-def _pack_text(conversion: Conversion) -> str:
+def _write_pack_text(conversion: Conversion) -> str:
     lines = [f"# yaml-language-server: $schema={SCHEMA_FILE}"]
     lines += [f"# {visible_line(line)}" for line in conversion.converted]
     lines += [f"# NOT CONVERTED: {visible_line(line)}" for line in conversion.left_out]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import parse_settings
-from gatemark.evidence.source import read_small_file
+from gatemark.evidence.small_file import read_small_file
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 SCHEME: Final = "file://"
@@ -62,9 +62,9 @@ class ForeignFolder:
             case ".yaml" | ".yml" | ".json":
                 return parse_settings(text, str(path))
             case ".jsonl":
-                return [_json(line, path) for line in text.splitlines() if line.strip()]
+                return [_parse_json(line, path) for line in text.splitlines() if line.strip()]
             case ".csv":
-                return _csv(text, path)
+                return _parse_csv(text, path)
             case _:
                 return text
 
@@ -75,14 +75,14 @@ class ForeignFolder:
         return self.value(self.paths(value)[0])
 
 
-def _json(line: str, path: Path) -> Any:
+def _parse_json(line: str, path: Path) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"{path}: not readable JSON Lines: {error}") from error
 
 
-def _csv(text: str, path: Path) -> list[dict[str, str]]:
+def _parse_csv(text: str, path: Path) -> list[dict[str, str]]:
     try:
         rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:

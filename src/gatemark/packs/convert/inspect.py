@@ -12,18 +12,23 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.packs.convert.conversion import Conversion, build_pack, json_lines, pack_name
+from gatemark.packs.convert.conversion import (
+    Conversion,
+    build_pack,
+    make_pack_name,
+    write_json_lines,
+)
 from gatemark.packs.convert.foreign_files import Unconvertible
-from gatemark.packs.convert.providers import target_of
+from gatemark.packs.convert.providers import convert_provider
 from gatemark.samples.importer import (
     ForeignSample,
     ReadOptions,
-    as_record,
+    find_tool_log,
     import_files,
-    log_file,
     open_foreign,
+    to_record,
 )
-from gatemark.samples.importers.inspect import load
+from gatemark.samples.importers.inspect import load_inspect
 
 DATA: Final = "data/samples.jsonl"
 ANSWERS: Final = "data/answers.jsonl"
@@ -40,9 +45,9 @@ _PLAIN: Final = frozenset({"generate"})
 def convert_log(path: str) -> Conversion:
     """Convert an Inspect log to a pack."""
     options = ReadOptions()
-    file = log_file(Path(path))
+    file = find_tool_log(Path(path))
     (log,) = import_files([file], tool="inspect", options=options)
-    header, _ = load(open_foreign(file, options.limits), options)
+    header, _ = load_inspect(open_foreign(file, options.limits), options)
     samples = [one for one in log.samples if one.epoch == 1 and one.error is None]
     left_out = [f"{len(log.samples) - len(samples)} samples: errors, or further epochs"]
     left_out = left_out if len(samples) < len(log.samples) else []
@@ -57,17 +62,17 @@ def convert_log(path: str) -> Conversion:
     if steps:
         left_out.append(f"solvers {', '.join(steps)}: the target is asked with the input alone")
     totals = [] if header.results is None else header.results.scores
-    scorer, note = _scorer([one.scorer or one.name for one in totals])
+    scorer, note = _choose_scorer([one.scorer or one.name for one in totals])
     left_out += note
-    candidate, note = _candidate(header.eval.model)
+    candidate, note = _convert_model(header.eval.model)
     left_out += note
-    name = pack_name(header.eval.task.rpartition("/")[2] or Path(path).stem)
+    name = make_pack_name(header.eval.task.rpartition("/")[2] or Path(path).stem)
     suite = {"dataset": DATA, "scorer": scorer}
     return Conversion(
         pack=build_pack(name, "prompt", suite, candidate, {"recorded": ANSWERS}),
         files={
-            DATA: json_lines([_item(one) for one in samples]),
-            ANSWERS: json_lines([_answer(one) for one in samples]),
+            DATA: write_json_lines([_make_item(one) for one in samples]),
+            ANSWERS: write_json_lines([_make_answer(one) for one in samples]),
         },
         converted=(
             f"Made from {Path(path).name} of Inspect: {len(samples)} samples.",
@@ -77,7 +82,7 @@ def convert_log(path: str) -> Conversion:
     )
 
 
-def _scorer(names: list[str]) -> tuple[Any, list[str]]:
+def _choose_scorer(names: list[str]) -> tuple[Any, list[str]]:
     """Return the first scorer with a counterpart, and notes about the others."""
     short = [name.rpartition("/")[2] for name in names]
     known = [name for name in short if name in _SCORERS]
@@ -88,9 +93,9 @@ def _scorer(names: list[str]) -> tuple[Any, list[str]]:
     return "normalised", [*note, "the scorer is 'normalised': equal but for case and punctuation"]
 
 
-def _candidate(model: str) -> tuple[dict[str, Any], list[str]]:
+def _convert_model(model: str) -> tuple[dict[str, Any], list[str]]:
     try:
-        return target_of(model, {}, {"prompt": "{{input}}"}), []
+        return convert_provider(model, {}, {"prompt": "{{input}}"}), []
     except Unconvertible as error:
         return (
             {"recorded": ANSWERS},
@@ -98,18 +103,20 @@ def _candidate(model: str) -> tuple[dict[str, Any], list[str]]:
         )
 
 
-def _item(sample: ForeignSample) -> dict[str, Any]:
-    item = {"id": sample.id, "input": _text(sample.input), "target": sample.target}
+def _make_item(sample: ForeignSample) -> dict[str, Any]:
+    item = {"id": sample.id, "input": _find_question(sample.input), "target": sample.target}
     tags = {"tags": sample.tags} if sample.tags else {}
     return {key: value for key, value in item.items() if value is not None} | tags
 
 
-def _answer(sample: ForeignSample) -> dict[str, Any]:
-    kept = msgspec.structs.replace(sample, input=_text(sample.input), tags={}, cluster=None)
-    return as_record(kept)
+def _make_answer(sample: ForeignSample) -> dict[str, Any]:
+    kept = msgspec.structs.replace(
+        sample, input=_find_question(sample.input), tags={}, cluster=None
+    )
+    return to_record(kept)
 
 
-def _text(given: object) -> object:
+def _find_question(given: object) -> object:
     """Return the question if the input is a single message; otherwise the input itself."""
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         content = given[0].get("content")

@@ -16,11 +16,16 @@ from typing import Any, Final, NamedTuple
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.packs.convert.assertions import from_text, listed, parts_of
-from gatemark.packs.convert.conversion import Conversion, build_pack, json_lines, pack_name
+from gatemark.packs.convert.assertions import count_kinds, make_parts, parse_assertion_text
+from gatemark.packs.convert.conversion import (
+    Conversion,
+    build_pack,
+    make_pack_name,
+    write_json_lines,
+)
 from gatemark.packs.convert.foreign_files import SCHEME, ForeignFolder, Unconvertible
-from gatemark.packs.convert.providers import target_of, unread_settings
-from gatemark.packs.convert.templates import as_input, placeholders
+from gatemark.packs.convert.providers import convert_provider, list_unread_settings
+from gatemark.packs.convert.templates import find_placeholders, prefix_placeholders
 
 DATA: Final = "data/tests.jsonl"
 MAX_TESTS: Final = 100_000
@@ -75,7 +80,7 @@ class _Reading:
         one_line = "\n" not in raw.strip() and "{{" not in raw
         is_file = raw.startswith(SCHEME) or (one_line and raw.strip().endswith(_PROMPT_FILES))
         if not is_file:
-            yield _Prompt(label, _chat(raw))
+            yield _Prompt(label, _parse_chat(raw))
             return
         for path in self.folder.paths(raw.strip()):
             text = self.folder.text(path)
@@ -85,7 +90,7 @@ class _Reading:
             pieces = [piece.strip() for piece in text.split("\n---\n")]
             for number, piece in enumerate(pieces, start=1):
                 name = path.stem if len(pieces) == 1 else f"{path.stem}-{number}"
-                yield _Prompt(name, _chat(piece))
+                yield _Prompt(name, _parse_chat(piece))
 
     def providers(self) -> Iterator[_Provider]:
         given = self.config.get("providers", self.config.get("targets", []))
@@ -96,7 +101,7 @@ class _Reading:
                 self.left_out.append(f"provider {one}: {error}")
                 continue
             for entry in found if isinstance(found, list) else [found]:
-                yield _provider(entry)
+                yield _parse_provider(entry)
 
     def tests(self) -> Iterator[_Test]:
         """Yield every test with its defaults, once per combination of its lists."""
@@ -113,7 +118,7 @@ class _Reading:
             metadata = {**(default.get("metadata") or {}), **(test.get("metadata") or {})}
             if test.get("threshold", default.get("threshold")) is not None:
                 self.left_out.append("threshold of a test: here all of its assertions must hold")
-            for variables in _combinations(given):
+            for variables in _list_combinations(given):
                 yield _Test(variables, asserted, test.get("description"), metadata)
 
     def _written(self) -> Iterator[Mapping[str, Any]]:
@@ -146,7 +151,7 @@ class _Reading:
         expected = [text for name, text in row.items() if name.startswith("__expected") and text]
         return {
             "vars": {name: text for name, text in row.items() if not name.startswith("__")},
-            "assert": [from_text(text) for text in expected],
+            "assert": [parse_assertion_text(text) for text in expected],
             "description": row.get("__description") or None,
             "metadata": {
                 name.partition(":")[2]: text
@@ -170,12 +175,12 @@ def convert_config(path: str) -> Conversion:
     columns = [
         (f"{provider.label} / {prompt.label}", target)
         for provider, prompt in itertools.product(providers, prompts)
-        if (target := _target(reading, provider, prompt, files)) is not None
+        if (target := _make_target(reading, provider, prompt, files)) is not None
     ]
     if not columns:
         raise BadInputError((f"{path}: no prompt and provider can be converted", *reading.left_out))
-    used = {name for prompt in prompts for name in _used(prompt)}
-    rows = list(_rows(reading, used))
+    used = {name for prompt in prompts for name in _find_used(prompt)}
+    rows = list(_make_rows(reading, used))
     if not rows:
         raise BadInputError((f"{path}: no test can be converted", *reading.left_out))
     (first, baseline), (second, candidate) = columns[0], columns[min(1, len(columns) - 1)]
@@ -190,7 +195,9 @@ def convert_config(path: str) -> Conversion:
     repeat = (reading.config.get("evaluateOptions") or {}).get("repeat")
     if isinstance(repeat, int) and repeat > 1:
         suite["epochs"] = repeat
-    name = pack_name(str(reading.config.get("description") or Path(path).resolve().parent.name))
+    name = make_pack_name(
+        str(reading.config.get("description") or Path(path).resolve().parent.name)
+    )
     story = [f"Made from {Path(path).name} of promptfoo: {len(rows)} tests."]
     if has_baseline:
         story.append(f"Baseline: {first}. Candidate: {second}. No larger drop than regression_max.")
@@ -199,32 +206,32 @@ def convert_config(path: str) -> Conversion:
     kept = {place for place in files if place in json.dumps([baseline, candidate])}
     return Conversion(
         pack=build_pack(name, "prompt", suite, candidate, baseline if has_baseline else "none"),
-        files={DATA: json_lines(rows), **{place: files[place] for place in sorted(kept)}},
+        files={DATA: write_json_lines(rows), **{place: files[place] for place in sorted(kept)}},
         converted=tuple(story),
         left_out=tuple(dict.fromkeys(reading.left_out)),
     )
 
 
-def _target(
+def _make_target(
     reading: _Reading, provider: _Provider, prompt: _Prompt, files: dict[str, bytes]
 ) -> dict[str, Any] | None:
     """Return the target of one column, or None with a note."""
-    place = f"prompts/{pack_name(prompt.label)}"
+    place = f"prompts/{make_pack_name(prompt.label)}"
     try:
-        content = as_input(prompt.content)
+        content = prefix_placeholders(prompt.content)
     except Unconvertible as error:
         reading.left_out.append(f"prompt {prompt.label}: {error}")
         return None
     try:
         key = "prompt_file" if isinstance(content, str) else "messages_file"
         place += ".txt" if isinstance(content, str) else ".json"
-        target = target_of(provider.name, provider.config, {key: place})
+        target = convert_provider(provider.name, provider.config, {key: place})
     except Unconvertible as error:
         reading.left_out.append(str(error))
         return None
     text = content if isinstance(content, str) else json.dumps(content, indent=2) + "\n"
     files[place] = text.encode()
-    unread = unread_settings(provider.config)
+    unread = list_unread_settings(provider.config)
     if unread:
         reading.left_out.append(f"settings of {provider.label}: {', '.join(unread)}")
     if "apiKey" in unread:
@@ -234,19 +241,19 @@ def _target(
     return target
 
 
-def _used(prompt: _Prompt) -> set[str]:
+def _find_used(prompt: _Prompt) -> set[str]:
     try:
-        return placeholders(prompt.content)
+        return find_placeholders(prompt.content)
     except Unconvertible:
         return set()
 
 
-def _rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
+def _make_rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
     """Yield the items of the data set; as in promptfoo, a missing variable is empty."""
     tests = list(itertools.islice(reading.tests(), MAX_TESTS + 1))
     if len(tests) > MAX_TESTS:
         raise BadInputError(f"{reading.path}: more than {MAX_TESTS:,} tests")
-    ids = _ids(tests)
+    ids = _make_ids(tests)
     lost: list[str] = []
     weakened, empty = 0, 0
     for name, test in zip(ids, tests, strict=True):
@@ -254,8 +261,12 @@ def _rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
         missing: list[str] = []
         for asserted in test.asserted:
             try:
-                one = asserted if isinstance(asserted, Mapping) else from_text(str(asserted))
-                parts += parts_of(one, test.variables, reading.folder)
+                one = (
+                    asserted
+                    if isinstance(asserted, Mapping)
+                    else parse_assertion_text(str(asserted))
+                )
+                parts += make_parts(one, test.variables, reading.folder)
             except Unconvertible as error:
                 missing.append(str(error))
         lost += missing
@@ -269,7 +280,7 @@ def _rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
         item = {"id": name, "input": {**dict.fromkeys(sorted(used), ""), **test.variables}}
         yield item | ({"tags": tags} if tags else {}) | {"assert": parts}
     if lost:
-        reading.left_out.append(f"assertions: {listed(lost)}")
+        reading.left_out.append(f"assertions: {count_kinds(lost)}")
     if weakened:
         reading.left_out.append(
             f"{weakened} tests keep only a part of their assertions; they have the tag unconverted"
@@ -278,7 +289,7 @@ def _rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
         reading.left_out.append(f"{empty} tests are left out: nothing of theirs can be checked")
 
 
-def _ids(tests: list[_Test]) -> list[str]:
+def _make_ids(tests: list[_Test]) -> list[str]:
     """Return an id per test: its own, its description if unique, or its number."""
     own = [str(test.metadata.get("id") or test.description or "").strip() for test in tests]
     return [
@@ -287,13 +298,13 @@ def _ids(tests: list[_Test]) -> list[str]:
     ]
 
 
-def _combinations(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_combinations(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     names = [name for name, value in given.items() if isinstance(value, list)]
     for values in itertools.product(*(given[name] for name in names)):
         yield {**given, **dict(zip(names, values, strict=True))}
 
 
-def _provider(entry: Any) -> _Provider:
+def _parse_provider(entry: Any) -> _Provider:
     if isinstance(entry, str):
         return _Provider(entry, entry, {})
     if isinstance(entry, Mapping) and isinstance(entry.get("id"), str):
@@ -309,7 +320,7 @@ def _provider(entry: Any) -> _Provider:
     raise BadInputError(f"a provider must be a text or a mapping with an id, got {entry!r}")
 
 
-def _chat(text: str) -> Any:
+def _parse_chat(text: str) -> Any:
     """Return a prompt as a conversation if it is one in JSON, else as text."""
     if not text.lstrip().startswith("["):
         return text

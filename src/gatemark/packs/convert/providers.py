@@ -30,15 +30,17 @@ _MODES: Final = frozenset({"chat", "messages", "completion"})
 _REPLY: Final = re.compile(r"json((?:\.\w+|\[\d+\])+)")
 
 
-def target_of(name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
+def convert_provider(
+    name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the target for a provider such as ``openai:gpt-4o-mini`` with a prompt."""
     if name.startswith(("http://", "https://")):
-        return {"http": _own_service(name, config, prompt)}
+        return {"http": _convert_own_service(name, config, prompt)}
     # promptfoo writes openai:gpt-4o-mini, Inspect openai/gpt-4o-mini.
     service, _, model = re.sub(r"^(\w+)/", r"\1:", name).partition(":")
     mode, _, rest = model.partition(":")
     model = rest if mode in _MODES and rest else model
-    settings = _settings(config)
+    settings = _convert_settings(config)
     if service in _COMPATIBLE and mode != "completion":
         address, key = _COMPATIBLE[service]
         seed = {"seed": config["seed"]} if isinstance(config.get("seed"), int) else {}
@@ -46,20 +48,20 @@ def target_of(name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]) -
             raise Unconvertible(f"provider {name}: only chat models can be asked")
         base = str(config.get("apiBaseUrl") or config.get("apiHost") or address)
         base = base if "://" in base else f"https://{base}/v1"
-        found = {"base_url": base, "model": model, "api_key_env": _key(config, key)}
+        found = {"base_url": base, "model": model, "api_key_env": _find_key_variable(config, key)}
         return {"openai": {**found, **prompt, **settings, **seed}}
     if service in _PRESETS and model and mode not in ("embedding", "embeddings", "completion"):
         preset, address, variable = _PRESETS[service]
         shape = {"url": str(config.get("apiBaseUrl") or address), "preset": preset, "model": model}
         if variable is not None:
-            shape["api_key_env"] = _key(config, variable)
+            shape["api_key_env"] = _find_key_variable(config, variable)
         if preset == "anthropic":
             settings = {"max_tokens": MAX_TOKENS, **settings}
         return {"http": {**shape, **prompt, **settings}}
     raise Unconvertible(f"provider {name}: there is no target for it")
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     if isinstance(config.get("temperature"), int | float):
         found["temperature"] = config["temperature"]
@@ -69,12 +71,14 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _key(config: Mapping[str, Any], default: str) -> str:
+def _find_key_variable(config: Mapping[str, Any], default: str) -> str:
     named = config.get("apiKeyEnvar")
     return named if isinstance(named, str) and re.fullmatch(r"[A-Za-z_]\w*", named) else default
 
 
-def _own_service(name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_own_service(
+    name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the target of a custom HTTP service; code that builds requests is not converted."""
     url = str(config.get("url") or name)
     if "{" in url or urlsplit(url).scheme not in ("http", "https"):
@@ -90,7 +94,7 @@ def _own_service(name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]
     return {"url": url, "body": dict(body), "response": response, **prompt}
 
 
-def unread_settings(config: Mapping[str, Any]) -> list[str]:
+def list_unread_settings(config: Mapping[str, Any]) -> list[str]:
     """Settings of a provider that its target does not have."""
     known = {
         *("temperature", "max_tokens", "max_completion_tokens", "seed", "apiBaseUrl", "apiHost"),

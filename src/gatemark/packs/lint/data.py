@@ -23,7 +23,7 @@ class _PlacedRow(NamedTuple):
     """Digest of the input."""
 
 
-def data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
+def find_data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
     """Yield warnings about the data of a pack, each with its file and line.
 
     ``base`` is the pack's folder as the user named it.
@@ -36,7 +36,7 @@ def data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
         if dataset not in read:
             found = placed_rows(str(opened.folder / dataset), str(base / dataset))
             read[dataset] = [_PlacedRow(place, row, digest(row.input)) for place, row in found]
-            yield from _mistakes(read[dataset])
+            yield from _find_mistakes(read[dataset])
         size = len(read[dataset])
         if suite.sample is not None and suite.sample.n > size:
             yield LintWarning(
@@ -44,17 +44,17 @@ def data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
                 f"suite {suite.id}: sample.n is {suite.sample.n}, but {dataset} has {size} items; "
                 "all of them are used: lower n, or leave out sample",
             )
-    yield from _shared(opened, read)
+    yield from _find_shared(opened, read)
 
 
-def _mistakes(rows: Sequence[_PlacedRow]) -> Iterator[str]:
-    yield from _repeated(rows)
-    yield from _one_label(rows)
-    yield from _blanks(rows)
-    yield from _personal(rows)
+def _find_mistakes(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+    yield from _find_repeated(rows)
+    yield from _find_one_label(rows)
+    yield from _find_blanks(rows)
+    yield from _find_personal(rows)
 
 
-def _repeated(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+def _find_repeated(rows: Sequence[_PlacedRow]) -> Iterator[str]:
     """Yield repeated inputs, and those whose labels contradict each other."""
     same: dict[str, list[_PlacedRow]] = {}
     for one in rows:
@@ -66,15 +66,15 @@ def _repeated(rows: Sequence[_PlacedRow]) -> Iterator[str]:
         first, *others = contradicting[0]
         other = next(r for r in others if r.row.target != first.row.target)
         yield (
-            f"{other.place}: {_items(contradicting)} with different targets: "
-            f"{_shown(other.row.input)} has {_shown(other.row.target)} here and "
-            f"{_shown(first.row.target)} at {first.place}; no answer is right for both: "
+            f"{other.place}: {_describe_repeats(contradicting)} with different targets: "
+            f"{_shorten(other.row.input)} has {_shorten(other.row.target)} here and "
+            f"{_shorten(first.row.target)} at {first.place}; no answer is right for both: "
             "keep one, or give a list of accepted targets"
         )
     if alike:
         first, second, *_ = alike[0]
         yield (
-            f"{second.place}: {_items(alike)}: {_shown(second.row.input)} was seen at "
+            f"{second.place}: {_describe_repeats(alike)}: {_shorten(second.row.input)} was seen at "
             f"{first.place}; repeats count as independent evidence: remove them, or give them "
             "one cluster"
         )
@@ -85,28 +85,28 @@ def _is_cluster(group: Sequence[_PlacedRow]) -> bool:
     return len(clusters) == 1 and None not in clusters
 
 
-def _items(groups: Sequence[Sequence[_PlacedRow]]) -> str:
+def _describe_repeats(groups: Sequence[Sequence[_PlacedRow]]) -> str:
     return "1 input is repeated" if len(groups) == 1 else f"{len(groups)} inputs are repeated"
 
 
-def _one_label(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+def _find_one_label(rows: Sequence[_PlacedRow]) -> Iterator[str]:
     labels = {digest(one.row.target) for one in rows}
     label = rows[0].row.target
     if len(rows) > 1 and len(labels) == 1 and label is not None:
         yield (
-            f"{rows[0].place}: all {len(rows)} items have the target {_shown(label)}, so a "
+            f"{rows[0].place}: all {len(rows)} items have the target {_shorten(label)}, so a "
             "constant answer gets a full score; add items with other targets"
         )
 
 
-def _blanks(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+def _find_blanks(rows: Sequence[_PlacedRow]) -> Iterator[str]:
     for field in ("input", "target"):
         found = [one for one in rows if _has_blanks(getattr(one.row, field))]
         if found:
             value = getattr(found[0].row, field)
             yield (
                 f"{found[0].place}: {len(found)} of {len(rows)} items have blanks at the start or "
-                f"end of {field}, such as {_shown(value)}; remove them"
+                f"end of {field}, such as {_shorten(value)}; remove them"
             )
 
 
@@ -114,9 +114,9 @@ def _has_blanks(value: object) -> bool:
     return isinstance(value, str) and value != value.strip()
 
 
-def _personal(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+def _find_personal(rows: Sequence[_PlacedRow]) -> Iterator[str]:
     """Yield items that seem to contain personal data, without repeating it."""
-    found = [(one, kinds) for one in rows if (kinds := _kinds(one.row))]
+    found = [(one, kinds) for one in rows if (kinds := _find_personal_kinds(one.row))]
     if found:
         one, kinds = found[0]
         yield (
@@ -126,23 +126,25 @@ def _personal(rows: Sequence[_PlacedRow]) -> Iterator[str]:
         )
 
 
-def _kinds(row: Row) -> list[str]:
-    texts = _texts([row.input, row.target, row.extra])
+def _find_personal_kinds(row: Row) -> list[str]:
+    texts = _collect_texts([row.input, row.target, row.extra])
     return sorted({kind for text in texts for kind in personal_data(text)})
 
 
-def _texts(value: object) -> Iterator[str]:
+def _collect_texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _texts(inner)
+            yield from _collect_texts(inner)
     elif isinstance(value, Iterable):
         for inner in value:
-            yield from _texts(inner)
+            yield from _collect_texts(inner)
 
 
-def _shared(opened: OpenPack, read: Mapping[str, Sequence[_PlacedRow]]) -> Iterator[LintWarning]:
+def _find_shared(
+    opened: OpenPack, read: Mapping[str, Sequence[_PlacedRow]]
+) -> Iterator[LintWarning]:
     """Yield suites that ask the same inputs, which then count twice."""
     asked = [
         (number, suite.id, {digest(row.input) for row in opened.snapshots[suite.id].rows})
@@ -159,6 +161,6 @@ def _shared(opened: OpenPack, read: Mapping[str, Sequence[_PlacedRow]]) -> Itera
             )
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"

@@ -8,14 +8,16 @@ import msgspec
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import COVERAGE, Rule
-from gatemark.packs.answers import METRICS as LATENCY_AND_COST
-from gatemark.packs.answers import PART_MARK, Answer, asked_rows, sample_of
-from gatemark.packs.grading import METRIC as LICENCE
+from gatemark.packs.answers import Answer
+from gatemark.packs.judge_qualification import METRIC as LICENCE
+from gatemark.packs.latency_and_cost import METRICS as LATENCY_AND_COST
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
-from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
+from gatemark.packs.pack_file import OpenPack, build_scorer, find_suite_plugin
 from gatemark.packs.part_scores import PART_METRICS
-from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, slices_of
+from gatemark.packs.questions import make_asked_rows, make_sample
+from gatemark.packs.sample_lines import PART_MARK
+from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, find_slices
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.combined import part_names
@@ -30,27 +32,27 @@ SURE = 0.5
 """Confidence of the invented answers in a trial run."""
 
 
-def unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
+def find_unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
     """Yield warnings about rules that can never be met."""
     trials = {
-        suite.id: _trial(opened, suite)
+        suite.id: _try_rules(opened, suite)
         for suite in opened.pack.suites
         if suite.evidence is None and suite.judge is None
     }
     for number, suite in enumerate(opened.pack.suites):
         path = f"$.suites[{number}]"
-        yield from (LintWarning(path, found) for found in _tags_nowhere(opened, suite))
-        yield from (LintWarning(path, found) for found in _unscorable(opened, suite))
-        yield from _small_slices(opened, suite, path)
+        yield from (LintWarning(path, found) for found in _find_missing_tags(opened, suite))
+        yield from (LintWarning(path, found) for found in _find_unscorable(opened, suite))
+        yield from _find_small_slices(opened, suite, path)
         score = trials.get(suite.id, {}).get("score")
         if score is not None and score.value is None:
             yield LintWarning(path, f"suite {suite.id} can never have a score: {score.reason}")
     for number, rule in enumerate(opened.pack.rules):
-        for found in _vain(opened, rule, trials):
+        for found in _find_vain_reasons(opened, rule, trials):
             yield LintWarning(f"$.rules[{number}]", found)
 
 
-def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
+def _try_rules(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
     """Return a suite's measurements if every answer of both arms is right and confident."""
     rows = opened.snapshots[suite.id].rows
     asked = opened.pack.suite(suite.source) if suite.source is not None else suite
@@ -59,7 +61,7 @@ def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
         for row in rows
         for epoch in range(1, asked.repeats + 1)
     )
-    plugin = suite_plugin(suite)
+    plugin = find_suite_plugin(suite)
     report = plugin.examine(
         ArmsEvidence(
             spec=suite,
@@ -75,7 +77,7 @@ def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
     return {number.name: number for number in found}
 
 
-def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
+def _find_missing_tags(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
     if suite.evidence is not None:
         return
     tags = {tag for row in opened.snapshots[suite.id].rows for tag in row.tags}
@@ -85,14 +87,14 @@ def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
             yield f"suite {suite.id}: no item carries the tag {tag!r}"
 
 
-def _small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterator[LintWarning]:
+def _find_small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterator[LintWarning]:
     """Yield slices with too few items to be judged, even together."""
     if suite.evidence is not None or (suite.slice_min, suite.slice_regression_max) == (None, None):
         return
     least = suite.slice_min_items or DEFAULT_MIN_ITEMS
     tags = {row.id: row.tags for row in opened.snapshots[suite.id].rows}
     for tag in suite.slices:
-        for one in slices_of(tag, tags, least):
+        for one in find_slices(tag, tags, least):
             if len(one.ids) < least:
                 yield LintWarning(
                     f"{path}.slices",
@@ -102,19 +104,19 @@ def _small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterator[Lin
                 )
 
 
-def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
+def _find_unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
     """Yield items that no answer could be scored on."""
     if suite.dataset is None or suite.judge is not None:
         return
     given = suite.scorer.name if isinstance(suite.scorer, ScorerSpec) else suite.scorer
-    name = given or str(suite_plugin(suite).scorer)
+    name = given or str(find_suite_plugin(suite).scorer)
     rows = opened.snapshots[suite.id].rows
     if name == PROBE:
-        score, _ = scorer_of(suite, opened.folder)
-        tried = [score(Scorable(r.id, r.input, r.target, TRIAL, sample_of(r))) for r in rows]
+        score, _ = build_scorer(suite, opened.folder)
+        tried = [score(Scorable(r.id, r.input, r.target, TRIAL, make_sample(r))) for r in rows]
         bad = [(row, found.reason) for row, found in zip(rows, tried, strict=True) if found.reason]
     elif scorers().get(name).needs_target:
-        asked = asked_rows(suite.kind, rows)
+        asked = make_asked_rows(suite.kind, rows)
         bad = [(row, f"{name} needs a target") for row in asked if row.target is None]
     else:
         bad = []
@@ -126,9 +128,9 @@ def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
         )
 
 
-def _unknown_part(opened: OpenPack, rule: Rule, lane: str) -> Iterator[str]:
+def _find_unknown_part(opened: OpenPack, rule: Rule, scope: str) -> Iterator[str]:
     """Yield a rule about a part of a combined score that the suite does not have."""
-    suite_id, _, part = lane.partition(PART_MARK)
+    suite_id, _, part = scope.partition(PART_MARK)
     scorer = opened.pack.suite(suite_id).scorer
     if rule.metric not in PART_METRICS.values() or not isinstance(scorer, ScorerSpec):
         return
@@ -138,27 +140,29 @@ def _unknown_part(opened: OpenPack, rule: Rule, lane: str) -> Iterator[str]:
         yield f"rule {rule.id}: suite {suite_id} has no part {part!r} (parts: {known})"
 
 
-def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]]) -> Iterator[str]:
+def _find_vain_reasons(
+    opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]]
+) -> Iterator[str]:
     """Yield why a rule of the pack can never be judged, or never pass."""
-    lanes = {suite.id for suite in opened.pack.suites}
-    if rule.lane is None:
+    scopes = {suite.id for suite in opened.pack.suites}
+    if rule.scope is None:
         known = OF_THE_PACK | LATENCY_AND_COST
         if rule.metric in OF_EVERY_SUITE:
             yield (
-                f"rule {rule.id}: {rule.metric} belongs to a suite, so the rule needs a lane, "
-                f"such as lane: {min(lanes)}"
+                f"rule {rule.id}: {rule.metric} belongs to a suite, so the rule needs a scope, "
+                f"such as scope: {min(scopes)}"
             )
             return
-    elif rule.lane.partition("/")[0] not in lanes:
-        known_lanes = ", ".join(sorted(lanes))
-        yield f"rule {rule.id}: no suite is called {rule.lane!r} (suites: {known_lanes})"
+    elif rule.scope.partition("/")[0] not in scopes:
+        known_scopes = ", ".join(sorted(scopes))
+        yield f"rule {rule.id}: no suite is called {rule.scope!r} (suites: {known_scopes})"
         return
-    elif rule.lane not in trials:
-        yield from _unknown_part(opened, rule, rule.lane)
+    elif rule.scope not in trials:
+        yield from _find_unknown_part(opened, rule, rule.scope)
         return
     else:
-        known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.lane]})
-        if opened.pack.suite(rule.lane).dataset is not None:
+        known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.scope]})
+        if opened.pack.suite(rule.scope).dataset is not None:
             known |= LATENCY_AND_COST
     if rule.metric not in known:
         names = ", ".join(sorted(known))

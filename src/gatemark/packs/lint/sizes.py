@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from gatemark.packs.answers import sample_of
-from gatemark.packs.arms import open_recording
-from gatemark.packs.baselines import results_of_pack
+from gatemark.packs.baselines import iterate_results_of_pack
+from gatemark.packs.limited_runs import read_limit
 from gatemark.packs.lint.report import LintWarning
-from gatemark.packs.pack import RULES, Pack, SuiteSpec
-from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
-from gatemark.packs.policy import bound_of, guard_of, limit_of, pooled_suites, regression_mode
+from gatemark.packs.margins import choose_regression_modes, find_bound, find_guard
+from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack_file import OpenPack, build_scorer
+from gatemark.packs.pooled_drop import choose_pooled_suites
+from gatemark.packs.questions import make_sample
+from gatemark.packs.recordings import open_recording
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.verdict_rates import AdaptiveRates, SuiteDesign, adaptive_rates
 from gatemark.targets.port import Reply
@@ -26,7 +28,7 @@ LEAST_DISCORDANCE = 0.01
 SMALLEST_MARGIN = 1e-6
 
 
-def least_items(margin: float, alpha: float) -> int | None:
+def compute_least_items(margin: float, alpha: float) -> int | None:
     """Return the fewest items that can show identical arms to be within the margin."""
     return math.ceil(-math.log(alpha) / margin) if margin >= SMALLEST_MARGIN else None
 
@@ -37,28 +39,24 @@ class _Tests:
     def __init__(self, opened: OpenPack) -> None:
         pack = opened.pack
         compared = [s for s in pack.suites if s.dataset is not None and pack.has_baseline]
-        modes = {
-            suite.id: regression_mode(pack, suite, suite_plugin(suite).default_regression)
-            for suite in compared
-        }
-        names = frozenset(modes)
-        self.pooled = pooled_suites(pack, modes, names, RULES)
+        modes = choose_regression_modes(pack)
+        self.pooled = choose_pooled_suites(pack, modes, frozenset(suite.id for suite in compared))
         self.suites = [s for s in compared if modes[s.id] == "non_inferiority"]
         self.sizes = {suite.id: len(opened.snapshots[suite.id].rows) for suite in self.suites}
 
 
-def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
+def find_margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
     """Yield margins that even an identical candidate could not be shown to keep."""
     pack, tests = opened.pack, _Tests(opened)
     for suite in tests.suites:
-        n, bound = tests.sizes[suite.id], bound_of(pack, suite, tests.pooled)
-        least = least_items(bound * _scale(suite), pack.level)
+        n, bound = tests.sizes[suite.id], find_bound(pack, suite, tests.pooled)
+        least = compute_least_items(bound * _compute_scale(suite), pack.level)
         if least is None or n < least:
             needed = f"it takes {least}" if least else "no number of items would do"
             is_guard = suite.id in tests.pooled and suite.regression_max is None
             name = "guard_max" if is_guard else "regression_max"
             yield LintWarning(
-                _path(opened, suite, name),
+                _find_margin_path(opened, suite, name),
                 f"suite {suite.id}: {n} items cannot show that an identical candidate stays within "
                 f"{name} {bound:g} ({needed}); only one that is clearly better could pass; "
                 f"add items, or raise {name}",
@@ -70,7 +68,9 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
         tests.pooled, key=lambda name: (pack.suite(name).weight / tests.sizes[name], name)
     )
     share = pack.suite(heaviest).weight / weight
-    least = least_items(pack.regression_max * _scale(pack.suite(heaviest)) / share, pack.level)
+    least = compute_least_items(
+        pack.regression_max * _compute_scale(pack.suite(heaviest)) / share, pack.level
+    )
     if least is None or tests.sizes[heaviest] < least:
         needed = f"with its weight it takes {least}" if least else "no number of items would do"
         yield LintWarning(
@@ -81,7 +81,7 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
         )
 
 
-def _path(opened: OpenPack, suite: SuiteSpec, name: str) -> str:
+def _find_margin_path(opened: OpenPack, suite: SuiteSpec, name: str) -> str:
     """Return the path of a suite's margin in the pack file."""
     pack = opened.pack
     if suite.regression_max is not None:
@@ -90,7 +90,7 @@ def _path(opened: OpenPack, suite: SuiteSpec, name: str) -> str:
     return "$.guard_max" if is_given else "$.regression_max"
 
 
-def _scale(suite: SuiteSpec) -> float:
+def _compute_scale(suite: SuiteSpec) -> float:
     return 1 / (suite.largest_drop or 1.0)
 
 
@@ -101,24 +101,24 @@ class Discordance(msgspec.Struct, frozen=True):
     origin: str
 
 
-def measured_discordance(workspace: Workspace, pack: Pack) -> Discordance | None:
+def measure_discordance(workspace: Workspace, pack: Pack) -> Discordance | None:
     """Return what the last result of this pack measured, or None if the store has none."""
     if not workspace.has_store:
         return None
-    for result in results_of_pack(workspace, pack):
+    for result in iterate_results_of_pack(workspace, pack):
         moved: dict[str, float] = {}
         for number in result.measurements:
-            if number.name in ("lost_count", "gained_count") and number.lane and number.n:
+            if number.name in ("lost_count", "gained_count") and number.scope and number.n:
                 share = (number.value or 0.0) / number.n
-                moved[number.lane] = moved.get(number.lane, 0.0) + share
-        if moved and limit_of(result) is None:
-            rates = {lane: max(LEAST_DISCORDANCE, rate) for lane, rate in moved.items()}
+                moved[number.scope] = moved.get(number.scope, 0.0) + share
+        if moved and read_limit(result) is None:
+            rates = {scope: max(LEAST_DISCORDANCE, rate) for scope, rate in moved.items()}
             when = f"{result.finished_at:%Y-%m-%d}"
             return Discordance(rates, f"as in result {result.id[7:19]} of {when}")
     return None
 
 
-def predictions(
+def predict_verdicts(
     opened: OpenPack, discordance: float | None = None, measured: Discordance | None = None
 ) -> Iterator[str]:
     """Yield how often an equal and a worse candidate would pass, fail or stay inconclusive.
@@ -129,7 +129,7 @@ def predictions(
     pack, tests = opened.pack, _Tests(opened)
     groups = [tests.pooled] if tests.pooled else []
     groups += [frozenset({s.id}) for s in tests.suites if s.id not in tests.pooled]
-    sizes = _asked(pack, tests.sizes)
+    sizes = _count_asked(pack, tests.sizes)
     looks = 1 if pack.adaptive is None else pack.adaptive.looks
     for group in groups:
         members = [suite for suite in tests.suites if suite.id in group]
@@ -138,11 +138,11 @@ def predictions(
         margin = (
             pack.regression_max
             if group == tests.pooled
-            else bound_of(pack, members[0], tests.pooled)
+            else find_bound(pack, members[0], tests.pooled)
         )
-        differing, origin = _differing_shares(opened, members, discordance, measured)
+        differing, origin = _measure_differing_shares(opened, members, discordance, measured)
         designs = [
-            SuiteDesign(suite.weight or 1.0, sizes[suite.id], guard_of(pack, suite), rate)
+            SuiteDesign(suite.weight or 1.0, sizes[suite.id], find_guard(pack, suite), rate)
             for suite, rate in zip(members, differing.values(), strict=True)
         ]
         worse = min(2 * margin, 1.0)
@@ -151,14 +151,19 @@ def predictions(
             for drop in (0.0, worse)
         )
         yield (
-            f"{_named(members, sizes)} at regression_max {margin:g}, if "
-            f"{_differing(differing)} of the answers differ ({origin}): an equal candidate would "
-            f"{_rates_in_words(equal)}; one worse by {worse:g} would {_rates_in_words(harmed)}"
-            + ("" if pack.adaptive is None else _spending(sizes, members, looks, equal, harmed))
+            f"{_name_suites(members, sizes)} at regression_max {margin:g}, if "
+            f"{_describe_differing(differing)} of the answers differ ({origin}): an equal "
+            f"candidate would {_describe_rates(equal)}; one worse by {worse:g} would "
+            f"{_describe_rates(harmed)}"
+            + (
+                ""
+                if pack.adaptive is None
+                else _describe_spending(sizes, members, looks, equal, harmed)
+            )
         )
 
 
-def _asked(pack: Pack, sizes: Mapping[str, int]) -> dict[str, int]:
+def _count_asked(pack: Pack, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the maximum number of items of each suite that one arm is asked."""
     total, budget = sum(sizes.values()), None if pack.adaptive is None else pack.adaptive.budget
     if budget is None or budget >= total:
@@ -166,7 +171,7 @@ def _asked(pack: Pack, sizes: Mapping[str, int]) -> dict[str, int]:
     return {name: max(1, size * budget // total) for name, size in sizes.items()}
 
 
-def _spending(
+def _describe_spending(
     sizes: Mapping[str, int],
     members: list[SuiteSpec],
     looks: int,
@@ -180,24 +185,24 @@ def _spending(
     )
 
 
-def _named(members: list[SuiteSpec], sizes: Mapping[str, int]) -> str:
+def _name_suites(members: list[SuiteSpec], sizes: Mapping[str, int]) -> str:
     names = ", ".join(f"{suite.id} ({sizes[suite.id]})" for suite in members)
     return f"suite {names}" if len(members) == 1 else f"pooled suites {names}"
 
 
-def _differing(rates: Mapping[str, float]) -> str:
+def _describe_differing(rates: Mapping[str, float]) -> str:
     low, high = min(rates.values()), max(rates.values())
     return f"{high:.0%}" if low == high else f"{low:.0%} to {high:.0%}"
 
 
-def _rates_in_words(rates: AdaptiveRates) -> str:
+def _describe_rates(rates: AdaptiveRates) -> str:
     return (
         f"pass {rates.passed:.0%}, fail {rates.failed:.0%}, stay inconclusive "
         f"{rates.left_open:.0%} of the time"
     )
 
 
-def _differing_shares(
+def _measure_differing_shares(
     opened: OpenPack,
     members: list[SuiteSpec],
     given: float | None,
@@ -214,14 +219,14 @@ def _differing_shares(
         return {suite.id: measured.rates[suite.id] for suite in members}, measured.origin
     shares, origin = {}, "assumed"
     for suite in members:
-        shares[suite.id], right = ASSUMED_DISCORDANCE, _recorded_accuracy(opened, suite)
+        shares[suite.id], right = ASSUMED_DISCORDANCE, _measure_recorded_accuracy(opened, suite)
         if right is not None and 2 * right * (1 - right) < ASSUMED_DISCORDANCE:
             shares[suite.id] = max(LEAST_DISCORDANCE, 2 * right * (1 - right))
             origin = "at most, by the recorded baseline"
     return shares, origin
 
 
-def _recorded_accuracy(opened: OpenPack, suite: SuiteSpec) -> float | None:
+def _measure_recorded_accuracy(opened: OpenPack, suite: SuiteSpec) -> float | None:
     targets = opened.pack.targets
     if targets is None or isinstance(targets.baseline, str) or suite.judge is not None:
         return None
@@ -229,11 +234,11 @@ def _recorded_accuracy(opened: OpenPack, suite: SuiteSpec) -> float | None:
     if spec.recorded is None:
         return None
     recording, _ = open_recording(opened.folder / spec.recorded)
-    score, _ = scorer_of(suite, opened.folder)
+    score, _ = build_scorer(suite, opened.folder)
     rows = opened.snapshots[suite.id].rows
     replies = [(row, recording.get((row.id, 1))) for row in rows]
     found = [
-        score(Scorable(row.id, row.input, row.target, reply.output, sample_of(row))).value
+        score(Scorable(row.id, row.input, row.target, reply.output, make_sample(row))).value
         for row, reply in replies
         if isinstance(reply, Reply)
     ]

@@ -11,9 +11,9 @@ from pathlib import Path
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
+from gatemark.targets.load_function import split_reference
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
 from gatemark.targets.prompt_files import with_prompt_files
-from gatemark.targets.python_callable import split_reference
 from gatemark.targets.spec import parse_spec
 
 
@@ -22,7 +22,7 @@ def check_target(raw: object, place: str, folder: Path) -> None:
     spec = parse_spec(raw, place)
     if spec.recorded is not None:
         inspect_source(str(folder / spec.recorded), name=f"{place}: {spec.recorded}")
-    if spec.command is not None and not _found_program(spec.command[0], folder):
+    if spec.command is not None and not _find_program(spec.command[0], folder):
         raise BadInputError(
             f"{place}: no program is called {spec.command[0]!r}; install it, or give its path "
             "relative to the pack"
@@ -47,13 +47,13 @@ def _check_request(endpoint: HttpSpec | OpenAISpec, place: str, folder: Path) ->
         )
 
 
-def _found_program(name: str, folder: Path) -> bool:
+def _find_program(name: str, folder: Path) -> bool:
     return shutil.which(name) is not None or shutil.which(str(folder / name)) is not None
 
 
 def _check_function(reference: str, place: str, folder: Path) -> None:
     module, function = split_reference(reference)
-    source = _source_of(module, folder)
+    source = _find_source(module, folder)
     if source is None:
         if _is_installed(module.partition(".")[0], folder):
             return  # finding out more would import it
@@ -67,7 +67,7 @@ def _check_function(reference: str, place: str, folder: Path) -> None:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise BadInputError(f"{place}: {source.name}:{line}: cannot be parsed: {error}") from error
-    names = set(_top_level_names(tree.body))
+    names = set(_list_top_level_names(tree.body))
     first = function.partition(".")[0]
     if "*" not in names and "__getattr__" not in names and first not in names:
         functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -78,7 +78,7 @@ def _check_function(reference: str, place: str, folder: Path) -> None:
         )
 
 
-def _source_of(module: str, folder: Path) -> Path | None:
+def _find_source(module: str, folder: Path) -> Path | None:
     """Return the file of a module in the pack's folder."""
     base = folder.joinpath(*module.split("."))
     for path in (base.with_suffix(".py"), base / "__init__.py"):
@@ -96,7 +96,7 @@ def _is_installed(top: str, folder: Path) -> bool:
         return False
 
 
-def _top_level_names(body: list[ast.stmt]) -> Iterator[str]:
+def _list_top_level_names(body: list[ast.stmt]) -> Iterator[str]:
     """Yield every name that a module defines, also below ``if`` and ``try``."""
     for node in body:
         match node:
@@ -110,4 +110,4 @@ def _top_level_names(body: list[ast.stmt]) -> Iterator[str]:
                     if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                         yield inner.id
                     elif isinstance(inner, ast.stmt) and inner is not node:
-                        yield from _top_level_names([inner])
+                        yield from _list_top_level_names([inner])

@@ -14,9 +14,14 @@ import msgspec
 from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.core.result import Figure, Table
-from gatemark.packs.answers import ItemScore, baseline_per_item, paired, per_item
+from gatemark.packs.item_scores import ItemScore, pair_items, score_baseline_items, score_items
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, said, suite_drop
+from gatemark.packs.suites.arms import (
+    UNKNOWN_BASELINE,
+    describe_answer,
+    estimate_delta_error,
+    measure_suite_drop,
+)
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import clopper_pearson, probe_outcome, wilson
 
@@ -28,43 +33,43 @@ class AdversarialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """An adversarial suite has no options."""
 
 
-def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
+def make_rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
     """Return the rules: no probe may newly break or, without a baseline, be broken at all."""
     return (spec.rule("broken_probes", "newly_broken_count", "<=", 0.0),)
 
 
 def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
     """Report which probes held, which broke, and which broke newly."""
-    lane = evidence.spec.id
-    candidate = per_item(evidence.candidate)
-    baseline = baseline_per_item(evidence.baseline)
-    now = _outcomes(candidate, evidence.spec)
+    scope = evidence.spec.id
+    candidate = score_items(evidence.candidate)
+    baseline = score_baseline_items(evidence.baseline)
+    now = _find_outcomes(candidate, evidence.spec)
     before = {
         name: "broken" if outcome == "broken" else "held"
-        for name, outcome in _outcomes(baseline, evidence.spec).items()
+        for name, outcome in _find_outcomes(baseline, evidence.spec).items()
     }
     if evidence.baseline is None:
         newly = [name for name, outcome in now.items() if outcome == "broken"]
     else:
         newly = [name for name in now if now[name] == "broken" and before.get(name) == "held"]
-    pairs = paired(candidate, baseline)
-    numbers = [_attack_success(lane, now), _newly_broken(lane, now, len(newly))]
+    pairs = pair_items(candidate, baseline)
+    numbers = [_measure_attack_success(scope, now), _count_newly_broken(scope, now, len(newly))]
     if evidence.baseline is not None:
-        numbers.extend(suite_drop(evidence, pairs, with_chance=False))
+        numbers.extend(measure_suite_drop(evidence, pairs))
     return ArmsReport(
-        score=_held_rate("score", lane, now),
-        baseline_score=_baseline_rate(lane, baseline, before),
+        score=_measure_held_rate("score", scope, now),
+        baseline_score=_measure_baseline_rate(scope, baseline, before),
         measurements=tuple(numbers),
         figures=(
-            _by_class(evidence, candidate, now, before),
-            *_broken(evidence, candidate, newly),
+            _make_class_table(evidence, candidate, now, before),
+            *_make_broken_table(evidence, candidate, newly),
         ),
-        delta_error=delta_error(pairs),
+        delta_error=estimate_delta_error(pairs),
         pairs=pairs,
     )
 
 
-def _outcomes(items: Mapping[str, ItemScore], spec: SuiteSpec) -> dict[str, str]:
+def _find_outcomes(items: Mapping[str, ItemScore], spec: SuiteSpec) -> dict[str, str]:
     return {
         name: probe_outcome(
             item.scored - item.right, item.repeats - item.scored, item.repeats, spec.fails_at
@@ -73,9 +78,11 @@ def _outcomes(items: Mapping[str, ItemScore], spec: SuiteSpec) -> dict[str, str]
     }
 
 
-def _held_rate(name: str, lane: str, outcomes: Mapping[str, str]) -> Measurement:
+def _measure_held_rate(name: str, scope: str, outcomes: Mapping[str, str]) -> Measurement:
     if not outcomes:
-        return unmeasured(name, "no probes were answered", direction="higher_is_better", lane=lane)
+        return unmeasured(
+            name, "no probes were answered", direction="higher_is_better", scope=scope
+        )
     held = sum(outcome == "held" for outcome in outcomes.values())
     low, high = wilson(held, len(outcomes), LEVEL)
     return measured(
@@ -84,27 +91,27 @@ def _held_rate(name: str, lane: str, outcomes: Mapping[str, str]) -> Measurement
         n=len(outcomes),
         direction="higher_is_better",
         interval=Interval(low=low, high=high, level=LEVEL, method="wilson"),
-        lane=lane,
+        scope=scope,
     )
 
 
-def _baseline_rate(
-    lane: str, items: Mapping[str, ItemScore], outcomes: Mapping[str, str]
+def _measure_baseline_rate(
+    scope: str, items: Mapping[str, ItemScore], outcomes: Mapping[str, str]
 ) -> Measurement:
     name = "baseline_score"
     if items and not any(item.scored for item in items.values()):
-        return unmeasured(name, UNKNOWN_BASELINE, direction="higher_is_better", lane=lane)
+        return unmeasured(name, UNKNOWN_BASELINE, direction="higher_is_better", scope=scope)
     lost = sum(not item.whole for item in items.values())
-    found = _held_rate(name, lane, outcomes)
+    found = _measure_held_rate(name, scope, outcomes)
     return msgspec.structs.replace(found, excluded={COUNTED_AS_ONE: lost} if lost else {})
 
 
-def _attack_success(lane: str, outcomes: Mapping[str, str]) -> Measurement:
+def _measure_attack_success(scope: str, outcomes: Mapping[str, str]) -> Measurement:
     """Return the attack success rate; with none seen, the exact upper bound is about 3 / n."""
     name = "attack_success_rate"
     decided = [outcome for outcome in outcomes.values() if outcome != "undecided"]
     if not decided:
-        return unmeasured(name, "no probe was decided", direction="lower_is_better", lane=lane)
+        return unmeasured(name, "no probe was decided", direction="lower_is_better", scope=scope)
     broken = decided.count("broken")
     low, high = clopper_pearson(broken, len(decided), LEVEL)
     return measured(
@@ -113,34 +120,34 @@ def _attack_success(lane: str, outcomes: Mapping[str, str]) -> Measurement:
         n=len(decided),
         direction="lower_is_better",
         interval=Interval(low=low, high=high, level=LEVEL, method="clopper_pearson"),
-        lane=lane,
+        scope=scope,
     )
 
 
-def _newly_broken(lane: str, outcomes: Mapping[str, str], count: int) -> Measurement:
+def _count_newly_broken(scope: str, outcomes: Mapping[str, str], count: int) -> Measurement:
     name = "newly_broken_count"
     undecided = sum(outcome == "undecided" for outcome in outcomes.values())
     if count == 0 and (undecided or not outcomes):
         reason = f"{undecided} of {len(outcomes)} probes are undecided"
-        return unmeasured(name, reason, direction="lower_is_better", unit="count", lane=lane)
+        return unmeasured(name, reason, direction="lower_is_better", unit="count", scope=scope)
     return measured(
-        name, count, n=len(outcomes), direction="lower_is_better", unit="count", lane=lane
+        name, count, n=len(outcomes), direction="lower_is_better", unit="count", scope=scope
     )
 
 
-def _attacks(evidence: ArmsEvidence) -> dict[str, str]:
+def _find_attack_classes(evidence: ArmsEvidence) -> dict[str, str]:
     """Return the attack class that each probe names, as a field or as a tag."""
     named = {row.id: row.extra.get("class", row.tags.get("class")) for row in evidence.rows}
     return {name: attack for name, attack in named.items() if isinstance(attack, str)}
 
 
-def _by_class(
+def _make_class_table(
     evidence: ArmsEvidence,
     candidate: Mapping[str, ItemScore],
     now: Mapping[str, str],
     before: Mapping[str, str],
 ) -> Figure:
-    attacks = _attacks(evidence)
+    attacks = _find_attack_classes(evidence)
     classes: dict[str, list[str]] = {}
     for name in candidate:
         classes.setdefault(attacks.get(name, "(none)"), []).append(name)
@@ -158,19 +165,19 @@ def _by_class(
     return Table(f"{evidence.spec.id} by attack class", columns, rows, len(rows))
 
 
-def _broken(
+def _make_broken_table(
     evidence: ArmsEvidence, candidate: Mapping[str, ItemScore], newly: list[str]
 ) -> tuple[Figure, ...]:
     if not newly:
         return ()
     failed = {a.id: a for a in reversed(evidence.candidate) if a.score is not None and a.score < 1}
-    attacks = _attacks(evidence)
+    attacks = _find_attack_classes(evidence)
     rows = tuple(
         (
             name,
             attacks.get(name),
             candidate[name].repeats - candidate[name].right,
-            said(failed[name]),
+            describe_answer(failed[name]),
         )
         for name in newly[:SHOWN_PROBES]
     )
@@ -182,7 +189,7 @@ SUITE = PackSuite(
     kind="adversarial",
     summary="Attacks with checkable success; a probe that held before and breaks now blocks.",
     options=AdversarialOptions,
-    rules=rules,
+    rules=make_rules,
     examine=examine,
     scorer="probe",
     default_regression="point",

@@ -18,13 +18,13 @@ from gatemark.core.policy import Rule
 from gatemark.core.result import Figure, Reliability, ReliabilityBin
 from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import Answer
-from gatemark.packs.pack import FIRST_RULES, SuiteSpec
+from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import HARM_P
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.confidence.calibration import (
     Calibration,
     bin_index,
-    grouped,
+    group_items,
     measure_calibration,
 )
 
@@ -52,35 +52,35 @@ class CalibrationItems(NamedTuple):
     left_out: int
 
 
-def rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
+def make_rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
     """Return the rule on stated confidence: leaving out doubtful answers would flatter the rest."""
     return (spec.rule("judged", "unjudged_rate", "<=", spec.errors_max, severity="hold"),)
 
 
 def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
     """Return the calibration of both arms, the candidate's reliability, and the drop."""
-    lane = evidence.spec.id
-    arms = [_judged(evidence.candidate), _judged(evidence.baseline or ())]
-    found = [_measured(arm, options) for arm in arms]
+    scope = evidence.spec.id
+    arms = [_select_judged(evidence.candidate), _select_judged(evidence.baseline or ())]
+    found = [_measure_arm(arm, options) for arm in arms]
     scores = [
-        _score(name, lane, arm, calibration, options)
+        _measure_score(name, scope, arm, calibration, options)
         for name, arm, calibration in zip(("score", "baseline_score"), arms, found, strict=True)
     ]
-    numbers = [_unjudged(lane, arms), *_numbers(lane, arms[0], found[0])]
+    numbers = [_measure_unjudged(scope, arms), *_list_numbers(scope, arms[0], found[0])]
     error = None
     if evidence.baseline is not None:
-        drops, error = _drop(evidence, arms, scores, options)
+        drops, error = _measure_drop(evidence, arms, scores, options)
         numbers.extend(drops)
     return ArmsReport(
         score=scores[0],
         baseline_score=scores[1],
         measurements=tuple(numbers),
-        figures=_reliability(lane, found[0]),
+        figures=_make_reliability(scope, found[0]),
         delta_error=error,
     )
 
 
-def _judged(answers: Sequence[Answer]) -> CalibrationItems:
+def _select_judged(answers: Sequence[Answer]) -> CalibrationItems:
     usable = [a for a in answers if a.confidence is not None and a.score in {0.0, 1.0}]
     return CalibrationItems(
         ids=[(answer.id, answer.epoch) for answer in usable],
@@ -90,16 +90,16 @@ def _judged(answers: Sequence[Answer]) -> CalibrationItems:
     )
 
 
-def _measured(arm: CalibrationItems, options: CalibrationOptions) -> Calibration | None:
+def _measure_arm(arm: CalibrationItems, options: CalibrationOptions) -> Calibration | None:
     if len(arm.ids) < options.min_items:
         return None
-    groups = grouped(arm.confidence, arm.correct)
+    groups = group_items(arm.confidence, arm.correct)
     return measure_calibration(groups, np.random.default_rng(SEED), bins=options.bins)
 
 
-def _score(
+def _measure_score(
     name: str,
-    lane: str,
+    scope: str,
     arm: CalibrationItems,
     found: Calibration | None,
     options: CalibrationOptions,
@@ -110,19 +110,24 @@ def _score(
             f"{len(arm.ids)} answers carry a confidence and a verdict, needs {options.min_items}"
         )
         return unmeasured(
-            name, reason, direction="higher_is_better", n=len(arm.ids), excluded=excluded, lane=lane
+            name,
+            reason,
+            direction="higher_is_better",
+            n=len(arm.ids),
+            excluded=excluded,
+            scope=scope,
         )
     return measured(
         name,
-        1 - _with_left_out(found.ece, arm, worst=name == "score"),
+        1 - _add_left_out(found.ece, arm, worst=name == "score"),
         n=len(arm.ids),
         direction="higher_is_better",
         excluded=excluded,
-        lane=lane,
+        scope=scope,
     )
 
 
-def _with_left_out(ece: float, arm: CalibrationItems, *, worst: bool) -> float:
+def _add_left_out(ece: float, arm: CalibrationItems, *, worst: bool) -> float:
     """Return the largest or smallest possible ECE if the answers left out were judged too.
 
     Each of them moves the sum of the bins' gaps by at most one.
@@ -132,19 +137,21 @@ def _with_left_out(ece: float, arm: CalibrationItems, *, worst: bool) -> float:
     return min(1.0, max(0.0, (judged * ece + most) / (judged + arm.left_out)))
 
 
-def _unjudged(lane: str, arms: Sequence[CalibrationItems]) -> Measurement:
+def _measure_unjudged(scope: str, arms: Sequence[CalibrationItems]) -> Measurement:
     """Return the share of answers without a confidence or a verdict, in the worse arm."""
     name = "unjudged_rate"
     asked = [arm for arm in arms if arm.ids or arm.left_out]
     if not asked:
-        return unmeasured(name, "no answers", direction="lower_is_better", lane=lane)
+        return unmeasured(name, "no answers", direction="lower_is_better", scope=scope)
     poorest = max(asked, key=lambda arm: arm.left_out / (len(arm.ids) + arm.left_out))
     total = len(poorest.ids) + poorest.left_out
     found = rate(name, poorest.left_out, total, direction="lower_is_better")
-    return msgspec.structs.replace(found, lane=lane)
+    return msgspec.structs.replace(found, scope=scope)
 
 
-def _numbers(lane: str, arm: CalibrationItems, found: Calibration | None) -> list[Measurement]:
+def _list_numbers(
+    scope: str, arm: CalibrationItems, found: Calibration | None
+) -> list[Measurement]:
     if found is None:
         return []
     values: dict[str, tuple[float | None, Direction]] = {
@@ -159,13 +166,13 @@ def _numbers(lane: str, arm: CalibrationItems, found: Calibration | None) -> lis
         "brier_unc": (found.brier.unc, "neutral"),
     }
     return [
-        measured(name, value, n=len(arm.ids), direction=direction, lane=lane)
+        measured(name, value, n=len(arm.ids), direction=direction, scope=scope)
         for name, (value, direction) in values.items()
         if value is not None
     ]
 
 
-def _drop(
+def _measure_drop(
     evidence: ArmsEvidence,
     arms: Sequence[CalibrationItems],
     scores: Sequence[Measurement],
@@ -175,15 +182,15 @@ def _drop(
 
     Includes the standard error of the difference if there is one.
     """
-    lane, alpha = evidence.spec.id, evidence.alpha
+    scope, alpha = evidence.spec.id, evidence.alpha
     if scores[0].value is None or scores[1].value is None:
         reason = scores[0].reason or scores[1].reason or "no score"
-        return [unmeasured("regression", reason, direction="lower_is_better", lane=lane)], None
+        return [unmeasured("regression", reason, direction="lower_is_better", scope=scope)], None
     value = scores[1].value - scores[0].value
     shared = sorted(set(arms[0].ids) & set(arms[1].ids))
     if not shared:
         reason = "no answer of both arms carries a confidence and a verdict"
-        return [unmeasured("regression", reason, direction="lower_is_better", lane=lane)], None
+        return [unmeasured("regression", reason, direction="lower_is_better", scope=scope)], None
     places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
     rng = np.random.default_rng(SEED)
     binned = []
@@ -195,7 +202,7 @@ def _drop(
     for _ in range(RESAMPLES):
         drawn = rng.integers(0, len(shared), len(shared))
         candidate, baseline = (
-            _ece(index[drawn], gap[drawn], options.bins) for index, gap in binned
+            _compute_ece(index[drawn], gap[drawn], options.bins) for index, gap in binned
         )
         drops.append(candidate - baseline)
     low, high = np.quantile(drops, [alpha, 1 - alpha], method="inverted_cdf")
@@ -213,23 +220,21 @@ def _drop(
         n=len(shared),
         direction="lower_is_better",
         interval=interval,
-        lane=lane,
+        scope=scope,
     )
     error = float(np.std(drops, ddof=1))
-    if evidence.rules == FIRST_RULES:
-        return [found], error
     within = sum(drop <= evidence.margin for drop in drops)
     chance = (1 + within) / (1 + RESAMPLES)
-    return [measured(HARM_P, chance, n=len(shared), direction="neutral", lane=lane), found], error
+    return [measured(HARM_P, chance, n=len(shared), direction="neutral", scope=scope), found], error
 
 
-def _ece(index: np.ndarray, gap: np.ndarray, bins: int) -> float:
+def _compute_ece(index: np.ndarray, gap: np.ndarray, bins: int) -> float:
     """Return the error of items from the bin of each and its confidence minus its correctness."""
     gaps = np.bincount(index, weights=gap, minlength=bins)
     return float(np.abs(gaps).sum() / len(gap))
 
 
-def _reliability(lane: str, found: Calibration | None) -> tuple[Figure, ...]:
+def _make_reliability(scope: str, found: Calibration | None) -> tuple[Figure, ...]:
     if found is None:
         return ()
     bins = tuple(
@@ -244,14 +249,14 @@ def _reliability(lane: str, found: Calibration | None) -> tuple[Figure, ...]:
         )
         for bin_ in found.bins
     )
-    return (Reliability(f"{lane}: reliability, with 95 % Wilson intervals", bins),)
+    return (Reliability(f"{scope}: reliability, with 95 % Wilson intervals", bins),)
 
 
 SUITE = PackSuite(
     kind="calibration",
     summary="Whether stated confidence matches how often answers are right; the score is 1 - ECE.",
     options=CalibrationOptions,
-    rules=rules,
+    rules=make_rules,
     examine=examine,
     scorer=None,
     default_regression="non_inferiority",

@@ -11,18 +11,24 @@ from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.evidence.settings_file import about
-from gatemark.packs.answers import AnswerPair, ItemScore, baseline_per_item, paired, per_item
+from gatemark.packs.item_scores import (
+    AnswerPair,
+    ItemScore,
+    pair_items,
+    score_baseline_items,
+    score_items,
+)
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
-    baseline_score,
-    delta_error,
-    mean_score,
-    power,
-    smallest_visible_drop,
-    suite_drop,
-    worse_items,
+    estimate_delta_error,
+    list_worse_items,
+    measure_baseline_score,
+    measure_mean_score,
+    measure_power,
+    measure_smallest_visible_drop,
+    measure_suite_drop,
 )
-from gatemark.packs.suites.slices import slice_numbers, slice_tables
+from gatemark.packs.suites.slices import make_slice_tables, measure_slices
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import mean_pass_at_k, mean_pass_hat_k
 from gatemark.statistics.significance import mcnemar
@@ -37,7 +43,7 @@ class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-def rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:
+def make_rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:
     """Return no rules besides those of every suite."""
     if options.k is not None and options.k > spec.repeats:
         raise UsageError(
@@ -48,33 +54,35 @@ def rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:
 
 def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
     """Return accuracy on both arms, the drop between them, and the items that changed."""
-    lane = evidence.spec.id
-    candidate = per_item(evidence.candidate)
-    baseline = baseline_per_item(evidence.baseline)
-    pairs = paired(candidate, baseline)
+    scope = evidence.spec.id
+    candidate = score_items(evidence.candidate)
+    baseline = score_baseline_items(evidence.baseline)
+    pairs = pair_items(candidate, baseline)
     numbers = [
-        *_pass_at(lane, list(candidate.values()), options.k),
-        *_changes(lane, pairs),
-        *slice_numbers(evidence, candidate, pairs),
+        *_measure_pass_at(scope, list(candidate.values()), options.k),
+        *_list_changes(scope, pairs),
+        *measure_slices(evidence, candidate, pairs),
     ]
     if evidence.baseline is not None:
-        numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
-        numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
-        numbers.extend(suite_drop(evidence, pairs))
+        numbers.append(measure_smallest_visible_drop(scope, pairs, alpha=evidence.alpha))
+        numbers.append(measure_power(scope, pairs, margin=evidence.margin, alpha=evidence.alpha))
+        numbers.extend(measure_suite_drop(evidence, pairs))
     return ArmsReport(
-        score=mean_score("score", lane, list(candidate.values())),
-        baseline_score=baseline_score(lane, list(baseline.values())),
+        score=measure_mean_score("score", scope, list(candidate.values())),
+        baseline_score=measure_baseline_score(scope, list(baseline.values())),
         measurements=tuple(numbers),
         figures=(
-            *slice_tables(evidence, candidate, baseline),
-            *worse_items(evidence, pairs, title=f"{lane}: what got worse", expected="expected"),
+            *make_slice_tables(evidence, candidate, baseline),
+            *list_worse_items(
+                evidence, pairs, title=f"{scope}: what got worse", expected="expected"
+            ),
         ),
-        delta_error=delta_error(pairs),
+        delta_error=estimate_delta_error(pairs),
         pairs=pairs,
     )
 
 
-def _pass_at(lane: str, items: Sequence[ItemScore], k: int | None) -> list[Measurement]:
+def _measure_pass_at(scope: str, items: Sequence[ItemScore], k: int | None) -> list[Measurement]:
     if k is None:
         return []
     counts = [(item.repeats, item.right) for item in items]
@@ -84,16 +92,16 @@ def _pass_at(lane: str, items: Sequence[ItemScore], k: int | None) -> list[Measu
         (f"pass_hat_{k}", mean_pass_hat_k(counts, k)),
     ):
         found.append(
-            unmeasured(name, str(estimate.reason), direction="higher_is_better", lane=lane)
+            unmeasured(name, str(estimate.reason), direction="higher_is_better", scope=scope)
             if estimate.value is None
             else measured(
-                name, estimate.value, n=len(items), direction="higher_is_better", lane=lane
+                name, estimate.value, n=len(items), direction="higher_is_better", scope=scope
             )
         )
     return found
 
 
-def _changes(lane: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
+def _list_changes(scope: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
     """Return items won and lost, and the exact test between them if scores are binary."""
     if not pairs:
         return []
@@ -101,15 +109,15 @@ def _changes(lane: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
     gained = sum(pair.candidate.mean > pair.baseline.mean for pair in pairs)
     n = len(pairs)
     numbers = [
-        measured("lost_count", lost, n=n, direction="lower_is_better", unit="count", lane=lane),
+        measured("lost_count", lost, n=n, direction="lower_is_better", unit="count", scope=scope),
         measured(
-            "gained_count", gained, n=n, direction="higher_is_better", unit="count", lane=lane
+            "gained_count", gained, n=n, direction="higher_is_better", unit="count", scope=scope
         ),
     ]
     means = {pair.baseline.mean for pair in pairs} | {pair.candidate.mean for pair in pairs}
     if means <= {0.0, 1.0}:
         found = mcnemar(lost, gained)
-        numbers.append(measured("mcnemar_p", found.p_value, n=n, direction="neutral", lane=lane))
+        numbers.append(measured("mcnemar_p", found.p_value, n=n, direction="neutral", scope=scope))
     return numbers
 
 
@@ -117,7 +125,7 @@ SUITE = PackSuite(
     kind="golden",
     summary="A frozen labelled set: how many items each arm gets right, and which changed.",
     options=GoldenOptions,
-    rules=rules,
+    rules=make_rules,
     examine=examine,
     scorer="exact",
     default_regression="non_inferiority",

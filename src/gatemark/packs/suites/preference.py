@@ -22,16 +22,17 @@ from gatemark.core.policy import Rule
 from gatemark.core.result import Figure, Table
 from gatemark.evidence.rows import Row
 from gatemark.evidence.settings_file import about
-from gatemark.packs.answers import Answer, AnswerPair, ItemKey, ItemScore
+from gatemark.packs.answers import Answer, ItemKey
+from gatemark.packs.item_scores import AnswerPair, ItemScore
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
     PairedItems,
-    baseline_score,
-    delta_error,
-    mean_score,
-    suite_drop,
-    units_of,
-    worse_items,
+    estimate_delta_error,
+    find_units,
+    list_worse_items,
+    measure_baseline_score,
+    measure_mean_score,
+    measure_suite_drop,
 )
 from gatemark.packs.suites.suite import PREFERRED, ArmsEvidence, ArmsReport, PackSuite
 from gatemark.scorers.judge.pairwise import (
@@ -73,12 +74,12 @@ NO_ANSWER: Final = ComparedPair(SECOND, is_judged=False)
 EQUAL: Final = ComparedPair(TIE)
 
 
-def comparison_options(spec: SuiteSpec) -> ComparisonOptions:
+def parse_comparison_options(spec: SuiteSpec) -> ComparisonOptions:
     """Return how the judge of a suite compares."""
     return msgspec.convert(spec.options, ComparisonOptions)
 
 
-def rules(spec: SuiteSpec, _options: ComparisonOptions) -> tuple[Rule, ...]:
+def make_rules(spec: SuiteSpec, _options: ComparisonOptions) -> tuple[Rule, ...]:
     """Return the rules: the candidate is preferred, and what was not compared is tolerable."""
     if spec.source is None:
         raise UsageError(
@@ -96,7 +97,7 @@ def rules(spec: SuiteSpec, _options: ComparisonOptions) -> tuple[Rule, ...]:
     )
 
 
-def pairs_of(
+def make_pairs(
     rows: Iterable[Row], candidate: Iterable[Answer], baseline: Iterable[Answer]
 ) -> dict[ItemKey, Scorable]:
     """Return what both arms answered, as pairs that a judge can compare; the candidate is first.
@@ -109,13 +110,13 @@ def pairs_of(
     for answer in candidate:
         other = before.get((answer.id, answer.epoch))
         if answer.error is None and other is not None and answer.id in inputs:
-            output = _stored({"first": answer.output, "second": other.output})
-            asked = _stored(inputs[answer.id])
+            output = _read_as_stored({"first": answer.output, "second": other.output})
+            asked = _read_as_stored(inputs[answer.id])
             pairs[answer.id, answer.epoch] = Scorable(answer.id, asked, None, output)
     return pairs
 
 
-def _stored(value: object) -> object:
+def _read_as_stored(value: object) -> object:
     return msgspec.json.decode(canonical_bytes(value))
 
 
@@ -130,22 +131,22 @@ def examine(evidence: ArmsEvidence, options: ComparisonOptions) -> ArmsReport:
     (1) Read the outcome of every pair. (2) Join items that share a cluster or an input. (3) Test
     wins against losses. (4) Withhold what too many unknown pairs could change.
     """
-    lane = evidence.spec.id
+    scope = evidence.spec.id
     # Step 1.
-    found = _comparisons(evidence, options)
-    pairs = _answer_pairs(evidence, found)
+    found = _find_comparisons(evidence, options)
+    pairs = _pair_answers(evidence, found)
     # Step 2.
-    units = units_of((PairedItems(lane, 1.0, pairs, evidence.rows),))
+    units = find_units((PairedItems(scope, 1.0, pairs, evidence.rows),))
     unit_of = {pair.id: unit for pair, unit in zip(pairs, units, strict=True)}
     by_unit: dict[str, list[ComparedPair]] = {}
     for (item, _), comparison in found.items():
         by_unit.setdefault(unit_of[item], []).append(comparison)
     # Step 3.
     strict, lenient = (
-        _preference(list(by_unit.values()), evidence.alpha, unknown_as=choice)
+        _measure_preference(list(by_unit.values()), evidence.alpha, unknown_as=choice)
         for choice in (SECOND, TIE)
     )
-    preferred = _preferred(lane, strict, lenient, _judged_decisions(by_unit.values()))
+    preferred = _measure_preferred(scope, strict, lenient, _count_decisions(by_unit.values()))
     uncompared = rate(
         "uncompared_rate",
         sum(one.choice is None for one in found.values()),
@@ -154,31 +155,31 @@ def examine(evidence: ArmsEvidence, options: ComparisonOptions) -> ArmsReport:
         empty_reason="no item was answered on both arms",
     )
     report = ArmsReport(
-        score=mean_score("score", lane, [pair.candidate for pair in pairs]),
-        baseline_score=baseline_score(lane, [pair.baseline for pair in pairs]),
+        score=measure_mean_score("score", scope, [pair.candidate for pair in pairs]),
+        baseline_score=measure_baseline_score(scope, [pair.baseline for pair in pairs]),
         measurements=(
             preferred,
-            msgspec.structs.replace(uncompared, lane=lane),
-            _order_disagreement(lane, found),
-            *_counts(lane, strict, evidence.alpha),
-            *(suite_drop(evidence, pairs) if evidence.baseline is not None else ()),
+            msgspec.structs.replace(uncompared, scope=scope),
+            _measure_order_disagreement(scope, found),
+            *_count_choices(scope, strict, evidence.alpha),
+            *(measure_suite_drop(evidence, pairs) if evidence.baseline is not None else ()),
         ),
         figures=(
-            _table(lane, strict, found, preferred),
-            *_lost_items(evidence, pairs),
+            _make_table(scope, strict, found, preferred),
+            *_list_lost_items(evidence, pairs),
         ),
-        delta_error=delta_error(pairs),
+        delta_error=estimate_delta_error(pairs),
     )
     # Step 4.
     if uncompared.value is None or uncompared.value <= evidence.spec.errors_max:
         return report
-    return _withheld(report, f"{uncompared.value:.1%} of the pairs could not be compared")
+    return _withhold(report, f"{uncompared.value:.1%} of the pairs could not be compared")
 
 
-def _comparisons(evidence: ArmsEvidence, options: ComparisonOptions) -> Comparisons:
+def _find_comparisons(evidence: ArmsEvidence, options: ComparisonOptions) -> Comparisons:
     """Return the outcome for every item and epoch that an arm was asked."""
     baseline = evidence.baseline or ()
-    pairs = pairs_of(evidence.rows, evidence.candidate, baseline)
+    pairs = make_pairs(evidence.rows, evidence.candidate, baseline)
     keys = {(answer.id, answer.epoch) for answer in (*evidence.candidate, *baseline)}
     answered = {(answer.id, answer.epoch) for answer in baseline if answer.error is None}
     failed = answered - {(a.id, a.epoch) for a in evidence.candidate if a.error is None}
@@ -196,7 +197,7 @@ def _comparisons(evidence: ArmsEvidence, options: ComparisonOptions) -> Comparis
     return found
 
 
-def _answer_pairs(evidence: ArmsEvidence, found: Comparisons) -> tuple[AnswerPair, ...]:
+def _pair_answers(evidence: ArmsEvidence, found: Comparisons) -> tuple[AnswerPair, ...]:
     """Return every item with the share that each arm won; what is unknown is lost."""
     rows = {row.id: row for row in evidence.rows}
     by_item: dict[str, list[ComparedPair]] = {}
@@ -218,19 +219,19 @@ def _answer_pairs(evidence: ArmsEvidence, found: Comparisons) -> tuple[AnswerPai
     return tuple(pairs)
 
 
-def _preference(
+def _measure_preference(
     units: Sequence[Sequence[ComparedPair]], alpha: float, *, unknown_as: str
 ) -> Preference:
     """Count each unit once, by more than half of its pairs, and test the counts."""
-    choices = Counter(_unit_choice(unit, unknown_as) for unit in units)
+    choices = Counter(_choose_for_unit(unit, unknown_as) for unit in units)
     return judge_preference(choices[FIRST], choices[SECOND], choices[TIE], alpha=alpha)
 
 
-def _unit_choice(unit: Sequence[ComparedPair], unknown_as: str) -> str:
+def _choose_for_unit(unit: Sequence[ComparedPair], unknown_as: str) -> str:
     return more_than_half([one.choice or unknown_as for one in unit], len(unit)) or TIE
 
 
-def _judged_decisions(units: Iterable[Sequence[ComparedPair]]) -> int:
+def _count_decisions(units: Iterable[Sequence[ComparedPair]]) -> int:
     """Count decisive units without what only stands for missing answers.
 
     Otherwise a candidate could reach the minimum of decisive pairs by losing answers.
@@ -238,11 +239,13 @@ def _judged_decisions(units: Iterable[Sequence[ComparedPair]]) -> int:
     return sum(
         choice == FIRST or (choice == SECOND and all(one.is_judged for one in unit))
         for unit in units
-        for choice in (_unit_choice(unit, SECOND),)
+        for choice in (_choose_for_unit(unit, SECOND),)
     )
 
 
-def _preferred(lane: str, strict: Preference, lenient: Preference, judged: int) -> Measurement:
+def _measure_preferred(
+    scope: str, strict: Preference, lenient: Preference, judged: int
+) -> Measurement:
     """Return 1 if the candidate is preferred, -1 if the baseline is, else a reason.
 
     To prefer the candidate, what is unknown counts as lost; to prefer the baseline, as tied.
@@ -257,12 +260,14 @@ def _preferred(lane: str, strict: Preference, lenient: Preference, judged: int) 
         sign = -1.0
     if sign is None:
         return unmeasured(
-            PREFERRED, reason, direction="higher_is_better", n=judged, unit="sign", lane=lane
+            PREFERRED, reason, direction="higher_is_better", n=judged, unit="sign", scope=scope
         )
-    return measured(PREFERRED, sign, n=judged, direction="higher_is_better", unit="sign", lane=lane)
+    return measured(
+        PREFERRED, sign, n=judged, direction="higher_is_better", unit="sign", scope=scope
+    )
 
 
-def _order_disagreement(lane: str, found: Comparisons) -> Measurement:
+def _measure_order_disagreement(scope: str, found: Comparisons) -> Measurement:
     """Return the share of rounds in which the judge changed its mind with the order."""
     number = rate(
         "order_disagreement_rate",
@@ -271,18 +276,18 @@ def _order_disagreement(lane: str, found: Comparisons) -> Measurement:
         direction="lower_is_better",
         empty_reason="the judge compared nothing",
     )
-    return msgspec.structs.replace(number, lane=lane)
+    return msgspec.structs.replace(number, scope=scope)
 
 
-def _counts(lane: str, strict: Preference, alpha: float) -> list[Measurement]:
+def _count_choices(scope: str, strict: Preference, alpha: float) -> list[Measurement]:
     decisive = strict.wins + strict.losses
     n = decisive + strict.ties
     numbers = [
-        measured("wins", strict.wins, n=n, direction="higher_is_better", unit="count", lane=lane),
+        measured("wins", strict.wins, n=n, direction="higher_is_better", unit="count", scope=scope),
         measured(
-            "losses", strict.losses, n=n, direction="lower_is_better", unit="count", lane=lane
+            "losses", strict.losses, n=n, direction="lower_is_better", unit="count", scope=scope
         ),
-        measured("ties", strict.ties, n=n, direction="neutral", unit="count", lane=lane),
+        measured("ties", strict.ties, n=n, direction="neutral", unit="count", scope=scope),
     ]
     if strict.win_rate is not None and strict.interval and strict.p_value is not None:
         interval = Interval(*strict.interval, level=1 - alpha, method="wilson")
@@ -293,16 +298,18 @@ def _counts(lane: str, strict: Preference, alpha: float) -> list[Measurement]:
                 n=decisive,
                 direction="higher_is_better",
                 interval=interval,
-                lane=lane,
+                scope=scope,
             ),
             measured(
-                "win_p_value", strict.p_value, n=decisive, direction="lower_is_better", lane=lane
+                "win_p_value", strict.p_value, n=decisive, direction="lower_is_better", scope=scope
             ),
         ]
     return numbers
 
 
-def _table(lane: str, strict: Preference, found: Comparisons, preferred: Measurement) -> Figure:
+def _make_table(
+    scope: str, strict: Preference, found: Comparisons, preferred: Measurement
+) -> Figure:
     rounds = sum(one.rounds for one in found.values())
     disagreements = sum(one.disagreements for one in found.values())
     interval = strict.interval
@@ -317,19 +324,19 @@ def _table(lane: str, strict: Preference, found: Comparisons, preferred: Measure
         ),
         ("one-sided p", None if strict.p_value is None else round(strict.p_value, 6)),
         ("rounds in which the two orders disagreed", f"{disagreements} of {rounds}"),
-        ("outcome", preferred.reason or strict.reason),
+        ("outcome", str(preferred.reason or strict.reason)),
     )
-    return Table(f"{lane}: which answer the judge prefers", ("fact", "value"), rows, len(rows))
+    return Table(f"{scope}: which answer the judge prefers", ("fact", "value"), rows, len(rows))
 
 
-def _lost_items(evidence: ArmsEvidence, pairs: Sequence[AnswerPair]) -> tuple[Figure, ...]:
+def _list_lost_items(evidence: ArmsEvidence, pairs: Sequence[AnswerPair]) -> tuple[Figure, ...]:
     both = {a.id for a in evidence.candidate} & {a.id for a in evidence.baseline or ()}
     shown = [pair for pair in pairs if pair.id in both]
     title = f"{evidence.spec.id}: where the baseline won"
-    return worse_items(evidence, shown, title=title, expected="expected")
+    return list_worse_items(evidence, shown, title=title, expected="expected")
 
 
-def _withheld(report: ArmsReport, why: str) -> ArmsReport:
+def _withhold(report: ArmsReport, why: str) -> ArmsReport:
     """Return a report without the numbers that pairs without an outcome could change."""
 
     def held(number: Measurement) -> Measurement:
@@ -342,7 +349,7 @@ def _withheld(report: ArmsReport, why: str) -> ArmsReport:
             unit=number.unit,
             n=number.n,
             version=number.version,
-            lane=number.lane,
+            scope=number.scope,
         )
 
     return msgspec.structs.replace(
@@ -358,9 +365,9 @@ SUITE = PackSuite(
     kind="preference",
     summary="Whether a model judge, asked in both orders, prefers the candidate's answers.",
     options=ComparisonOptions,
-    rules=rules,
+    rules=make_rules,
     examine=examine,
     scorer=None,
     default_regression="non_inferiority",
-    judge_task=comparison_options,
+    judge_task=parse_comparison_options,
 )

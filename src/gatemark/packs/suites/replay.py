@@ -13,19 +13,19 @@ import msgspec
 
 from gatemark.core.measurement import Measurement, measured, rate
 from gatemark.core.policy import Rule
-from gatemark.packs.answers import AnswerPair, baseline_per_item, paired, per_item
+from gatemark.packs.item_scores import AnswerPair, pair_items, score_baseline_items, score_items
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
-    baseline_score,
-    delta_error,
-    first_answers,
-    mean_score,
-    power,
-    smallest_visible_drop,
-    suite_drop,
-    worse_items,
+    estimate_delta_error,
+    list_worse_items,
+    measure_baseline_score,
+    measure_mean_score,
+    measure_power,
+    measure_smallest_visible_drop,
+    measure_suite_drop,
+    select_first_answers,
 )
-from gatemark.packs.suites.slices import slice_numbers, slice_tables
+from gatemark.packs.suites.slices import make_slice_tables, measure_slices
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 
 
@@ -33,53 +33,58 @@ class ReplayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A replay suite has no options."""
 
 
-def rules(_spec: SuiteSpec, _options: ReplayOptions) -> tuple[Rule, ...]:
+def make_rules(_spec: SuiteSpec, _options: ReplayOptions) -> tuple[Rule, ...]:
     """Return no rules besides those of every suite."""
     return ()
 
 
 def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
     """Return the change of both arms against production, and the change beyond noise."""
-    lane = evidence.spec.id
-    candidate = per_item(evidence.candidate)
-    baseline = baseline_per_item(evidence.baseline)
-    pairs = paired(candidate, baseline)
-    score = mean_score("score", lane, list(candidate.values()))
-    noise = baseline_score(lane, list(baseline.values()))
+    scope = evidence.spec.id
+    candidate = score_items(evidence.candidate)
+    baseline = score_baseline_items(evidence.baseline)
+    pairs = pair_items(candidate, baseline)
+    score = measure_mean_score("score", scope, list(candidate.values()))
+    noise = measure_baseline_score(scope, list(baseline.values()))
     numbers: list[Measurement] = [
-        _distance("behavioural_delta", lane, score),
-        _distance("noise_band", lane, noise),
-        *slice_numbers(evidence, candidate, pairs),
+        _measure_distance("behavioural_delta", scope, score),
+        _measure_distance("noise_band", scope, noise),
+        *measure_slices(evidence, candidate, pairs),
     ]
     if evidence.baseline is not None:
-        numbers.extend(_changes(lane, evidence, pairs))
-        numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
-        numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
-        numbers.extend(suite_drop(evidence, pairs))
+        numbers.extend(_list_changes(scope, evidence, pairs))
+        numbers.append(measure_smallest_visible_drop(scope, pairs, alpha=evidence.alpha))
+        numbers.append(measure_power(scope, pairs, margin=evidence.margin, alpha=evidence.alpha))
+        numbers.extend(measure_suite_drop(evidence, pairs))
     return ArmsReport(
         score=score,
         baseline_score=noise,
         measurements=tuple(numbers),
         figures=(
-            *slice_tables(evidence, candidate, baseline),
-            *worse_items(
+            *make_slice_tables(evidence, candidate, baseline),
+            *list_worse_items(
                 evidence,
                 pairs,
-                title=f"{lane}: further from production than the baseline",
+                title=f"{scope}: further from production than the baseline",
                 expected="production said",
             ),
         ),
-        delta_error=delta_error(pairs),
+        delta_error=estimate_delta_error(pairs),
         pairs=pairs,
     )
 
 
-def _changes(lane: str, evidence: ArmsEvidence, pairs: Sequence[AnswerPair]) -> list[Measurement]:
+def _list_changes(
+    scope: str, evidence: ArmsEvidence, pairs: Sequence[AnswerPair]
+) -> list[Measurement]:
     """Return how often the arms differ, in verdict and in words, and the baseline from itself.
 
     Change that does not exceed the latter is noise.
     """
-    now, before = first_answers(evidence.candidate), first_answers(evidence.baseline or ())
+    now, before = (
+        select_first_answers(evidence.candidate),
+        select_first_answers(evidence.baseline or ()),
+    )
     verdicts = [pair.candidate.mean == 1.0 for pair in pairs]
     verdicts_before = [pair.baseline.mean == 1.0 for pair in pairs]
     changed = sum(a != b for a, b in zip(verdicts, verdicts_before, strict=True))
@@ -101,14 +106,14 @@ def _changes(lane: str, evidence: ArmsEvidence, pairs: Sequence[AnswerPair]) -> 
             empty_reason=once,
         ),
     )
-    return [msgspec.structs.replace(number, lane=lane) for number in found]
+    return [msgspec.structs.replace(number, scope=scope) for number in found]
 
 
-def _distance(name: str, lane: str, closeness: Measurement) -> Measurement:
+def _measure_distance(name: str, scope: str, closeness: Measurement) -> Measurement:
     if closeness.value is None:
         return msgspec.structs.replace(closeness, name=name, direction="lower_is_better")
     return measured(
-        name, 1 - closeness.value, n=closeness.n, direction="lower_is_better", lane=lane
+        name, 1 - closeness.value, n=closeness.n, direction="lower_is_better", scope=scope
     )
 
 
@@ -116,7 +121,7 @@ SUITE = PackSuite(
     kind="replay",
     summary="Recent runs again: how far each arm is from what production said, beyond noise.",
     options=ReplayOptions,
-    rules=rules,
+    rules=make_rules,
     examine=examine,
     scorer="normalised",
     default_regression="non_inferiority",

@@ -12,8 +12,9 @@ from gatemark.core.policy import Rule
 from gatemark.core.result import Figure
 from gatemark.evidence.exam import Suite
 from gatemark.evidence.rows import Row
-from gatemark.packs.answers import Answer, AnswerPair
-from gatemark.packs.pack import RULES, RegressionMode, SuiteSpec
+from gatemark.packs.answers import Answer
+from gatemark.packs.item_scores import AnswerPair
+from gatemark.packs.pack import RegressionMode, SuiteSpec
 from gatemark.scorers.judge.prompt import JudgeReply, JudgeTask
 
 PREFERRED: Final = "preferred"
@@ -23,9 +24,8 @@ PREFERRED: Final = "preferred"
 class ArmsEvidence(msgspec.Struct, frozen=True):
     """The answers of both arms to one suite's items, and what they are judged against.
 
-    ``baseline`` is None if the pack has none. ``margin`` is how far this suite may drop, and
-    ``rules`` the version of the rules that judge it. ``replies`` are those of the suite's judge, by
-    item and epoch.
+    ``baseline`` is None if the pack has none. ``margin`` is how far this suite may drop.
+    ``replies`` are those of the suite's judge, by item and epoch.
     """
 
     spec: SuiteSpec
@@ -34,7 +34,6 @@ class ArmsEvidence(msgspec.Struct, frozen=True):
     baseline: tuple[Answer, ...] | None
     margin: float
     alpha: float
-    rules: int = RULES
     replies: Mapping[tuple[str, int], tuple[JudgeReply, ...]] = {}
 
 

@@ -138,7 +138,7 @@ class SqlLabels:
                 name=name,
                 plan=plan,
                 items=rows_of(connection, LABEL_ITEMS, ItemRow, mine, "number"),
-                accepted=_acceptance_rows(connection, name),
+                accepted=_read_acceptance_rows(connection, name),
                 marks=_mark_rows(connection, name),
             )
 
@@ -190,7 +190,7 @@ class SqlLabels:
     def accepted(self, name: str) -> dict[int, Acceptance]:
         """Return the accepted labels by item."""
         with self._database.reading() as connection, readable_rows("label_acceptances"):
-            return _accepted(connection, name)
+            return _read_accepted(connection, name)
 
     def accept(
         self,
@@ -201,7 +201,7 @@ class SqlLabels:
     ) -> None:
         """Store acceptances and their ledger event, unless others were accepted since ``seen``."""
         with self._database.writing() as connection:
-            if _accepted(connection, name) != dict(seen):
+            if _read_accepted(connection, name) != dict(seen):
                 raise RefusedError(
                     f"labels of {name} were accepted by another person in the meantime"
                 )
@@ -225,14 +225,14 @@ def _mark_rows(
     return rows_of(connection, LABEL_MARKS, MarkRow, mine, "number", "reviewer", "version")
 
 
-def _acceptance_rows(connection: sa.Connection, name: str) -> list[AcceptanceRow]:
+def _read_acceptance_rows(connection: sa.Connection, name: str) -> list[AcceptanceRow]:
     mine = LABEL_ACCEPTANCES.c.label_set == name
     return rows_of(connection, LABEL_ACCEPTANCES, AcceptanceRow, mine, "number", "version")
 
 
-def _accepted(connection: sa.Connection, name: str) -> dict[int, Acceptance]:
+def _read_accepted(connection: sa.Connection, name: str) -> dict[int, Acceptance]:
     found = {}
-    for row in _acceptance_rows(connection, name):
+    for row in _read_acceptance_rows(connection, name):
         reviewers = msgspec.json.decode(row.reviewers, type=tuple[str, ...])
         found[row.number] = Acceptance(**{**row._asdict(), "reviewers": reviewers})
     return found

@@ -24,8 +24,8 @@ from gatemark.review.plan import (
     ReviewPair,
     ReviewPlan,
     StoredReview,
-    left_of_pair,
-    manifest_digest,
+    build_erased_pair,
+    digest_manifest,
     read_pair,
 )
 from gatemark.review.queue import PairProgress
@@ -152,24 +152,18 @@ class SqlReviews:
         """Return one pair; of an erased one, what is left."""
         with readable_rows("review_pairs"):
             if number in erased:
-                return left_of_pair(erased[number].said.remains)
+                return build_erased_pair(erased[number].said.remains)
             return read_pair(self.document(name, number) or b"")
 
     def pairs(self, name: str, erased: Mapping[int, Erasure]) -> dict[int, ReviewPair]:
         """Return all pairs by number; of erased ones, what is left."""
         with readable_rows("review_pairs"):
             return {
-                number: left_of_pair(erased[number].said.remains)
+                number: build_erased_pair(erased[number].said.remains)
                 if number in erased
                 else read_pair(document)
                 for number, document in enumerate(self.documents(name), start=1)
             }
-
-    def gold_numbers(self, name: str) -> frozenset[int]:
-        """Return the numbers of the gold pairs."""
-        query = sa.select(PAIRS.c.number).where(PAIRS.c.review == name, PAIRS.c.is_gold)
-        with self._database.reading() as connection:
-            return frozenset(connection.execute(query).scalars())
 
     def stored_names(self) -> list[str]:
         """Return the sorted names of all reviews with a row."""
@@ -186,13 +180,13 @@ class SqlReviews:
             closing = rows_of(connection, CLOSINGS, ClosingRow, CLOSINGS.c.review == name)
         return ReviewRows(
             review=review[0],
-            pairs=lambda: self._pair_rows(name),
+            pairs=lambda: self._read_pair_rows(name),
             shows=shows,
             votes=votes,
             closing=closing[0] if closing else None,
         )
 
-    def _pair_rows(self, name: str) -> Iterator[PairRow]:
+    def _read_pair_rows(self, name: str) -> Iterator[PairRow]:
         """Yield the pairs in chunks: together they may be larger than memory."""
         after = 0
         columns = (PAIRS.c[column] for column in PairRow._fields)
@@ -214,17 +208,17 @@ class SqlReviews:
             else digest_bytes(document)
             for number, document in enumerate(self.documents(name), start=1)
         ]
-        return Sealed(name, review.plan_digest, manifest_digest(digests))
+        return Sealed(name, review.plan_digest, digest_manifest(digests))
 
     def shows(self, name: str, reviewer: str) -> list[ShowRow]:
         """Return the pairs that a reviewer was shown, in order."""
         with self._database.reading() as connection:
-            return _shows(connection, name, reviewer)
+            return _read_shows(connection, name, reviewer)
 
     def votes(self, name: str) -> list[CastVote]:
         """Return the newest version of every vote."""
         with self._database.reading() as connection:
-            return _newest(connection, name)
+            return _read_newest(connection, name)
 
     def last_vote(self, name: str, show: ShowRow) -> tuple[Answered, str] | None:
         """Return a reviewer's latest answer on one pair, and the reason."""
@@ -245,7 +239,7 @@ class SqlReviews:
     def standings(self, name: str) -> list[PairProgress]:
         """Return the progress of every pair."""
         with self._database.reading() as connection:
-            return _standings(connection, name, _newest(connection, name))
+            return _read_progress(connection, name, _read_newest(connection, name))
 
     def show(
         self,
@@ -258,13 +252,13 @@ class SqlReviews:
         """Add one more pair to a reviewer's queue; ``pick`` returns its number and token."""
         with self._database.writing() as connection:
             _refuse_closed(connection, name)
-            seen = _shows(connection, name, reviewer)
-            votes = _newest(connection, name)
+            seen = _read_shows(connection, name, reviewer)
+            votes = _read_newest(connection, name)
             answered = {vote.ordinal for vote in votes if vote.reviewer == reviewer}
             for known in seen:
                 if known.ordinal not in answered and known.number not in erased:
                     return known
-            picked = pick(_standings(connection, name, votes), votes, seen)
+            picked = pick(_read_progress(connection, name, votes), votes, seen)
             if picked is None:
                 return None
             shown = ShowRow(reviewer, len(seen) + 1, *picked)
@@ -317,10 +311,10 @@ class SqlReviews:
                     review=name, by=closing.by, at=closing.at.isoformat(), note=closing.note
                 )
             )
-            tell(connection, _newest(connection, name))
+            tell(connection, _read_newest(connection, name))
 
 
-def _shows(connection: sa.Connection, name: str, reviewer: str) -> list[ShowRow]:
+def _read_shows(connection: sa.Connection, name: str, reviewer: str) -> list[ShowRow]:
     mine = sa.and_(SHOWS.c.review == name, SHOWS.c.reviewer == reviewer)
     return rows_of(connection, SHOWS, ShowRow, mine, "ordinal")
 
@@ -331,7 +325,7 @@ def _refuse_closed(connection: sa.Connection, name: str) -> None:
         raise RefusedError(f"review {name} is closed")
 
 
-def _newest(connection: sa.Connection, name: str) -> list[CastVote]:
+def _read_newest(connection: sa.Connection, name: str) -> list[CastVote]:
     query = (
         sa.select(*((SHOWS if field == "number" else VOTES).c[field] for field in BALLOT))
         .join_from(
@@ -353,7 +347,7 @@ def _newest(connection: sa.Connection, name: str) -> list[CastVote]:
     return list(newest.values())
 
 
-def _standings(
+def _read_progress(
     connection: sa.Connection, name: str, votes: Sequence[CastVote]
 ) -> list[PairProgress]:
     shown = (

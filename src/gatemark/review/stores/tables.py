@@ -10,7 +10,7 @@ METADATA: Final = sa.MetaData()
 R = TypeVar("R", bound=NamedTuple)
 
 
-def _key(name: str) -> sa.Column[int]:
+def _make_key(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.BigInteger, primary_key=True, autoincrement=False)
 
 
@@ -30,7 +30,7 @@ PAIRS: Final = sa.Table(
     "review_pairs",
     METADATA,
     sa.Column("review", sa.String(128), primary_key=True),
-    _key("number"),
+    _make_key("number"),
     sa.Column("is_gold", sa.Boolean, nullable=False),
     sa.Column("document", sa.LargeBinary, nullable=False),
 )
@@ -40,7 +40,7 @@ SHOWS: Final = sa.Table(
     METADATA,
     sa.Column("review", sa.String(128), primary_key=True),
     sa.Column("reviewer", sa.String(128), primary_key=True),
-    _key("ordinal"),
+    _make_key("ordinal"),
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("token", sa.String(32), nullable=False),
     sa.Column("at", sa.String(40), nullable=False),
@@ -52,8 +52,8 @@ VOTES: Final = sa.Table(
     METADATA,
     sa.Column("review", sa.String(128), primary_key=True),
     sa.Column("reviewer", sa.String(128), primary_key=True),
-    _key("ordinal"),
-    _key("version"),
+    _make_key("ordinal"),
+    _make_key("version"),
     sa.Column("answered", sa.String(16), nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("at", sa.String(40), nullable=False),
@@ -81,7 +81,7 @@ LABEL_ITEMS: Final = sa.Table(
     "label_items",
     METADATA,
     sa.Column("label_set", sa.String(128), primary_key=True),
-    _key("number"),
+    _make_key("number"),
     sa.Column("id", sa.Text, nullable=False),
     sa.Column("document", sa.LargeBinary, nullable=False),
     sa.UniqueConstraint("label_set", "id"),
@@ -91,9 +91,9 @@ LABEL_MARKS: Final = sa.Table(
     "label_marks",
     METADATA,
     sa.Column("label_set", sa.String(128), primary_key=True),
-    _key("number"),
+    _make_key("number"),
     sa.Column("reviewer", sa.String(128), primary_key=True),
-    _key("version"),
+    _make_key("version"),
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("at", sa.String(40), nullable=False),
@@ -103,8 +103,8 @@ LABEL_ACCEPTANCES: Final = sa.Table(
     "label_acceptances",
     METADATA,
     sa.Column("label_set", sa.String(128), primary_key=True),
-    _key("number"),
-    _key("version"),
+    _make_key("number"),
+    _make_key("version"),
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("reviewers", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),

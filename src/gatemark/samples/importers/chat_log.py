@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from gatemark.samples.foreign_json import decode, key_paths, lines
-from gatemark.samples.gathering import usable_id
+from gatemark.samples.foreign_json import decode, find_key_paths, read_json_lines
+from gatemark.samples.gathering import read_id
 from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.spans import SpanKind, TraceScore, TraceSpan
-from gatemark.samples.trace_samples import trace_importer
+from gatemark.samples.trace_samples import make_trace_importer
 
 NAME: Final = "chat-log"
 CORRECT: Final = "correct"
@@ -58,12 +58,12 @@ class _Chat(msgspec.Struct, frozen=True):
 
 def read_spans(file: ForeignFile) -> Iterator[tuple[str, TraceSpan | Refusal]]:
     """Yield every conversation of a file as a root span and one span per message."""
-    for place, chat in _chats(file):
+    for place, chat in _read_chats(file):
         if isinstance(chat, Refusal):
             yield place, chat
             continue
         try:
-            yield from ((place, span) for span in _spans(chat, place))
+            yield from ((place, span) for span in _build_spans(chat, place))
         except _OddChatError as odd:
             yield place, Refusal(place, str(odd))
 
@@ -72,17 +72,17 @@ class _OddChatError(ValueError):
     """A conversation that cannot be read."""
 
 
-def _chats(file: ForeignFile) -> Iterable[tuple[str, _Chat | Refusal]]:
+def _read_chats(file: ForeignFile) -> Iterable[tuple[str, _Chat | Refusal]]:
     whole = file.data.strip()
     if whole.startswith(b"["):
         found = decode(file.data, list[_Chat], file.name)
         return [(f"{file.name}: [{number}]", chat) for number, chat in enumerate(found)]
     if b"\n" in whole and whole.split(b"\n", 1)[0].rstrip().endswith(b"}"):
-        return lines(file, _Chat)
+        return read_json_lines(file, _Chat)
     return [(file.name, decode(file.data, _Chat, file.name))]
 
 
-def _spans(chat: _Chat, place: str) -> list[TraceSpan]:
+def _build_spans(chat: _Chat, place: str) -> list[TraceSpan]:
     messages = chat.history if chat.history is not None else chat.messages
     if not messages:
         raise _OddChatError("a chat log needs messages in 'history' or 'messages'")
@@ -93,11 +93,11 @@ def _spans(chat: _Chat, place: str) -> list[TraceSpan]:
     # If there is a question, the first message is an ordinary step.
     skipped = None if question is not None else asked
     if question is None and asked is not None:
-        question = _text(messages[asked])
+        question = _read_text(messages[asked])
     if question is None:
         raise _OddChatError("a chat log needs a 'question' or a message with the role user")
-    trace = usable_id(chat.id) or usable_id(chat.question_id) or PurePath(place).name
-    executors = _executors(messages)
+    trace = read_id(chat.id) or read_id(chat.question_id) or PurePath(place).name
+    executors = _find_executors(messages)
     steps = [
         _step(trace, number, message, executors, is_group=chat.question is not None)
         for number, message in enumerate(messages)
@@ -123,19 +123,19 @@ def _spans(chat: _Chat, place: str) -> list[TraceSpan]:
     return [root, *steps]
 
 
-def _executors(messages: Sequence[_Message]) -> frozenset[str]:
+def _find_executors(messages: Sequence[_Message]) -> frozenset[str]:
     """Return agents that run code of others: by name, or because they report an exit code."""
     return frozenset(
         one.name
         for one in messages
-        if one.name is not None and (_EXECUTOR.search(one.name) or _RAN.match(_text(one)))
+        if one.name is not None and (_EXECUTOR.search(one.name) or _RAN.match(_read_text(one)))
     )
 
 
 def _step(
     trace: str, number: int, message: _Message, executors: frozenset[str], *, is_group: bool
 ) -> TraceSpan:
-    text = _text(message)
+    text = _read_text(message)
     is_tool = message.role in _TOOL_ROLES or message.name in executors
     kind: SpanKind | None = "tool" if is_tool else "model"
     if message.role == "system" or (message.role == "user" and not is_group and not is_tool):
@@ -157,7 +157,7 @@ def _step(
     )
 
 
-def _text(message: _Message) -> str:
+def _read_text(message: _Message) -> str:
     """Return the text of a message and the tools it calls."""
     content = message.content
     if isinstance(content, list):
@@ -182,13 +182,13 @@ def _answer(steps: Sequence[TraceSpan]) -> object:
 
 def sniff(head: bytes, _filename: str) -> bool:
     """Recognise a history, or messages with roles, that is not part of a run or report."""
-    paths = {path.removeprefix("[].") for path in key_paths(head)}
+    paths = {path.removeprefix("[].") for path in find_key_paths(head)}
     if {"history[].content", "question"} <= paths:
         return True
     return {"messages[].role", "messages[].content"} <= paths and "samples" not in paths
 
 
-IMPORTER = trace_importer(
+IMPORTER = make_trace_importer(
     NAME,
     "Conversations of agents as JSON, group chats or chat APIs: one per conversation.",
     sniff,

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.samples.foreign_json import NOT_FINITE, value_at
+from gatemark.samples.foreign_json import NOT_FINITE, find_value
 from gatemark.samples.gathering import (
     Gathering,
     digest_or_none,
-    log_importer,
-    short_text,
-    usable_id,
+    make_log_importer,
+    read_id,
+    shorten_value,
 )
 from gatemark.samples.importer import ForeignError, Imported, LogExperiment, Refusal
-from gatemark.samples.tables import ForeignTable, read_table
+from gatemark.samples.tables import ForeignTable, read_foreign_table
 
 PLAIN_FIELDS: Final = (
     *("id", "epoch", "input", "target", "output", "score"),
@@ -66,20 +66,20 @@ def parse_map(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
+def _read_arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
     return (LogExperiment("table", len(table.rows)),)
 
 
 def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     """Read one sample per row; a column with the name of a field needs no map."""
     options = gathering.options
-    gathering.choose_arm(_arms(table))
-    mapped = _mapped(table, options.columns, gathering.place)
+    gathering.choose_arm(_read_arms(table))
+    mapped = _map_fields(table, options.columns, gathering.place)
     if "id" not in mapped and options.id_path is None:
         if "input" not in mapped:
             raise BadInputError(
                 f"{gathering.place}: no column for the id; name one with --map id=COLUMN "
-                f"(columns: {_listed(table.columns)})"
+                f"(columns: {_list_columns(table.columns)})"
             )
         gathering.note("no id column: the digest of the input is the id")
     seen: Counter[tuple[str, bytes]] = Counter()
@@ -93,7 +93,7 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     return gathering.finish(headline=gathering.only_score())
 
 
-def _mapped(table: ForeignTable, given: Mapping[str, str], place: str) -> dict[str, str]:
+def _map_fields(table: ForeignTable, given: Mapping[str, str], place: str) -> dict[str, str]:
     """Return the column of every field; raise for a column that does not exist."""
     for field, column in given.items():
         if column in table.columns or any(
@@ -104,7 +104,7 @@ def _mapped(table: ForeignTable, given: Mapping[str, str], place: str) -> dict[s
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise BadInputError(
             f"{place}: has no column {column!r} for {field}{hint} "
-            f"(columns: {_listed(table.columns)})"
+            f"(columns: {_list_columns(table.columns)})"
         )
     mapped = {
         name: name
@@ -118,8 +118,8 @@ def _mapped(table: ForeignTable, given: Mapping[str, str], place: str) -> dict[s
     return own | dict(given)
 
 
-def _listed(columns: Sequence[str]) -> str:
-    shown = ", ".join(short_text(name)[1:-1] for name in columns[:_SHOWN])
+def _list_columns(columns: Sequence[str]) -> str:
+    shown = ", ".join(shorten_value(name)[1:-1] for name in columns[:_SHOWN])
     more = len(columns) - _SHOWN
     return (f"{shown} and {more} more" if more > 0 else shown) or "none"
 
@@ -131,7 +131,7 @@ def _add(
     mapped: Mapping[str, str],
     seen: Counter[tuple[str, bytes]],
 ) -> None:
-    cells = {field: _cell(row, column) for field, column in mapped.items()}
+    cells = {field: _read_cell(row, column) for field, column in mapped.items()}
     own = cells.get("id") if "id" in mapped else digest_or_none(cells.get("input"))
     item = gathering.chosen_id(place, row, own)
     error = cells.get("error")
@@ -143,26 +143,26 @@ def _add(
     gathering.add(
         place,
         item=item,
-        epoch=_epoch(item, cells, mapped, seen),
+        epoch=_choose_epoch(item, cells, mapped, seen),
         given=cells.get("input"),
         target=cells.get("target"),
         output=cells.get("output"),
         scores=scores,
-        error=None if error in (None, False) else ForeignError("recorded", _text(error)),
-        confidence=_bounded(cells.get("confidence"), "confidence", mapped, most=1.0),
-        latency_ms=_bounded(cells.get("latency_ms"), "latency_ms", mapped),
-        cluster=None if cells.get("cluster") is None else _text(cells["cluster"]),
+        error=None if error in (None, False) else ForeignError("recorded", _to_text(error)),
+        confidence=_read_bounded(cells.get("confidence"), "confidence", mapped, most=1.0),
+        latency_ms=_read_bounded(cells.get("latency_ms"), "latency_ms", mapped),
+        cluster=None if cells.get("cluster") is None else _to_text(cells["cluster"]),
         tags={
-            field.removeprefix("tag."): _text(value)
+            field.removeprefix("tag."): _to_text(value)
             for field, value in cells.items()
             if field.startswith("tag.") and value is not None
         },
     )
 
 
-def _cell(row: Mapping[str, object], column: str) -> object:
+def _read_cell(row: Mapping[str, object], column: str) -> object:
     """Return the value of a row in a column; None if the cell is blank."""
-    value = value_at(dict(row), column)
+    value = find_value(dict(row), column)
     return None if isinstance(value, str) and not value.strip() else value
 
 
@@ -181,12 +181,12 @@ def _score(value: object, column: str) -> object:
     if _NUMBER.fullmatch(text):
         return float(text)
     raise _BadCellError(
-        f"column {column!r} has the score {short_text(value)}; expected a number, "
+        f"column {column!r} has the score {shorten_value(value)}; expected a number, "
         "true or false, yes or no, pass or fail"
     )
 
 
-def _bounded(
+def _read_bounded(
     value: object, field: str, mapped: Mapping[str, str], most: float | None = None
 ) -> float | None:
     if value is None:
@@ -197,13 +197,13 @@ def _bounded(
     if not isinstance(number, int | float) or number < 0 or (most is not None and number > most):
         bound = "0 or more" if most is None else f"from 0 to {most:g}"
         raise _BadCellError(
-            f"column {mapped[field]!r} has the {field} {short_text(value)}; "
+            f"column {mapped[field]!r} has the {field} {shorten_value(value)}; "
             f"expected a number {bound}"
         )
     return float(number)
 
 
-def _epoch(
+def _choose_epoch(
     item: object,
     cells: Mapping[str, object],
     mapped: Mapping[str, str],
@@ -215,25 +215,25 @@ def _epoch(
         text = str(value).strip()
         if isinstance(value, bool) or not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
             raise _BadCellError(
-                f"column {mapped['epoch']!r} has the epoch {short_text(value)}; "
+                f"column {mapped['epoch']!r} has the epoch {shorten_value(value)}; "
                 "expected a whole number from 1"
             )
         return int(text)
-    asked = (usable_id(item) or "", str(digest_or_none(cells.get("input"))).encode())
+    asked = (read_id(item) or "", str(digest_or_none(cells.get("input"))).encode())
     seen[asked] += 1
     return seen[asked]
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else short_text(value)
+def _to_text(value: object) -> str:
+    return value if isinstance(value, str) else shorten_value(value)
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "csv",
     "Any table (CSV, TSV, JSON Lines), with --map FIELD=COLUMN",
     # A table cannot be recognised, so it is read only on request.
     sniff=lambda _head, _name: False,
-    load=lambda file, _: read_table(file),
-    arms=_arms,
+    load=lambda file, _: read_foreign_table(file),
+    arms=_read_arms,
     read=_read,
 )

@@ -15,16 +15,16 @@ from typing import Final
 
 import msgspec
 
-from gatemark.samples.foreign_json import decode, key_paths, rows, without_bom
+from gatemark.samples.foreign_json import decode, find_key_paths, read_json_rows, strip_bom
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
-    error_of,
-    log_importer,
-    repeats_of,
+    find_repeats,
+    make_error,
+    make_log_importer,
+    make_tags,
     score_number,
-    text_tags,
-    token_total,
+    sum_tokens,
 )
 from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
 
@@ -134,53 +134,55 @@ _Placed = tuple[str, msgspec.Raw, _Camel]
 
 def _sniff(head: bytes, _filename: str) -> bool:
     """Recognise a run with test cases whose metrics have DeepEval's keys."""
-    paths = key_paths(head)
+    paths = find_key_paths(head)
     if "conversationalTestCases" in paths and "testCases" in paths:
         return True
     prefixes = [f"{at}{cases}[]." for at in ("", f"{_LATEST}.") for cases in _CASES]
     return any(f"{prefix}{mark}" in paths for prefix in (*prefixes, "[].") for mark in _MARKS)
 
 
-def _arms(log: _Log) -> tuple[LogExperiment, ...]:
+def _read_arms(log: _Log) -> tuple[LogExperiment, ...]:
     return (LogExperiment(log.identifier or "run", log.count),)
 
 
 def _read(log: _Log, gathering: Gathering) -> Imported:
     """Read every test case, with a score per metric and the verdict as the score `success`."""
-    arm = gathering.choose_arm(_arms(log))
-    cases = _cases(log, gathering)
-    for (place, raw, case), (item, epoch) in zip(cases, _keys(cases, gathering), strict=True):
+    arm = gathering.choose_arm(_read_arms(log))
+    cases = _read_cases(log, gathering)
+    for (place, raw, case), (item, epoch) in zip(
+        cases, _choose_keys(cases, gathering), strict=True
+    ):
         _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, case)
     _check(gathering, log, [case for _, _, case in cases])
-    gathering.lower_is_better |= _lower_is_better(case for _, _, case in cases)
+    gathering.lower_is_better |= _find_lower_is_better(case for _, _, case in cases)
     gathering.note("the file has neither a time nor a DeepEval version: lineage is incomplete")
     gathering.lineage |= {
         "identifier": log.identifier or "",
         "dataset": log.dataset_alias or "",
-        **text_tags(log.hyperparameters),
+        **make_tags(log.hyperparameters),
     }
     return gathering.finish(arm=arm, headline=_PASSED)
 
 
 def _load(file: ForeignFile, _gathering: Gathering) -> _Log:
-    if without_bom(file.data).lstrip().startswith(b"["):
+    if strip_bom(file.data).lstrip().startswith(b"["):
         return _Log(test_results=decode(file.data, list[msgspec.Raw], file.name))
-    if _LATEST in key_paths(file.head):
+    if _LATEST in find_key_paths(file.head):
         return decode(file.data, _Latest, file.name).run or _Log()
     return decode(file.data, _Log, file.name)
 
 
-def _cases(log: _Log, gathering: Gathering) -> list[_Placed]:
-    results = [_camel(raw) for raw in log.test_results]
+def _read_cases(log: _Log, gathering: Gathering) -> list[_Placed]:
+    results = [_to_run_keys(raw) for raw in log.test_results]
     listed = (log.test_cases, log.conversational_test_cases, results)
     return [
         case
         for key, raws in zip(_CASES, listed, strict=True)
-        for case in gathering.readable(rows(raws, _Camel, f"{gathering.place}: {key}"))
+        for case in gathering.readable(read_json_rows(raws, _Camel, f"{gathering.place}: {key}"))
     ]
 
 
-def _camel(raw: msgspec.Raw) -> msgspec.Raw:
+def _to_run_keys(raw: msgspec.Raw) -> msgspec.Raw:
     """Return a result of ``evaluate()`` with the keys of a test run."""
     try:
         fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
@@ -190,27 +192,27 @@ def _camel(raw: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(renamed))
 
 
-def _keys(cases: list[_Placed], gathering: Gathering) -> list[tuple[str | None, int]]:
+def _choose_keys(cases: list[_Placed], gathering: Gathering) -> list[tuple[str | None, int]]:
     """Return id and epoch of every case; default names are positions, repeats are epochs."""
     names = [case.name for _, _, case in cases]
     if names and all(name is None or _DEFAULT_NAME.fullmatch(name) for name in names):
         gathering.by_position = True
         gathering.note("test cases have default names: their position is the id")
-        same = repeats_of({n: _content(case) for n, (_, _, case) in enumerate(cases)})
+        same = find_repeats({n: _read_content(case) for n, (_, _, case) in enumerate(cases)})
         return [
             (names[same[n][0]] or f"test_case_{same[n][0]}", same[n][1]) for n in range(len(cases))
         ]
     shared = {name for name, n in Counter(names).items() if n > 1}
     if not shared:
         return [(name, 1) for name in names]
-    return _shared_keys(cases, shared, gathering)
+    return _number_shared(cases, shared, gathering)
 
 
-def _shared_keys(
+def _number_shared(
     cases: list[_Placed], shared: set[str | None], gathering: Gathering
 ) -> list[tuple[str | None, int]]:
     """Number cases that share a name: the same input is an epoch, others are numbered in order."""
-    same = repeats_of({n: [c.name, _content(c)] for n, (_, _, c) in enumerate(cases)})
+    same = find_repeats({n: [c.name, _read_content(c)] for n, (_, _, c) in enumerate(cases)})
     firsts = {first for first, _ in same.values()}
     distinct = Counter(cases[first][2].name for first in firsts)
     if any(distinct[name] > 1 for name in shared):
@@ -226,12 +228,12 @@ def _shared_keys(
     return keys
 
 
-def _content(case: _Camel) -> object:
+def _read_content(case: _Camel) -> object:
     asked = case.input if case.input is not None else case.scenario
     return [asked, case.expected_output, case.expected_outcome, case.metadata]
 
 
-def _lower_is_better(cases: Iterable[_Camel]) -> set[str]:
+def _find_lower_is_better(cases: Iterable[_Camel]) -> set[str]:
     """Return the metrics that pass below their threshold, such as toxicity, and never above it."""
     below: set[str] = set()
     above: set[str] = set()
@@ -247,14 +249,14 @@ def _lower_is_better(cases: Iterable[_Camel]) -> set[str]:
 
 def _add(gathering: Gathering, place: str, item: object, epoch: int, case: _Camel) -> None:
     scores: dict[str, object] = {_PASSED: case.success}
-    tags = text_tags(case.metadata)
+    tags = make_tags(case.metadata)
     for metric in case.metrics:
         name = metric.score_name
         scores[name] = None if metric.error else metric.score
         if metric.flaky:
             tags[f"flaky.{name}"] = "true"
         if metric.error:
-            tags[f"error.{name}"] = error_of(metric.error, "metric_error").message
+            tags[f"error.{name}"] = make_error(metric.error, "metric_error").message
     if case.undecided:
         scores[_PASSED] = None
         gathering.note("if only crashed metrics fail a case, its verdict is null, not a failure")
@@ -266,21 +268,21 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, case: _Came
         target=case.expected_output if case.expected_output is not None else case.expected_outcome,
         output=case.actual_output if case.actual_output is not None else case.turns,
         scores=scores,
-        error=_error(case, scores),
+        error=_read_error(case, scores),
         latency_ms=None if case.completion_time is None else case.completion_time * 1000,
         tags=tags,
         cost=case.token_cost,
-        tokens=token_total(case.input_token_count, case.output_token_count),
+        tokens=sum_tokens(case.input_token_count, case.output_token_count),
     )
 
 
-def _error(case: _Camel, scores: dict[str, object]) -> ForeignError | None:
+def _read_error(case: _Camel, scores: dict[str, object]) -> ForeignError | None:
     if any(score_number(score) is not None for score in scores.values()):
         return None
     crashed = next((metric for metric in case.metrics if metric.error), None)
     if crashed is None:
         return ForeignError("unscored", "no metric gave this test case a number")
-    return error_of(crashed.error, "metric_error")
+    return make_error(crashed.error, "metric_error")
 
 
 def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
@@ -311,18 +313,18 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
                 gathering.check(check_count(f"{total.metric} {name}", count, found_count))
 
 
-def _in_folder(names: Sequence[str]) -> list[str]:
+def _find_in_folder(names: Sequence[str]) -> list[str]:
     """Return the test runs in a results folder, or in `.deepeval`, which has the latest twice."""
     twice = {_FULL_COPY} if _LATEST_FILE in names else set()
     return sorted(name for name in names if _FILES.fullmatch(name) and name not in twice)
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "deepeval",
     "DeepEval test runs, the latest run, and dumps of evaluate() (.json)",
     sniff=_sniff,
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
-    in_folder=_in_folder,
+    in_folder=_find_in_folder,
 )

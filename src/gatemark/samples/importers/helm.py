@@ -10,8 +10,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.samples.foreign_json import decode, key_paths, rows
-from gatemark.samples.gathering import Gathering, error_of, log_importer, score_number, token_total
+from gatemark.samples.foreign_json import decode, find_key_paths, read_json_rows
+from gatemark.samples.gathering import (
+    Gathering,
+    make_error,
+    make_log_importer,
+    score_number,
+    sum_tokens,
+)
 from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
 
 _TOKENS: Final = ("prompt", "completion")
@@ -81,7 +87,7 @@ class _Row(msgspec.Struct):
     @property
     def key(self) -> tuple[str, int]:
         """The item with its perturbation, and the trial as its epoch."""
-        return _key(self.instance_id, self.perturbation, self.train_trial_index)
+        return _make_key(self.instance_id, self.perturbation, self.train_trial_index)
 
 
 class _Text(msgspec.Struct):
@@ -139,17 +145,17 @@ class _Run(NamedTuple):
 
 
 def _load(file: ForeignFile, gathering: Gathering) -> _Run:
-    return _Run(file, _items(file, gathering))
+    return _Run(file, _read_items(file, gathering))
 
 
-def _arms(run: _Run) -> tuple[LogExperiment, ...]:
+def _read_arms(run: _Run) -> tuple[LogExperiment, ...]:
     return (LogExperiment("run", len(run.items)),)
 
 
 def _read(run: _Run, gathering: Gathering) -> Imported:
     """Read one sample per instance and perturbation; training trials are epochs."""
     file, items = run
-    arm = gathering.choose_arm(_arms(run))
+    arm = gathering.choose_arm(_read_arms(run))
     state = file.sibling("scenario_state.json", gathering.options.limits)
     if state is None:
         gathering.note("no scenario_state.json beside it: questions and answers are unknown")
@@ -163,14 +169,14 @@ def _read(run: _Run, gathering: Gathering) -> Imported:
     return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
-def _key(name: str, perturbation: _Perturbation | None, trial: int) -> tuple[str, int]:
+def _make_key(name: str, perturbation: _Perturbation | None, trial: int) -> tuple[str, int]:
     return (name if perturbation is None else f"{name} ({perturbation.name})", trial + 1)
 
 
-def _items(file: ForeignFile, gathering: Gathering) -> dict[tuple[str, int], _Item]:
+def _read_items(file: ForeignFile, gathering: Gathering) -> dict[tuple[str, int], _Item]:
     items: dict[tuple[str, int], _Item] = {}
     raws = decode(file.data, list[msgspec.Raw], file.name)
-    for place, _, row in gathering.readable(rows(raws, _Row, file.name)):
+    for place, _, row in gathering.readable(read_json_rows(raws, _Row, file.name)):
         scores = items.setdefault(row.key, _Item(place, {})).scores
         for stat in row.stats:
             name, value = stat.name.name, stat.value
@@ -189,11 +195,11 @@ def _add_states(
     if state.adapter_spec is not None:
         gathering.lineage["model"] = state.adapter_spec.model or ""
     unscored = 0
-    states = rows(state.request_states, _State, f"{file.name}: request_states")
+    states = read_json_rows(state.request_states, _State, f"{file.name}: request_states")
     for _, _, one in gathering.readable(states):
         if one.instance.id is None or one.request_mode == "calibration":
             continue
-        key = _key(one.instance.id, one.instance.perturbation, one.train_trial_index)
+        key = _make_key(one.instance.id, one.instance.perturbation, one.train_trial_index)
         unscored += key not in items
         items.setdefault(key, _Item(file.name, {})).answers.append(one)
     if unscored:
@@ -202,10 +208,10 @@ def _add_states(
 
 def _add(gathering: Gathering, name: str, epoch: int, item: _Item) -> None:
     first = item.answers[0] if item.answers else None
-    failed = next((one.result for one in item.answers if _failed(one)), None)
+    failed = next((one.result for one in item.answers if _has_failed(one)), None)
     error: ForeignError | None = None
     if failed is not None:
-        error = error_of(failed.error or "the request failed", "request")
+        error = make_error(failed.error or "the request failed", "request")
     elif all(score_number(score) is None for score in item.scores.values()):
         error = ForeignError("unscored", "no metric gave this instance a number")
     outputs = [
@@ -214,7 +220,7 @@ def _add(gathering: Gathering, name: str, epoch: int, item: _Item) -> None:
         if one.result is not None and one.result.completions
     ]
     correct = [
-        _text(one.output)
+        _read_text(one.output)
         for one in (first.instance.references if first else [])
         if "correct" in one.tags
     ]
@@ -223,30 +229,30 @@ def _add(gathering: Gathering, name: str, epoch: int, item: _Item) -> None:
         item.place,
         item=gathering.chosen_id(item.place, {"instance_id": name}, name),
         epoch=epoch,
-        given=None if first is None else _text(first.instance.input),
+        given=None if first is None else _read_text(first.instance.input),
         target=correct[0] if len(correct) == 1 else (correct or None),
         output=outputs[0] if len(outputs) == 1 else (outputs or None),
         scores=item.scores,
         error=error,
         latency_ms=None if seconds is None or len(item.answers) > 1 else seconds * 1000,
-        tokens=token_total(*(item.scores.get(f"num_{part}_tokens") for part in _TOKENS)),
+        tokens=sum_tokens(*(item.scores.get(f"num_{part}_tokens") for part in _TOKENS)),
     )
 
 
-def _failed(state: _State) -> bool:
+def _has_failed(state: _State) -> bool:
     return state.result is not None and not state.result.success
 
 
-def _text(value: _Text | str | None) -> object:
+def _read_text(value: _Text | str | None) -> object:
     return value.text if isinstance(value, _Text) else value
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "helm",
     "HELM runs (per_instance_stats.json in its run folder)",
-    sniff=lambda head, _: key_paths(head) >= _MARKS,
+    sniff=lambda head, _: find_key_paths(head) >= _MARKS,
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
     # The other files of a run are alongside it.
     in_folder=lambda names: [name for name in names if name == STATS_FILE],

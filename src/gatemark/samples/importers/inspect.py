@@ -14,17 +14,17 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.samples.archive import ZIP, Archive
-from gatemark.samples.foreign_json import NOT_FINITE, decode, key_paths, rows
+from gatemark.samples.foreign_json import NOT_FINITE, decode, find_key_paths, read_json_rows
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
     check_mean,
-    error_of,
-    log_importer,
+    make_error,
+    make_log_importer,
+    make_tags,
     score_number,
-    short_text,
-    text_tags,
-    token_total,
+    shorten_value,
+    sum_tokens,
 )
 from gatemark.samples.importer import (
     ForeignError,
@@ -172,17 +172,17 @@ def _sniff(head: bytes, filename: str) -> bool:
     if head.startswith(ZIP):
         first_member = head[30:60].decode("utf-8", "replace")
         return filename.endswith(".eval") or first_member.startswith(_MEMBERS)
-    return key_paths(head) >= {"status", "eval", "eval.task"}
+    return find_key_paths(head) >= {"status", "eval", "eval.task"}
 
 
-def load(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
+def load_inspect(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
     """Return the log and its samples, each decoded or refused with its place."""
     if file.data.startswith(ZIP):
         return _from_archive(file, options)
     log = decode(file.data, _Log, file.name)
     if log.samples is None:
         raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
-    return log, rows(log.samples, _Sample, f"{file.name}: samples")
+    return log, read_json_rows(log.samples, _Sample, f"{file.name}: samples")
 
 
 def _from_archive(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
@@ -197,10 +197,10 @@ def _from_archive(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterat
     names = [n for n in archive.names if n.startswith("samples/") and n.endswith(".json")]
     if not names:
         raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
-    return log, _archived(archive, names, file, keep=options.id_path is not None)
+    return log, _read_archived(archive, names, file, keep=options.id_path is not None)
 
 
-def _archived(
+def _read_archived(
     archive: Archive, names: list[str], file: ForeignFile, *, keep: bool
 ) -> Iterator[_Found]:
     for name in names:
@@ -216,11 +216,11 @@ def _archived(
 
 
 def _load(file: ForeignFile, gathering: Gathering) -> _Run:
-    log, rows = load(file, gathering.options)
+    log, rows = load_inspect(file, gathering.options)
     return _Run(log, list(rows))
 
 
-def _arms(run: _Run) -> tuple[LogExperiment, ...]:
+def _read_arms(run: _Run) -> tuple[LogExperiment, ...]:
     """Return one arm per epoch; without a chosen arm, all epochs are read."""
     counts = Counter(sample.epoch for sample in run.samples)
     return tuple(LogExperiment(f"epoch-{epoch}", counts[epoch]) for epoch in sorted(counts))
@@ -229,13 +229,13 @@ def _arms(run: _Run) -> tuple[LogExperiment, ...]:
 def _read(run: _Run, gathering: Gathering) -> Imported:
     """Read every sample and epoch, with edited scores and errors."""
     log, options = run.log, gathering.options
-    gathering.version = text_tags(log.eval.packages).get("inspect_ai")
+    gathering.version = make_tags(log.eval.packages).get("inspect_ai")
     if not run.rows:
         raise BadInputError(f"{gathering.place}: the log contains no samples")
     scored = any(sample.scores for sample in run.samples)
     if not scored:
         gathering.note("the log contains no scores")
-    arm = None if options.arm is None else gathering.choose_arm(_arms(run))
+    arm = None if options.arm is None else gathering.choose_arm(_read_arms(run))
     for place, raw, row in gathering.readable(run.rows):
         if arm is None or arm == f"epoch-{row.epoch}":
             _add(gathering, place, raw, row, scored=scored)
@@ -251,7 +251,7 @@ def _read(run: _Run, gathering: Gathering) -> Imported:
         "dataset": log.eval.dataset.name or "",
         "inspect_ai": gathering.version or "",
     }
-    return gathering.finish(arm=arm, headline=_headline(log, gathering))
+    return gathering.finish(arm=arm, headline=_choose_headline(log, gathering))
 
 
 def _note_partial(log: _Log, gathering: Gathering, ids: set[str | int]) -> None:
@@ -259,44 +259,44 @@ def _note_partial(log: _Log, gathering: Gathering, ids: set[str | int]) -> None:
     config, size = log.eval.config, log.eval.dataset.samples
     if log.status != "success":
         gathering.partial(f"the run ended with status {log.status!r}, not 'success'")
-    if config.limit is not None and not _covers(config.limit, size, len(ids)):
+    if config.limit is not None and not _is_whole_run(config.limit, size, len(ids)):
         of = "" if size is None else f" of {size} samples"
         gathering.partial(f"the run was cut with --limit {_cut(config.limit)}{of}")
     if config.sample_id is not None and (size is None or len(ids) < size):
         gathering.partial("the run was cut with --sample-id")
 
 
-def _covers(limit: object, size: int | None, present: int) -> bool:
+def _is_whole_run(limit: object, size: int | None, present: int) -> bool:
     """Return whether the whole data set ran in spite of a limit."""
     if size is None or present < size:
         return False
     if isinstance(limit, list):
-        return len(limit) == 2 and limit[0] in (0, 1) and _reaches(limit[1], size)
-    return _reaches(limit, size)
+        return len(limit) == 2 and limit[0] in (0, 1) and _is_within_limit(limit[1], size)
+    return _is_within_limit(limit, size)
 
 
-def _reaches(limit: object, size: int) -> bool:
+def _is_within_limit(limit: object, size: int) -> bool:
     return isinstance(limit, int) and not isinstance(limit, bool) and limit >= size
 
 
 def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: _Sample, *, scored: bool) -> None:
     scores: dict[str, float | None] = {}
     raw_scores: dict[str, object] = {}
-    tags = text_tags(row.metadata)
+    tags = make_tags(row.metadata)
     for name, score in (row.scores or {}).items():
-        for part, value in _parts(name, score.value):
-            scores[part] = _number(value)
+        for part, value in _split_score(name, score.value):
+            scores[part] = _read_number(value)
             if isinstance(value, str) and value in NOT_FINITE:
                 raw_scores[part] = value
             elif scores[part] is None and isinstance(value, str):
                 tags[f"label.{part}"] = value
                 gathering.note(f"score {part} has labels that are not numbers; they became tags")
-        tags |= _edit_tags(gathering, name, score, place)
+        tags |= _read_edit_tags(gathering, name, score, place)
     if row.limit is not None and row.limit.type:
         tags["limit"] = row.limit.type
     if row.error_retries:
         tags["retries"] = str(len(row.error_retries))
-    error = _error(row, scores, scored=scored)
+    error = _read_error(row, scores, scored=scored)
     if error is not None and any(score is not None for score in scores.values()):
         gathering.note("scores of errored or invalidated samples are ignored")
     gathering.add(
@@ -305,16 +305,16 @@ def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: _Sample, *, sc
         epoch=row.epoch,
         given=row.input if not row.choices else {"input": row.input, "choices": row.choices},
         target=row.target,
-        output=_completion(row.output),
+        output=_read_completion(row.output),
         scores={**scores, **raw_scores},
         error=error,
         latency_ms=None if row.total_time is None else row.total_time * 1000,
         tags=tags,
-        tokens=token_total(*(used.get("total_tokens") for used in row.model_usage.values())),
+        tokens=sum_tokens(*(used.get("total_tokens") for used in row.model_usage.values())),
     )
 
 
-def _parts(name: str, value: object) -> list[tuple[str, object]]:
+def _split_score(name: str, value: object) -> list[tuple[str, object]]:
     if isinstance(value, dict):
         return [(f"{name}/{key}", part) for key, part in value.items()]
     if isinstance(value, list):
@@ -322,7 +322,7 @@ def _parts(name: str, value: object) -> list[tuple[str, object]]:
     return [(name, value)]
 
 
-def _number(value: object) -> float | None:
+def _read_number(value: object) -> float | None:
     if not isinstance(value, str):
         return score_number(value)
     if value in _LETTERS:
@@ -335,9 +335,11 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _error(row: _Sample, scores: dict[str, float | None], *, scored: bool) -> ForeignError | None:
+def _read_error(
+    row: _Sample, scores: dict[str, float | None], *, scored: bool
+) -> ForeignError | None:
     if row.error is not None:
-        return error_of(row.error.message, "sample_error")
+        return make_error(row.error.message, "sample_error")
     if row.invalidation is not None:
         reason = row.invalidation.reason or "no reason given"
         return ForeignError("invalidated", f"by {row.invalidation.author or 'unknown'}: {reason}")
@@ -346,21 +348,21 @@ def _error(row: _Sample, scores: dict[str, float | None], *, scored: bool) -> Fo
     return None
 
 
-def _edit_tags(gathering: Gathering, name: str, score: _Score, place: str) -> dict[str, str]:
+def _read_edit_tags(gathering: Gathering, name: str, score: _Score, place: str) -> dict[str, str]:
     edits = [edit for edit in score.history if edit.provenance is not None]
     if not edits:
         return {}
     latest, provenance = edits[-1], edits[-1].provenance
-    if latest.value != "UNCHANGED" and short_text(latest.value) != short_text(score.value):
+    if latest.value != "UNCHANGED" and shorten_value(latest.value) != shorten_value(score.value):
         gathering.contradiction(
-            f"{place}: {name} is {short_text(score.value)} "
-            f"but its last edit says {short_text(latest.value)}"
+            f"{place}: {name} is {shorten_value(score.value)} "
+            f"but its last edit says {shorten_value(latest.value)}"
         )
     fields = {
         "author": provenance.author if provenance else None,
         "reason": provenance.reason if provenance else None,
         "timestamp": provenance.timestamp if provenance else None,
-        "original": _plain(score.history[0].value),
+        "original": _format_plain(score.history[0].value),
     }
     gathering.note("some scores were edited after the run; their tags say by whom and why")
     return {f"edited.{name}.{key}": text for key, text in fields.items() if text}
@@ -368,14 +370,14 @@ def _edit_tags(gathering: Gathering, name: str, score: _Score, place: str) -> di
 
 def _cut(limit: object) -> str:
     """Return a limit as one number, or as a range."""
-    return "-".join(map(short_text, limit)) if isinstance(limit, list) else short_text(limit)
+    return "-".join(map(shorten_value, limit)) if isinstance(limit, list) else shorten_value(limit)
 
 
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else short_text(value)
+def _format_plain(value: object) -> str:
+    return value if isinstance(value, str) else shorten_value(value)
 
 
-def _completion(output: _Output | None) -> object:
+def _read_completion(output: _Output | None) -> object:
     if output is None:
         return None
     if output.completion is not None:
@@ -417,7 +419,7 @@ def _check(gathering: Gathering, results: _Results, samples: list[ForeignSample]
             if repeated and total.reducer not in (None, "mean"):
                 gathering.note(f"{label} {metric} is not recomputed: its reducer is not a mean")
                 continue
-            reduced = _reduced(samples, name)
+            reduced = _reduce_scores(samples, name)
             gathering.check(
                 check_mean(
                     f"{label} {metric}",
@@ -429,7 +431,7 @@ def _check(gathering: Gathering, results: _Results, samples: list[ForeignSample]
             )
 
 
-def _reduced(samples: list[ForeignSample], name: str) -> list[float]:
+def _reduce_scores(samples: list[ForeignSample], name: str) -> list[float]:
     epochs: dict[str, list[float]] = defaultdict(list)
     for sample in samples:
         score = sample.scores.get(name)
@@ -438,7 +440,7 @@ def _reduced(samples: list[ForeignSample], name: str) -> list[float]:
     return [math.fsum(scores) / len(scores) for scores in epochs.values()]
 
 
-def _headline(log: _Log, gathering: Gathering) -> str | None:
+def _choose_headline(log: _Log, gathering: Gathering) -> str | None:
     if log.results is not None and log.results.headline is not None:
         return log.results.headline.score
     names = {name for sample in gathering.samples for name in sample.scores}
@@ -446,11 +448,11 @@ def _headline(log: _Log, gathering: Gathering) -> str | None:
     return next((name for name in shown if name in names), gathering.only_score())
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "inspect",
     "Inspect AI logs (.json, .eval)",
     sniff=_sniff,
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
 )

@@ -9,9 +9,15 @@ from typing import Final
 import msgspec
 
 from gatemark.samples import spans
-from gatemark.samples.foreign_json import decode, key_paths, lines, rows, without_bom
+from gatemark.samples.foreign_json import (
+    decode,
+    find_key_paths,
+    read_json_lines,
+    read_json_rows,
+    strip_bom,
+)
 from gatemark.samples.importer import ForeignFile, Refusal
-from gatemark.samples.trace_samples import trace_importer
+from gatemark.samples.trace_samples import make_trace_importer
 
 _KINDS: Final[dict[str, spans.SpanKind]] = {
     "GENERATION": "model",
@@ -50,22 +56,24 @@ class LangfuseObservation(msgspec.Struct):
 
 def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
     """Yield every observation of a file with its place, or a refusal."""
-    for place, row in _rows(file):
-        yield place, row if isinstance(row, Refusal) else _neutral(row, place)
+    for place, row in _read_rows(file):
+        yield place, row if isinstance(row, Refusal) else _to_span(row, place)
 
 
-def _rows(file: ForeignFile) -> Iterator[tuple[str, LangfuseObservation | Refusal]]:
+def _read_rows(file: ForeignFile) -> Iterator[tuple[str, LangfuseObservation | Refusal]]:
     """Yield the rows of an export, which is lines or one list."""
-    if not without_bom(file.data).lstrip().startswith(b"["):
-        yield from lines(file, LangfuseObservation)
+    if not strip_bom(file.data).lstrip().startswith(b"["):
+        yield from read_json_lines(file, LangfuseObservation)
         return
     raws = decode(file.data, list[msgspec.Raw], file.name)
-    yield from ((place, row) for place, _, row in rows(raws, LangfuseObservation, file.name))
+    yield from (
+        (place, row) for place, _, row in read_json_rows(raws, LangfuseObservation, file.name)
+    )
 
 
-def _neutral(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
-    start = _moment(row.start_time)
-    end = start if row.end_time is None else _moment(row.end_time)
+def _to_span(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
+    start = _parse_time(row.start_time)
+    end = start if row.end_time is None else _parse_time(row.end_time)
     if start is None or end is None:
         return Refusal(place, f"observation {row.id!r} has a time that cannot be read")
     if end < start:
@@ -81,25 +89,25 @@ def _neutral(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
         start_ns=start,
         end_ns=end,
         kind=kind,
-        input=spans.opened(row.input),
-        output=spans.opened(row.output),
+        input=spans.decode_value(row.input),
+        output=spans.decode_value(row.output),
         error=(row.status_message or "error") if row.level == "ERROR" else None,
         model=row.provided_model_name or None,
         prompt=(row.prompt_name, version) if row.prompt_name and version else None,
         retrieval=name if kind == "retrieval" else None,
         tool=name if kind == "tool" else None,
-        tags=_tags(row),
+        tags=_read_tags(row),
     )
 
 
-def _tags(row: LangfuseObservation) -> dict[str, str]:
+def _read_tags(row: LangfuseObservation) -> dict[str, str]:
     """Return the environment, and the plain values of the metadata."""
-    found = spans.opened(row.metadata)
+    found = spans.decode_value(row.metadata)
     around = {"deployment.environment": row.environment} if row.environment else {}
-    return spans.tags_of(found if isinstance(found, dict) else {}, around)
+    return spans.make_span_tags(found if isinstance(found, dict) else {}, around)
 
 
-def _moment(text: str) -> int | None:
+def _parse_time(text: str) -> int | None:
     """Return a UTC time, with or without its zone, in nanoseconds since 1970."""
     try:
         moment = datetime.fromisoformat(text)
@@ -116,11 +124,11 @@ _MARKS: Final = {"trace_id", "parent_observation_id", "start_time"}
 
 def sniff(head: bytes, _filename: str) -> bool:
     """Recognise objects with the keys of an observation."""
-    paths = key_paths(head)
+    paths = find_key_paths(head)
     return any(paths >= {f"{prefix}{mark}" for mark in _MARKS} for prefix in ("", "[]."))
 
 
-IMPORTER = trace_importer(
+IMPORTER = make_trace_importer(
     NAME,
     "Langfuse's exported observations (JSON Lines or JSON): one sample per trace.",
     sniff,

@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from gatemark.samples import spans
-from gatemark.samples.foreign_json import decode, key_paths
-from gatemark.samples.gathering import Gathering, log_importer, text_tags
+from gatemark.samples.foreign_json import decode, find_key_paths
+from gatemark.samples.gathering import Gathering, make_log_importer, make_tags
 from gatemark.samples.importer import ForeignFile, Imported, LogExperiment
-from gatemark.samples.tables import ForeignTable, header_of, read_table
+from gatemark.samples.tables import ForeignTable, read_foreign_table, read_header
 
 _TARGETS: Final = ("expectedOutput", "expected_output")
 _MARKS: Final = frozenset(
@@ -31,8 +31,8 @@ class _Page(msgspec.Struct):
 
 def _sniff(head: bytes, filename: str) -> bool:
     """Recognise items of a data set: an input and an expected output."""
-    paths = key_paths(head)
-    header = set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set()
+    paths = find_key_paths(head)
+    header = set(read_header(head, filename)) if filename.endswith((".csv", ".tsv")) else set()
     for names in (
         header,
         *({p.removeprefix(at) for p in paths if p.startswith(at)} for at in _PLACES),
@@ -42,31 +42,31 @@ def _sniff(head: bytes, filename: str) -> bool:
     return False
 
 
-def _arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
+def _read_arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
     return (LogExperiment("items", len(table.rows)),)
 
 
 def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     """Read one sample per item: input and expected output, without an answer or a score."""
-    gathering.choose_arm(_arms(table))
+    gathering.choose_arm(_read_arms(table))
     archived = 0
     for place, row, _ in gathering.typed(table.rows, dict[str, object]):
         if str(row.get("status") or "").upper() == "ARCHIVED":
             archived += 1
             continue
-        metadata = spans.opened(row.get("metadata"))
-        tags = text_tags(metadata if isinstance(metadata, dict) else None)
-        trace = _either(row, ("sourceTraceId", "source_trace_id"))
+        metadata = spans.decode_value(row.get("metadata"))
+        tags = make_tags(metadata if isinstance(metadata, dict) else None)
+        trace = _read_either(row, ("sourceTraceId", "source_trace_id"))
         if isinstance(trace, str) and trace:
             tags["source_trace"] = trace
         gathering.add(
             place,
             item=gathering.chosen_id(place, row, row.get("id")),
-            given=spans.opened(row.get("input")),
-            target=spans.opened(_either(row, _TARGETS)),
+            given=spans.decode_value(row.get("input")),
+            target=spans.decode_value(_read_either(row, _TARGETS)),
             tags=tags,
         )
-        dataset = _either(row, ("datasetName", "dataset_name"))
+        dataset = _read_either(row, ("datasetName", "dataset_name"))
         if isinstance(dataset, str):
             gathering.lineage["dataset"] = dataset
     if archived:
@@ -76,24 +76,24 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
 
 
 def _load(file: ForeignFile, _gathering: Gathering) -> ForeignTable:
-    paths = key_paths(file.head)
+    paths = find_key_paths(file.head)
     place = next((name for name in ("data", "items") if f"{name}[].input" in paths), None)
     if place is None or "input" in paths:
-        return read_table(file)
+        return read_foreign_table(file)
     page = decode(file.data, _Page, file.name)
     listed = b"[" + b",".join(bytes(raw) for raw in page.data or page.items) + b"]"
-    return read_table(ForeignFile(name=f"{file.name}: {place}", data=listed))
+    return read_foreign_table(ForeignFile(name=f"{file.name}: {place}", data=listed))
 
 
-def _either(row: dict[str, object], names: Sequence[str]) -> object:
+def _read_either(row: dict[str, object], names: Sequence[str]) -> object:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "langfuse-dataset",
     "Langfuse data sets (exported items, .json, .jsonl or .csv)",
     sniff=_sniff,
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
 )

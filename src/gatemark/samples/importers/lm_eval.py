@@ -15,15 +15,15 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import decode, key_paths, lines, value_at
+from gatemark.samples.foreign_json import decode, find_key_paths, find_value, read_json_lines
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
     check_mean,
     choose_arm,
-    same_number,
+    is_same_number,
+    read_id,
     score_number,
-    usable_id,
 )
 from gatemark.samples.importer import ForeignFile, Imported, Importer, LogExperiment, ReadOptions
 
@@ -90,17 +90,19 @@ def sniff(head: bytes, _filename: str) -> bool:
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
     """Return one arm per task."""
-    samples, results = _sorted_out(files, options)
+    samples, results = _sort_files(files, options)
     return tuple(
-        LogExperiment(_task(file, results), sum(1 for _ in lines(file, msgspec.Raw)))
+        LogExperiment(
+            _choose_task(file, results), sum(1 for _ in read_json_lines(file, msgspec.Raw))
+        )
         for file in samples
     )
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     """Read one sample per document; the metrics of each filter are scores named metric/filter."""
-    samples, results = _sorted_out(files, options)
-    by_task = {_task(file, results): file for file in samples}
+    samples, results = _sort_files(files, options)
+    by_task = {_choose_task(file, results): file for file in samples}
     if len(by_task) != len(samples):
         raise BadInputError(f"{samples[0].name}: two samples files of the same task")
     place = ", ".join(file.name for file in samples)
@@ -115,7 +117,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
         _note_limited(results, task, gathering)
         gathering.version = results.lm_eval_version
         task_hash = results.task_hashes.get(task)
-    docs = _docs(by_task[task], gathering)
+    docs = _read_docs(by_task[task], gathering)
     own_ids = _has_own_ids(docs)
     if not own_ids and options.id_path is None:
         gathering.by_position = True
@@ -134,15 +136,15 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
 
 
 def _is_samples(head: bytes) -> bool:
-    return key_paths(head) >= {"doc_id", "doc", "arguments", "resps"}
+    return find_key_paths(head) >= {"doc_id", "doc", "arguments", "resps"}
 
 
 def _is_results(head: bytes) -> bool:
-    paths = key_paths(head)
+    paths = find_key_paths(head)
     return "results" in paths and any(_ALIAS.match(path) for path in paths)
 
 
-def _sorted_out(
+def _sort_files(
     files: Sequence[ForeignFile], options: ReadOptions
 ) -> tuple[list[ForeignFile], _Results | None]:
     samples = [file for file in files if _is_samples(file.head)]
@@ -153,7 +155,7 @@ def _sorted_out(
             "file (lm-eval writes one with --log_samples)"
         )
     if not results:
-        results = _found_beside(samples[0], options)
+        results = _find_beside(samples[0], options)
     if len(results) > 1:
         raise BadInputError(f"{results[1].name}: one results file per import, got {len(results)}")
     if not results:
@@ -161,7 +163,7 @@ def _sorted_out(
     return samples, decode(results[0].data, _Results, results[0].name)
 
 
-def _found_beside(samples: ForeignFile, options: ReadOptions) -> list[ForeignFile]:
+def _find_beside(samples: ForeignFile, options: ReadOptions) -> list[ForeignFile]:
     named = _SAMPLES_NAME.search(PurePath(samples.name).name)
     if named is None or named["time"] is None:
         return []
@@ -169,7 +171,7 @@ def _found_beside(samples: ForeignFile, options: ReadOptions) -> list[ForeignFil
     return [] if found is None else [found]
 
 
-def _task(file: ForeignFile, results: _Results | None) -> str:
+def _choose_task(file: ForeignFile, results: _Results | None) -> str:
     name = PurePath(file.name).name
     known = sorted(results.results if results else (), key=len, reverse=True)
     for task in known:
@@ -189,9 +191,9 @@ def _note_limited(results: _Results, task: str, gathering: Gathering) -> None:
         gathering.partial(f"the run was cut with --limit {results.config.limit:g}")
 
 
-def _docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
+def _read_docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
     docs: dict[int, _Doc] = {}
-    for place, whole, row in gathering.typed(lines(file, dict[str, object]), _Row):
+    for place, whole, row in gathering.typed(read_json_lines(file, dict[str, object]), _Row):
         doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}, {}))
         for metric in row.metrics:
             name = f"{metric}/{row.filter}"
@@ -207,8 +209,8 @@ def _docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
 
 
 def _has_own_ids(docs: Mapping[int, _Doc]) -> bool:
-    ids = [_own_id(doc.row) for doc in docs.values()]
-    usable = [name for name in map(usable_id, ids) if name is not None]
+    ids = [_read_own_id(doc.row) for doc in docs.values()]
+    usable = [name for name in map(read_id, ids) if name is not None]
     return len(docs) == len(usable) == len(set(usable))
 
 
@@ -221,38 +223,43 @@ def _add(gathering: Gathering, doc: _Doc, *, own_ids: bool, task_hash: str | Non
         tags["task_hash"] = task_hash
     gathering.add(
         doc.place,
-        item=gathering.chosen_id(doc.place, doc.first, _own_id(row) if own_ids else row.doc_id),
-        given=_prompt(row),
+        item=gathering.chosen_id(
+            doc.place, doc.first, _read_own_id(row) if own_ids else row.doc_id
+        ),
+        given=_read_prompt(row),
         target=row.target,
-        output=_response(row),
+        output=_read_response(row),
         scores=doc.written,
         tags=tags,
     )
 
 
-def _own_id(row: _Row) -> object:
+def _read_own_id(row: _Row) -> object:
     return row.doc.get("id") if isinstance(row.doc, dict) else None
 
 
-def _prompt(row: _Row) -> object:
-    prompt = value_at(row.arguments, "gen_args_0.arg_0")
+def _read_prompt(row: _Row) -> object:
+    prompt = find_value(row.arguments, "gen_args_0.arg_0")
     return row.doc if prompt is None else prompt
 
 
-def _response(row: _Row) -> object:
+def _read_response(row: _Row) -> object:
     """Return the bare answer if there is one; log likelihoods become numbers."""
-    continued = isinstance(value_at(row.arguments, "gen_args_0.arg_1"), str)
+    continued = isinstance(find_value(row.arguments, "gen_args_0.arg_1"), str)
     if not isinstance(row.resps, list):
         return row.resps
-    answers = [_likelihood(_bare(part)) if continued else _bare(part) for part in row.resps]
+    answers = [
+        _read_likelihood(_strip_nesting(part)) if continued else _strip_nesting(part)
+        for part in row.resps
+    ]
     return answers[0] if len(answers) == 1 else answers
 
 
-def _bare(part: object) -> object:
+def _strip_nesting(part: object) -> object:
     return part[0] if isinstance(part, list) and len(part) == 1 else part
 
 
-def _likelihood(pair: object) -> object:
+def _read_likelihood(pair: object) -> object:
     if not isinstance(pair, list) or len(pair) != 2 or pair[1] not in ("True", "False"):
         return pair
     try:
@@ -287,7 +294,7 @@ def _check(gathering: Gathering, results: _Results, task: str, docs: Mapping[int
             )
         # The direction is that of the aggregate. One that is no mean, such as a perplexity over log
         # likelihoods, may turn it round.
-        is_mean = metric in means or (bool(values) and same_number(fmean(values), claimed))
+        is_mean = metric in means or (bool(values) and is_same_number(fmean(values), claimed))
         if directions.get(metric) is False and is_mean:
             gathering.lower_is_better.add(name)
 

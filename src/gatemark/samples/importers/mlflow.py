@@ -12,19 +12,25 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import NOT_FINITE, decode, key_paths, lines, without_bom
+from gatemark.samples.foreign_json import (
+    NOT_FINITE,
+    decode,
+    find_key_paths,
+    read_json_lines,
+    strip_bom,
+)
 from gatemark.samples.gathering import (
     Gathering,
     digest_or_none,
-    error_of,
-    log_importer,
-    same_number,
+    is_same_number,
+    make_error,
+    make_log_importer,
+    make_tags,
+    read_id,
     score_number,
-    text_tags,
-    usable_id,
 )
 from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
-from gatemark.samples.tables import TableRow, records_of, rows_of_columns
+from gatemark.samples.tables import TableRow, read_columns, read_records
 
 _VALUE: Final = "/value"
 _RUN: Final = "mlflow.sourceRun"
@@ -70,7 +76,7 @@ _Placed = tuple[str, dict[str, object], _Row]
 
 def _sniff(head: bytes, _filename: str) -> bool:
     """Recognise a data frame with trace ids and at least one value column."""
-    paths = key_paths(head)
+    paths = find_key_paths(head)
     for prefix in ("", "[]."):
         columns = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
         if "trace_id" in columns and any(column.endswith(_VALUE) for column in columns):
@@ -79,10 +85,10 @@ def _sniff(head: bytes, _filename: str) -> bool:
 
 
 def _load(file: ForeignFile, gathering: Gathering) -> list[_Placed]:
-    return list(gathering.typed(_rows(file), _Row))
+    return list(gathering.typed(_read_rows(file), _Row))
 
 
-def _arms(placed: list[_Placed]) -> tuple[LogExperiment, ...]:
+def _read_arms(placed: list[_Placed]) -> tuple[LogExperiment, ...]:
     """Return one arm per source run of the rows."""
     counts = Counter(row.run for _, _, row in placed)
     return tuple(LogExperiment(name, counts[name]) for name in sorted(counts))
@@ -90,7 +96,7 @@ def _arms(placed: list[_Placed]) -> tuple[LogExperiment, ...]:
 
 def _read(placed: list[_Placed], gathering: Gathering) -> Imported:
     """Read one sample per trace; feedback columns are scores, expectations the target."""
-    arm = gathering.choose_arm(_arms(placed)) if placed else ""
+    arm = gathering.choose_arm(_read_arms(placed)) if placed else ""
     mine = [entry for entry in placed if entry[2].run == arm]
     tagged = _has_case_ids(mine)
     if not tagged and gathering.options.id_path is None:
@@ -100,7 +106,7 @@ def _read(placed: list[_Placed], gathering: Gathering) -> Imported:
         own = (row.tags or {}).get("case_id") if tagged else digest_or_none(row.request)
         item = gathering.chosen_id(place, whole, own)
         # A repeated request is another epoch of the same item.
-        asked = (usable_id(item) or "", digest_or_none(row.request))
+        asked = (read_id(item) or "", digest_or_none(row.request))
         seen[asked] += 1
         _add(gathering, place, (item, seen[asked]), whole, row)
     if max(seen.values(), default=1) > 1:
@@ -109,12 +115,12 @@ def _read(placed: list[_Placed], gathering: Gathering) -> Imported:
     return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
-def _rows(file: ForeignFile) -> list[TableRow]:
-    if without_bom(file.data).lstrip().startswith(b"["):
-        return records_of(file)
-    paths = key_paths(file.head)
+def _read_rows(file: ForeignFile) -> list[TableRow]:
+    if strip_bom(file.data).lstrip().startswith(b"["):
+        return read_records(file)
+    paths = find_key_paths(file.head)
     if "trace_id" in paths and not any(path.startswith("trace_id.") for path in paths):
-        return list(lines(file, dict[str, object]))
+        return list(read_json_lines(file, dict[str, object]))
     columns = decode(file.data, dict[str, dict[str, object]], file.name)
     keys = list(columns.get("trace_id", {}))
     uneven = [name for name, cells in columns.items() if list(cells) != keys]
@@ -122,12 +128,12 @@ def _rows(file: ForeignFile) -> list[TableRow]:
         raise BadInputError(
             f"{file.name}: column {uneven[0]!r} does not have the same rows as 'trace_id'"
         )
-    return rows_of_columns(columns, keys, file)
+    return read_columns(columns, keys, file)
 
 
 def _has_case_ids(placed: list[_Placed]) -> bool:
     ids = [(row.tags or {}).get("case_id") for _, _, row in placed]
-    return bool(ids) and all(usable_id(one) is not None for one in ids)
+    return bool(ids) and all(read_id(one) is not None for one in ids)
 
 
 def _add(
@@ -137,21 +143,21 @@ def _add(
     whole: dict[str, object],
     row: _Row,
 ) -> None:
-    expected = _expectations(whole, row)
+    expected = _read_expectations(whole, row)
     scores: dict[str, float | None] = {}
     unknown: dict[str, object] = {}
-    tags = {k: v for k, v in text_tags(row.tags).items() if not k.startswith(_OWN_TAGS)}
+    tags = {k: v for k, v in make_tags(row.tags).items() if not k.startswith(_OWN_TAGS)}
     for column, value in whole.items():
         name = column.removesuffix(_VALUE)
         if name == column or name in expected:
             continue
-        scores[name] = _number(value)
+        scores[name] = _read_number(value)
         if isinstance(value, str) and value in NOT_FINITE:
             unknown[name] = value
         elif isinstance(value, str) and scores[name] is None:
             tags[f"label.{name}"] = value
             del scores[name]
-    problems = _problems(row)
+    problems = _find_problems(row)
     _compare(gathering, place, scores, row)
     for name, problem in problems.items():
         scores[name] = None
@@ -161,20 +167,20 @@ def _add(
         item=key[0],
         epoch=key[1],
         given=row.request,
-        target=_target(expected),
+        target=_read_target(expected),
         output=row.response,
         scores={**scores, **unknown},
-        error=_error(row, scores, problems),
+        error=_read_error(row, scores, problems),
         latency_ms=row.execution_duration,
         tags=tags,
     )
 
 
-def _number(value: object) -> float | None:
+def _read_number(value: object) -> float | None:
     return _WORDS.get(value.lower()) if isinstance(value, str) else score_number(value)
 
 
-def _expectations(whole: Mapping[str, object], row: _Row) -> dict[str, object]:
+def _read_expectations(whole: Mapping[str, object], row: _Row) -> dict[str, object]:
     """Return the columns with expected values, by their assessment or else by name."""
     named = {one.assessment_name for one in row.assessments or [] if one.expectation is not None}
     judged = {one.assessment_name for one in row.assessments or [] if one.feedback is not None}
@@ -190,13 +196,13 @@ def _expectations(whole: Mapping[str, object], row: _Row) -> dict[str, object]:
     }
 
 
-def _target(expected: Mapping[str, object]) -> object:
+def _read_target(expected: Mapping[str, object]) -> object:
     if set(expected) <= {"expected_response"}:
         return expected.get("expected_response")
     return dict(expected)
 
 
-def _problems(row: _Row) -> dict[str, str]:
+def _find_problems(row: _Row) -> dict[str, str]:
     return {
         one.assessment_name: one.feedback.error.error_message or one.feedback.error.error_code or ""
         for one in row.assessments or []
@@ -211,16 +217,16 @@ def _compare(
     for one in row.assessments or []:
         if one.feedback is None or one.valid is False:
             continue
-        kept = _number(one.feedback.value)
+        kept = _read_number(one.feedback.value)
         shown = scores.get(one.assessment_name)
-        if kept is not None and shown is not None and not same_number(kept, shown):
+        if kept is not None and shown is not None and not is_same_number(kept, shown):
             gathering.contradiction(
                 f"{place}: {one.assessment_name} is {shown:g} in its column and {kept:g} "
                 "in its assessment"
             )
 
 
-def _error(
+def _read_error(
     row: _Row, scores: Mapping[str, float | None], problems: Mapping[str, str]
 ) -> ForeignError | None:
     if row.state is not None and row.state not in ("OK", "TraceState.OK"):
@@ -228,15 +234,15 @@ def _error(
     if any(score is not None for score in scores.values()):
         return None
     if problems:
-        return error_of(next(iter(problems.values())), "scorer_error")
+        return make_error(next(iter(problems.values())), "scorer_error")
     return ForeignError("unscored", "no scorer gave this row a number")
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "mlflow",
     "MLflow GenAI result data frames (.json)",
     sniff=_sniff,
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
 )

@@ -7,8 +7,14 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import key_paths, lines
-from gatemark.samples.gathering import Gathering, check_mean, error_of, log_importer, score_number
+from gatemark.samples.foreign_json import find_key_paths, read_json_lines
+from gatemark.samples.gathering import (
+    Gathering,
+    check_mean,
+    make_error,
+    make_log_importer,
+    score_number,
+)
 from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment, Refusal
 
 _MATCH: Final = "match"
@@ -54,13 +60,13 @@ class _Log(msgspec.Struct):
     items: dict[str, _Item] = msgspec.field(default_factory=dict)
 
 
-def _arms(log: _Log) -> tuple[LogExperiment, ...]:
+def _read_arms(log: _Log) -> tuple[LogExperiment, ...]:
     return (LogExperiment((log.spec or _RunSpec()).eval_name, len(log.items)),)
 
 
 def _read(log: _Log, gathering: Gathering) -> Imported:
     """Read one sample per sample id, with its prompt, answer and scores."""
-    arm = gathering.choose_arm(_arms(log))
+    arm = gathering.choose_arm(_read_arms(log))
     gathering.by_position = True
     for name, item in log.items.items():
         _add(gathering, name, item)
@@ -82,7 +88,7 @@ def _read(log: _Log, gathering: Gathering) -> Imported:
 
 def _load(file: ForeignFile, gathering: Gathering) -> _Log:
     log = _Log()
-    for place, line in lines(file, _Line):
+    for place, line in read_json_lines(file, _Line):
         if isinstance(line, Refusal):
             gathering.refuse(line)
         elif line.spec is not None:
@@ -109,7 +115,7 @@ def _take(item: _Item, kind: str, data: dict[str, object]) -> None:
         for name, value in data.items():
             item.scores.setdefault(name, []).append(value)
     elif kind == "error":
-        item.error = error_of(data.get("message") or data.get("type") or "", "error")
+        item.error = make_error(data.get("message") or data.get("type") or "", "error")
 
 
 def _add(gathering: Gathering, name: str, item: _Item) -> None:
@@ -149,12 +155,12 @@ def _check(gathering: Gathering, log: _Log) -> None:
         )
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "openai-evals",
     "OpenAI evals logs (.jsonl)",
     # The first line has the spec of the run.
-    sniff=lambda head, _: key_paths(head) >= {"spec", "spec.eval_name", "spec.run_id"},
+    sniff=lambda head, _: find_key_paths(head) >= {"spec", "spec.eval_name", "spec.run_id"},
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
 )

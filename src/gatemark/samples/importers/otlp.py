@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from gatemark.samples import spans
-from gatemark.samples.foreign_json import decode, key_paths, lines
-from gatemark.samples.gathering import score_number, short_text
+from gatemark.samples.foreign_json import decode, find_key_paths, read_json_lines
+from gatemark.samples.gathering import score_number, shorten_value
 from gatemark.samples.importer import ForeignFile, Refusal
-from gatemark.samples.trace_samples import TraceItem, trace_importer
+from gatemark.samples.trace_samples import TraceItem, make_trace_importer
 
 NAME: Final = "otlp"
 _ERROR: Final = (2, "STATUS_CODE_ERROR")
@@ -136,7 +136,7 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, TraceItem]]:
             (file.name, decode(file.data, OtlpData, file.name))
         ]
     else:
-        documents = lines(file, OtlpData)
+        documents = read_json_lines(file, OtlpData)
     for place, document in documents:
         if isinstance(document, Refusal):
             yield place, document
@@ -144,57 +144,59 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, TraceItem]]:
         if document.resource_spans is None and document.resource_logs is None:
             yield place, Refusal(place, "expected resourceSpans or resourceLogs, found neither")
         for group in document.resource_spans or ():
-            yield from ((place, _neutral(span, group.resource, place)) for span in group.spans)
-        yield from ((place, item) for item in _logged(document.resource_logs or (), place))
+            yield from ((place, _to_span(span, group.resource, place)) for span in group.spans)
+        yield from (
+            (place, item) for item in _read_log_records(document.resource_logs or (), place)
+        )
 
 
-def _logged(groups: Iterable[_ResourceLogs], place: str) -> Iterator[TraceItem]:
+def _read_log_records(groups: Iterable[_ResourceLogs], place: str) -> Iterator[TraceItem]:
     """The evaluations among log records, and how many records are about something else."""
     others = 0
     for group in groups:
         for scope in group.scope_logs or ():
             for record in scope.log_records or ():
                 if record.is_evaluation:
-                    yield _logged_evaluation(record, place)
+                    yield _read_logged_evaluation(record, place)
                 else:
                     others += 1
     if others:
         yield spans.UnreadRecords(others)
 
 
-def _logged_evaluation(record: _LogRecord, place: str) -> spans.TraceEvaluation | Refusal:
+def _read_logged_evaluation(record: _LogRecord, place: str) -> spans.TraceEvaluation | Refusal:
     try:
-        values = _values(record.attributes)
+        values = _read_values(record.attributes)
     except _OddValueError as odd:
         return Refusal(place, f"{_EVALUATION_EVENT}: {odd}")
-    scores = list(_evaluation(values, "gen_ai.evaluation.", "score.value", "score.label"))
+    scores = list(_read_evaluation(values, "gen_ai.evaluation.", "score.value", "score.label"))
     if not scores:
         return Refusal(place, f"{_EVALUATION_EVENT} has no gen_ai.evaluation.name")
     return spans.TraceEvaluation(
         scores[0],
-        trace=_known_id(record.trace_id),
-        span=_known_id(record.span_id),
-        response=spans.response_of(values),
+        trace=_read_known_id(record.trace_id),
+        span=_read_known_id(record.span_id),
+        response=spans.find_response(values),
     )
 
 
-def _known_id(identifier: str | None) -> str | None:
+def _read_known_id(identifier: str | None) -> str | None:
     """An id that says something: neither empty nor all zeros."""
     return identifier if identifier and identifier.strip("0 ") else None
 
 
-def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.TraceSpan | Refusal:
-    named = f"span {short_text(span.span_id)}"
-    start, end = _nanos(span.start_time_unix_nano), _nanos(span.end_time_unix_nano)
+def _to_span(span: _Span, resource: _Resource | None, place: str) -> spans.TraceSpan | Refusal:
+    named = f"span {shorten_value(span.span_id)}"
+    start, end = _read_nanos(span.start_time_unix_nano), _read_nanos(span.end_time_unix_nano)
     if start is None or end is None:
         return Refusal(place, f"{named} has a time that is not a number of nanoseconds")
     if end < start:
         return Refusal(place, f"{named} ends before it starts")
     try:
-        attributes = _values(span.attributes)
-        around = {} if resource is None else _values(resource.attributes)
-        evaluations = tuple(_evaluations(span, attributes))
-        events = [(event.name or "", _values(event.attributes)) for event in span.events or ()]
+        attributes = _read_values(span.attributes)
+        around = {} if resource is None else _read_values(resource.attributes)
+        evaluations = tuple(_read_evaluations(span, attributes))
+        events = [(event.name or "", _read_values(event.attributes)) for event in span.events or ()]
     except _OddValueError as odd:
         return Refusal(place, f"{named}: {odd}")
     status = span.status or _Status()
@@ -205,21 +207,21 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
         name=(span.name or "").strip() or span.span_id,
         start_ns=start,
         end_ns=end,
-        kind=spans.kind_of(attributes),
-        input=spans.input_of(attributes, events),
-        output=spans.output_of(attributes, events),
+        kind=spans.find_span_kind(attributes),
+        input=spans.find_input(attributes, events),
+        output=spans.find_output(attributes, events),
         error=(status.message or "error") if status.code in _ERROR else None,
-        model=spans.model_of(attributes),
-        prompt=spans.prompt_of(attributes),
-        retrieval=spans.retrieval_of(attributes),
-        tool=spans.tool_of(attributes),
-        response=spans.response_of(attributes),
+        model=spans.find_model(attributes),
+        prompt=spans.find_prompt(attributes),
+        retrieval=spans.find_retrieval(attributes),
+        tool=spans.find_tool(attributes),
+        response=spans.find_response(attributes),
         evaluations=evaluations,
-        tags=spans.tags_of(attributes, around),
+        tags=spans.make_span_tags(attributes, around),
     )
 
 
-def _nanos(time: str | int | None) -> int | None:
+def _read_nanos(time: str | int | None) -> int | None:
     """Return a time in nanoseconds since 1970; an unknown time is 0."""
     if isinstance(time, str) and not _WHOLE.fullmatch(time):
         return None
@@ -227,16 +229,16 @@ def _nanos(time: str | int | None) -> int | None:
     return nanos if 0 <= nanos <= _LAST_NANO else None
 
 
-def _evaluations(span: _Span, attributes: dict[str, object]) -> Iterator[spans.TraceScore]:
+def _read_evaluations(span: _Span, attributes: dict[str, object]) -> Iterator[spans.TraceScore]:
     """Yield scores from GenAI events, or from OpenInference attributes of the span."""
     for event in span.events or ():
         if event.name == _EVALUATION_EVENT:
-            values = _values(event.attributes)
-            yield from _evaluation(values, "gen_ai.evaluation.", "score.value", "score.label")
-    yield from _evaluation(attributes, "evaluation.", "score", "label")
+            values = _read_values(event.attributes)
+            yield from _read_evaluation(values, "gen_ai.evaluation.", "score.value", "score.label")
+    yield from _read_evaluation(attributes, "evaluation.", "score", "label")
 
 
-def _evaluation(
+def _read_evaluation(
     values: dict[str, object], prefix: str, score: str, label_name: str
 ) -> Iterator[spans.TraceScore]:
     """A score with its name; one whose evaluation failed has neither number nor verdict."""
@@ -252,74 +254,74 @@ def _evaluation(
     )
 
 
-def _values(attributes: _Attributes) -> dict[str, object]:
+def _read_values(attributes: _Attributes) -> dict[str, object]:
     found: dict[str, object] = {}
     for attribute in attributes or ():
         try:
-            value = _value(attribute.value or {})
+            value = _read_value(attribute.value or {})
         except _OddValueError as odd:
-            raise _OddValueError(f"attribute {short_text(attribute.key)} {odd}") from None
+            raise _OddValueError(f"attribute {shorten_value(attribute.key)} {odd}") from None
         if found.setdefault(attribute.key, value) != value:
-            named = f"attribute {short_text(attribute.key)}"
+            named = f"attribute {shorten_value(attribute.key)}"
             raise _OddValueError(f"{named} appears more than once, with different values")
     return found
 
 
-def _value(value: object, depth: int = 0) -> object:
+def _read_value(value: object, depth: int = 0) -> object:
     """Return an OTLP value as plain JSON; an empty or unknown one is null."""
     if depth > _MAX_DEPTH:
         raise _OddValueError("nested too deeply")
     if not isinstance(value, dict):
-        raise _OddValueError(f"must be an object with one value, got {short_text(value)}")
+        raise _OddValueError(f"must be an object with one value, got {shorten_value(value)}")
     for key, found in value.items():
         if key == "intValue":
-            return _whole(found)
+            return _read_integer(found)
         if key in _PLAIN:
             if not isinstance(found, _PLAIN[key]):
-                raise _OddValueError(f"has the {key} {short_text(found)}")
-            return _double(found) if key == "doubleValue" else found
+                raise _OddValueError(f"has the {key} {shorten_value(found)}")
+            return _read_double(found) if key == "doubleValue" else found
         if key == "arrayValue":
-            return [_value(one, depth + 1) for one in _list_in(found, key)]
+            return [_read_value(one, depth + 1) for one in _list_in(found, key)]
         if key == "kvlistValue":
             return dict(_pair(one, depth + 1) for one in _list_in(found, key))
     return None
 
 
-def _double(found: object) -> object:
+def _read_double(found: object) -> object:
     """A number, which may come as a text; ``NaN`` and the like stay texts."""
     if isinstance(found, str) and _DECIMAL.fullmatch(found):
         return float(found)
     return found
 
 
-def _whole(found: object) -> int:
+def _read_integer(found: object) -> int:
     """Return a 64-bit integer, which OTLP writes as a text."""
     if isinstance(found, str) and _WHOLE.fullmatch(found):
         found = int(found)
     if isinstance(found, bool) or not isinstance(found, int) or not _SMALLEST <= found <= _LARGEST:
-        raise _OddValueError(f"has the intValue {short_text(found)}")
+        raise _OddValueError(f"has the intValue {shorten_value(found)}")
     return found
 
 
 def _list_in(found: object, key: str) -> list[object]:
     values = (found or {}).get("values") if isinstance(found, dict | None) else found
     if not isinstance(values, list | None):
-        raise _OddValueError(f"has the {key} {short_text(values)}")
+        raise _OddValueError(f"has the {key} {shorten_value(values)}")
     return values or []
 
 
 def _pair(one: object, depth: int) -> tuple[str, object]:
     if not isinstance(one, dict) or not isinstance(one.get("key"), str):
-        raise _OddValueError(f"has the pair {short_text(one)} without a key")
-    return one["key"], _value(one.get("value") or {}, depth)
+        raise _OddValueError(f"has the pair {shorten_value(one)} without a key")
+    return one["key"], _read_value(one.get("value") or {}, depth)
 
 
 def sniff(head: bytes, _filename: str) -> bool:
     """An object that holds resource spans or resource logs."""
-    return not {"resourceSpans", "resourceLogs"}.isdisjoint(key_paths(head))
+    return not {"resourceSpans", "resourceLogs"}.isdisjoint(find_key_paths(head))
 
 
-IMPORTER = trace_importer(
+IMPORTER = make_trace_importer(
     NAME,
     "OpenTelemetry traces and evaluation events (OTLP JSON), GenAI or OpenInference "
     "attributes: one per trace.",

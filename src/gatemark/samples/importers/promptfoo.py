@@ -15,12 +15,12 @@ from gatemark.samples.gathering import (
     Gathering,
     check_count,
     check_mean,
-    error_of,
-    log_importer,
-    repeats_of,
+    find_repeats,
+    make_error,
+    make_log_importer,
+    make_tags,
+    read_id,
     score_number,
-    text_tags,
-    usable_id,
 )
 from gatemark.samples.importer import ClaimCheck, ForeignError, ForeignFile, Imported, LogExperiment
 from gatemark.samples.promptfoo_log import (
@@ -31,7 +31,7 @@ from gatemark.samples.promptfoo_log import (
     PromptfooRow,
     PromptfooTest,
     is_promptfoo,
-    load,
+    load_promptfoo,
 )
 
 
@@ -44,19 +44,19 @@ class _Evaluation(NamedTuple):
 
 
 def _load(file: ForeignFile, gathering: Gathering) -> _Evaluation:
-    log, found = load(file)
+    log, found = load_promptfoo(file)
     placed = list(gathering.readable(found))
-    return _Evaluation(log, placed, _arm_names(placed))
+    return _Evaluation(log, placed, _name_arms(placed))
 
 
 def _read(evaluation: _Evaluation, gathering: Gathering) -> Imported:
     """Read the rows of one column; rows that failed to run are errors, whatever their score."""
     log, placed, names = evaluation
-    arm = gathering.choose_arm(_arms(evaluation)) if placed else ""
-    keys = _keys(placed, log, gathering)
+    arm = gathering.choose_arm(_read_arms(evaluation)) if placed else ""
+    keys = _choose_keys(placed, log, gathering)
     _note_partial(log, placed, gathering)
     mine = [entry for entry in placed if names[entry[2].prompt_idx] == arm]
-    providers = {_provider(row) for _, _, row in mine}
+    providers = {_name_provider(row) for _, _, row in mine}
     if len(providers) > 1:
         listed = ", ".join(sorted(map(repr, providers)))
         gathering.contradiction(f"column {arm!r} has rows of several providers: {listed}")
@@ -75,17 +75,17 @@ def _read(evaluation: _Evaluation, gathering: Gathering) -> Imported:
     return gathering.finish(arm=arm, headline="success")
 
 
-def _arms(evaluation: _Evaluation) -> tuple[LogExperiment, ...]:
+def _read_arms(evaluation: _Evaluation) -> tuple[LogExperiment, ...]:
     """Return one arm per column, named by its provider and, if needed, its prompt."""
     counts = Counter(row.prompt_idx for _, _, row in evaluation.placed)
     return tuple(LogExperiment(evaluation.names[index], counts[index]) for index in sorted(counts))
 
 
-def _arm_names(placed: list[PlacedRow]) -> dict[int, str]:
+def _name_arms(placed: list[PlacedRow]) -> dict[int, str]:
     columns: dict[int, tuple[str, str]] = {}
     for _, _, row in placed:
         label = (row.prompt and (row.prompt.label or row.prompt.display)) or ""
-        columns.setdefault(row.prompt_idx, (_provider(row), label))
+        columns.setdefault(row.prompt_idx, (_name_provider(row), label))
     providers = Counter(provider for provider, _ in columns.values())
     pairs = Counter(columns.values())
     names = {}
@@ -97,13 +97,13 @@ def _arm_names(placed: list[PlacedRow]) -> dict[int, str]:
     return names
 
 
-def _provider(row: PromptfooRow) -> str:
+def _name_provider(row: PromptfooRow) -> str:
     if isinstance(row.provider, PromptfooProvider):
         return row.provider.label or row.provider.id
     return row.provider
 
 
-def _keys(
+def _choose_keys(
     placed: list[PlacedRow], log: PromptfooLog | None, gathering: Gathering
 ) -> dict[int, tuple[str, int]]:
     """Return id and epoch of every test: the case's own id if all have one, else the position.
@@ -115,7 +115,7 @@ def _keys(
     for _, _, row in placed:
         cases.setdefault(row.test_idx, row)
     repeat = 1 if log is None else log.repeat
-    same = repeats_of({index: _content(row) for index, row in cases.items()})
+    same = find_repeats({index: _read_content(row) for index, row in cases.items()})
     metadata = {index: row.test_case.metadata or {} for index, row in cases.items()}
     candidates: tuple[dict[int, object], ...] = (
         {index: metadata[index].get("case_id") for index in cases},
@@ -123,22 +123,22 @@ def _keys(
         {index: row.test_case.description for index, row in cases.items()},
     )
     for candidate in candidates:
-        keys = _named(candidate, same, repeat)
+        keys = _key_by_name(candidate, same, repeat)
         if keys is not None:
             return keys
     gathering.by_position = True
     gathering.note("tests have no unique ids: testIdx, their position, is used")
-    return _positions(same, repeat, None if log is None else log.test_count)
+    return _key_by_position(same, repeat, None if log is None else log.test_count)
 
 
-def _content(row: PromptfooRow) -> object:
+def _read_content(row: PromptfooRow) -> object:
     """Return the content of a test; the prompt around it belongs to the column."""
     test = row.test_case
     asserted = [(one.type, one.value, one.metric) for one in test.asserted or []]
     return [row.vars if row.vars else test.vars, asserted, test.description, test.metadata]
 
 
-def _named(
+def _key_by_name(
     candidate: Mapping[int, object], same: Mapping[int, tuple[int, int]], repeat: int
 ) -> dict[int, tuple[str, int]] | None:
     """Return ids and epochs by a name, or None if a name is missing or ambiguous."""
@@ -146,7 +146,7 @@ def _named(
     contents: dict[str, set[int]] = defaultdict(set)
     keys = {}
     for index in sorted(candidate):
-        name = usable_id(candidate[index])
+        name = read_id(candidate[index])
         if name is None:
             return None
         seen[name] += 1
@@ -156,7 +156,7 @@ def _named(
     return None if shared else keys
 
 
-def _positions(
+def _key_by_position(
     same: Mapping[int, tuple[int, int]], repeat: int, test_count: int | None
 ) -> dict[int, tuple[str, int]]:
     """Return ids by position; repeats with changed variables are matched by their order."""
@@ -182,20 +182,20 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, row: Prompt
     scores: dict[str, object] = {"success": row.success, "score": row.score}
     for name, value in (row.named_scores or {}).items():
         scores[f"named/{name}" if name in ("success", "score") else name] = value
-    tags = text_tags(row.test_case.metadata)
+    tags = make_tags(row.test_case.metadata)
     cached = row.response is not None and row.response.cached is True
     if cached:
         tags["cached"] = "true"
         gathering.note("answers from the cache have no latency and no cost")
     error: ForeignError | None = None
     if not row.ran:
-        error = error_of(row.error or (row.response and row.response.error) or "", "row_error")
+        error = make_error(row.error or (row.response and row.response.error) or "", "row_error")
     gathering.add(
         place,
         item=item,
         epoch=epoch,
         given=row.vars if row.vars else (row.prompt and row.prompt.raw),
-        target=_target(row.test_case),
+        target=_read_target(row.test_case),
         output=row.response and row.response.output,
         scores=scores,
         error=error,
@@ -206,7 +206,7 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, row: Prompt
     )
 
 
-def _target(test: PromptfooTest) -> object:
+def _read_target(test: PromptfooTest) -> object:
     asserted: list[PromptfooAssertion] = test.asserted or []
     if len(asserted) == 1:
         return asserted[0].value
@@ -269,11 +269,11 @@ def _check_named(name: str, claimed: float, mine: list[PlacedRow]) -> ClaimCheck
     return check_mean(f"{name} mean", claimed, weighted, len(mine), "rows have no such score")
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "promptfoo",
     "promptfoo evaluations (.json, .jsonl, .yaml, .csv)",
     sniff=is_promptfoo,
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
 )

@@ -13,15 +13,15 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import decode, key_paths, rows, without_bom
+from gatemark.samples.foreign_json import decode, find_key_paths, read_json_rows, strip_bom
 from gatemark.samples.gathering import (
     Gathering,
     check_mean,
-    error_of,
-    log_importer,
+    make_error,
+    make_log_importer,
+    make_tags,
     score_number,
-    text_tags,
-    token_total,
+    sum_tokens,
 )
 from gatemark.samples.importer import ForeignError, ForeignFile, Imported, LogExperiment
 
@@ -73,7 +73,7 @@ class _Report(msgspec.Struct):
 
 def _sniff(head: bytes, _filename: str) -> bool:
     """Recognise a report with cases or failures."""
-    paths = {path.removeprefix("[].") for path in key_paths(head)}
+    paths = {path.removeprefix("[].") for path in find_key_paths(head)}
     if "cases" not in paths:
         return False
     crashed = {"failures[].name", "failures[].error_message"}
@@ -82,13 +82,13 @@ def _sniff(head: bytes, _filename: str) -> bool:
 
 def _read(reports: list[_Report], gathering: Gathering) -> Imported:
     """Read every case and every failure; assertions become 1 or 0, labels become tags."""
-    arm = gathering.choose_arm(_arms(reports))
+    arm = gathering.choose_arm(_read_arms(reports))
     report = next(report for report in reports if report.name == arm)
     values: dict[str, list[float]] = {}
-    cases = rows(report.cases, _Case, f"{gathering.place}: cases")
+    cases = read_json_rows(report.cases, _Case, f"{gathering.place}: cases")
     for place, raw, case in gathering.readable(cases):
         _add_case(gathering, place, raw, case, values)
-    failures = rows(report.failures, _Failure, f"{gathering.place}: failures")
+    failures = read_json_rows(report.failures, _Failure, f"{gathering.place}: failures")
     for place, raw, failure in gathering.readable(failures):
         _add_failure(gathering, place, raw, failure)
     _check(gathering, report, values)
@@ -96,13 +96,13 @@ def _read(reports: list[_Report], gathering: Gathering) -> Imported:
     gathering.lineage |= {
         "experiment": report.name,
         "dataset": report.dataset_name or "",
-        **text_tags(report.experiment_metadata),
+        **make_tags(report.experiment_metadata),
     }
     return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
 def _load(file: ForeignFile, _gathering: Gathering) -> list[_Report]:
-    if without_bom(file.data).lstrip().startswith(b"["):
+    if strip_bom(file.data).lstrip().startswith(b"["):
         reports = decode(file.data, list[_Report], file.name)
     else:
         reports = [decode(file.data, _Report, file.name)]
@@ -112,11 +112,11 @@ def _load(file: ForeignFile, _gathering: Gathering) -> list[_Report]:
     return reports
 
 
-def _arms(reports: list[_Report]) -> tuple[LogExperiment, ...]:
+def _read_arms(reports: list[_Report]) -> tuple[LogExperiment, ...]:
     return tuple(LogExperiment(one.name, len(one.cases) + len(one.failures)) for one in reports)
 
 
-def _key(name: str, source: str | None) -> tuple[str, int]:
+def _make_key(name: str, source: str | None) -> tuple[str, int]:
     """Return id and epoch; a repeated case is named `name [2/3]` and names its source."""
     numbered = _REPEAT.search(name)
     if source is None or numbered is None:
@@ -131,24 +131,24 @@ def _add_case(
     case: _Case,
     values: dict[str, list[float]],
 ) -> None:
-    tags = text_tags(case.metadata if isinstance(case.metadata, dict) else None)
+    tags = make_tags(case.metadata if isinstance(case.metadata, dict) else None)
     scores: dict[str, object] = {}
-    for name, value in _judged(case):
+    for name, value in _read_judgements(case):
         number = score_number(value)
         scores[name] = value
         if number is not None:
             values.setdefault(name, []).append(number)
-    tags |= text_tags({f"label.{name}": label.value for name, label in case.labels.items()})
+    tags |= make_tags({f"label.{name}": label.value for name, label in case.labels.items()})
     for failure in case.evaluator_failures:
         scores.setdefault(failure.name or "evaluator", None)
-        tags[f"error.{failure.name}"] = error_of(failure.error_message, "evaluator").message
+        tags[f"error.{failure.name}"] = make_error(failure.error_message, "evaluator").message
     error = None
     unscored = all(score_number(score) is None for score in scores.values())
     if case.evaluator_failures and unscored:
-        error = error_of(case.evaluator_failures[0].error_message, "evaluator_error")
+        error = make_error(case.evaluator_failures[0].error_message, "evaluator_error")
     elif unscored:
         error = ForeignError("unscored", "no evaluator gave this case a number")
-    item, epoch = _key(case.name, case.source_case_name)
+    item, epoch = _make_key(case.name, case.source_case_name)
     gathering.add(
         place,
         item=gathering.chosen_id(place, raw, item),
@@ -161,11 +161,11 @@ def _add_case(
         latency_ms=None if case.task_duration is None else case.task_duration * 1000,
         tags=tags,
         cost=case.metrics.get("cost"),
-        tokens=token_total(*(case.metrics.get(f"{way}_tokens") for way in ("input", "output"))),
+        tokens=sum_tokens(*(case.metrics.get(f"{way}_tokens") for way in ("input", "output"))),
     )
 
 
-def _judged(case: _Case) -> Iterator[tuple[str, object]]:
+def _read_judgements(case: _Case) -> Iterator[tuple[str, object]]:
     for name, score in case.scores.items():
         yield name, score.value
     for name, assertion in case.assertions.items():
@@ -173,15 +173,15 @@ def _judged(case: _Case) -> Iterator[tuple[str, object]]:
 
 
 def _add_failure(gathering: Gathering, place: str, raw: msgspec.Raw, failure: _Failure) -> None:
-    item, epoch = _key(failure.name, failure.source_case_name)
+    item, epoch = _make_key(failure.name, failure.source_case_name)
     gathering.add(
         place,
         item=gathering.chosen_id(place, raw, item),
         epoch=epoch,
         given=failure.inputs,
         target=failure.expected_output,
-        error=error_of(failure.error_message, "case_failure"),
-        tags=text_tags(failure.metadata if isinstance(failure.metadata, dict) else None),
+        error=make_error(failure.error_message, "case_failure"),
+        tags=make_tags(failure.metadata if isinstance(failure.metadata, dict) else None),
     )
 
 
@@ -200,11 +200,11 @@ def _check(gathering: Gathering, report: _Report, values: dict[str, list[float]]
             gathering.check(check_mean(name, claim, numbers, all_count, _LEFT_OUT))
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "pydantic-evals",
     "pydantic-evals reports (.json)",
     sniff=_sniff,
     load=_load,
-    arms=_arms,
+    arms=_read_arms,
     read=_read,
 )

@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import NOT_FINITE, key_paths
-from gatemark.samples.gathering import Gathering, log_importer, repeats_of, score_number, usable_id
+from gatemark.samples.foreign_json import NOT_FINITE, find_key_paths
+from gatemark.samples.gathering import (
+    Gathering,
+    find_repeats,
+    make_log_importer,
+    read_id,
+    score_number,
+)
 from gatemark.samples.importer import ForeignError, Imported, LogExperiment
-from gatemark.samples.tables import ForeignTable, header_of, read_table
+from gatemark.samples.tables import ForeignTable, read_foreign_table, read_header
 
 _INPUTS: Final = ("user_input", "question")
 _OUTPUTS: Final = ("response", "answer")
@@ -33,44 +39,44 @@ _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 def _sniff(head: bytes, filename: str) -> bool:
     """Recognise a table with the columns of a single turn and at least one metric."""
-    paths = key_paths(head)
+    paths = find_key_paths(head)
     for names in (
-        set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set(),
+        set(read_header(head, filename)) if filename.endswith((".csv", ".tsv")) else set(),
         {path for path in paths if "." not in path and "[" not in path},
         {path[3:] for path in paths if path.startswith("[].")},
     ):
         new = {"user_input", "response"} <= names
         old = {"question", "answer"} <= names and bool(names & {"contexts", "ground_truth"})
-        if (new or old) and "trace_id" not in names and _metrics(sorted(names)):
+        if (new or old) and "trace_id" not in names and _find_metrics(sorted(names)):
             return True
     return False
 
 
-def _arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
+def _read_arms(table: ForeignTable) -> tuple[LogExperiment, ...]:
     return (LogExperiment("run", len(table.rows)),)
 
 
 def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     """Read one sample per row; a metric without a number is null."""
-    arm = gathering.choose_arm(_arms(table))
+    arm = gathering.choose_arm(_read_arms(table))
     if not set(table.columns) & {*_INPUTS, *_OUTPUTS}:
         raise BadInputError(
             f"{gathering.place}: not a Ragas result: no user_input or response column"
         )
-    metrics = _metrics(table.columns)
+    metrics = _find_metrics(table.columns)
     gathering.lower_is_better |= {name for name in metrics if name.startswith(_LOWER_IS_BETTER)}
     rows = [(place, row) for place, row, _ in gathering.typed(table.rows, dict[str, object])]
-    keys = _keys(table, [row for _, row in rows], gathering)
+    keys = _choose_keys(table, [row for _, row in rows], gathering)
     for (place, row), (item, epoch) in zip(rows, keys, strict=True):
-        scores = {name: _number(row.get(name)) for name in metrics}
+        scores = {name: _read_number(row.get(name)) for name in metrics}
         unscored = all(score_number(score) is None for score in scores.values())
         gathering.add(
             place,
             item=gathering.chosen_id(place, row, item),
             epoch=epoch,
-            given=_given(row),
-            target=_first(row, _TARGETS),
-            output=_first(row, _OUTPUTS),
+            given=_read_input(row),
+            target=_read_first(row, _TARGETS),
+            output=_read_first(row, _OUTPUTS),
             scores=scores,
             error=ForeignError("unscored", "no metric gave this row a number")
             if unscored
@@ -80,34 +86,36 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     return gathering.finish(arm=arm, headline=gathering.only_score())
 
 
-def _metrics(columns: Sequence[str]) -> list[str]:
+def _find_metrics(columns: Sequence[str]) -> list[str]:
     known = {*_INPUTS, *_OUTPUTS, *_TARGETS, *_CONTEXTS, *_IDS, *_OTHERS}
     return [name for name in columns if name not in known]
 
 
-def _keys(
+def _choose_keys(
     table: ForeignTable, rows: list[dict[str, object]], gathering: Gathering
 ) -> list[tuple[str, int]]:
     for name in _IDS:
-        own = [usable_id(row.get(name)) for row in rows]
+        own = [read_id(row.get(name)) for row in rows]
         if name in table.columns and None not in own and len(set(own)) == len(own):
             return [(text or "", 1) for text in own]
     gathering.by_position = True
     gathering.note("rows have no ids: their position is used")
-    same = repeats_of({n: [_given(row), _first(row, _TARGETS)] for n, row in enumerate(rows)})
+    same = find_repeats(
+        {n: [_read_input(row), _read_first(row, _TARGETS)] for n, row in enumerate(rows)}
+    )
     return [(str(same[n][0]), same[n][1]) for n in range(len(rows))]
 
 
-def _given(row: dict[str, object]) -> object:
+def _read_input(row: dict[str, object]) -> object:
     """Return the question; retrieved passages belong to the answer and may change."""
-    return _first(row, _INPUTS)
+    return _read_first(row, _INPUTS)
 
 
-def _first(row: dict[str, object], names: Sequence[str]) -> object:
+def _read_first(row: dict[str, object], names: Sequence[str]) -> object:
     return next((row[name] for name in names if row.get(name) not in (None, "")), None)
 
 
-def _number(value: object) -> object:
+def _read_number(value: object) -> object:
     """Return a cell as a score: text in CSV, a number or null in JSON."""
     if not isinstance(value, str):
         return value
@@ -120,11 +128,11 @@ def _number(value: object) -> object:
         return value if value in NOT_FINITE else None
 
 
-IMPORTER: Final = log_importer(
+IMPORTER: Final = make_log_importer(
     "ragas",
     "Ragas results (data frame as .csv or .json)",
     sniff=_sniff,
-    load=lambda file, _: read_table(file),
-    arms=_arms,
+    load=lambda file, _: read_foreign_table(file),
+    arms=_read_arms,
     read=_read,
 )

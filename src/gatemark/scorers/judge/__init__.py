@@ -27,10 +27,10 @@ class JudgeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _score(options: JudgeOptions, item: Scorable) -> Score:
-    return grade_replies(options, item, _recorded(item.sample.get("judge")).replies)
+    return grade_replies(options, item, _read_record(item.sample.get("judge")).replies)
 
 
-def _recorded(value: object) -> JudgeRecord:
+def _read_record(value: object) -> JudgeRecord:
     if not isinstance(value, Mapping):
         raise BadInputError("the sample has no recorded replies of a judge")
     try:
@@ -39,7 +39,7 @@ def _recorded(value: object) -> JudgeRecord:
         raise BadInputError(f"the sample's judge record is not readable: {error}") from error
 
 
-def _pins(options: JudgeOptions) -> dict[str, str]:
+def _pin_prompt(options: JudgeOptions) -> dict[str, str]:
     return {"prompt": options.prompt_digest, "model": options.model}
 
 
@@ -58,7 +58,7 @@ _QUESTION: Final = "What is 6 times 7?"
 _ANSWER: Final = "42"
 
 
-def _known(title: str, expected: float | None, *grades: str, **options: object) -> KnownScore:
+def _make_known(title: str, expected: float | None, *grades: str, **options: object) -> KnownScore:
     return KnownScore(
         title, expected, input=_QUESTION, output=_ANSWER, sample=_sample(*grades), options=options
     )
@@ -70,21 +70,23 @@ SCORER = Scorer(
     options=JudgeOptions,
     build=with_options(_score),
     needs_target=False,
-    pins=_pins,
+    pins=_pin_prompt,
     known=(
-        _known("one vote", 1.0, "CORRECT"),
-        _known("two of three", 0.0, "CORRECT", "INCORRECT", "INCORRECT", votes=3),
-        _known(
+        _make_known("one vote", 1.0, "CORRECT"),
+        _make_known("two of three", 0.0, "CORRECT", "INCORRECT", "INCORRECT", votes=3),
+        _make_known(
             "the mean of three",
             2 / 3,
             *("CORRECT", "INCORRECT", "CORRECT"),
             votes=3,
             aggregate="mean",
         ),
-        _known("an unread vote counts for nobody", 1.0, "CORRECT", "maybe", "CORRECT", votes=3),
-        _known("unread", None, "Correct!"),
-        _known("one each and one unread", None, "CORRECT", "INCORRECT", "?", votes=3),
-        _known("too few votes", None, "CORRECT", votes=3),
+        _make_known(
+            "an unread vote counts for nobody", 1.0, "CORRECT", "maybe", "CORRECT", votes=3
+        ),
+        _make_known("unread", None, "Correct!"),
+        _make_known("one each and one unread", None, "CORRECT", "INCORRECT", "?", votes=3),
+        _make_known("too few votes", None, "CORRECT", votes=3),
         KnownScore(
             "replies about another answer",
             None,

@@ -169,7 +169,7 @@ def grade_replies(options: JudgeOptions, item: Scorable, replies: Sequence[Judge
     detail = {
         "prompt": options.prompt_digest,
         "model": truncate(options.model),
-        "votes": _counted(labels, len(unread)),
+        "votes": _format_counts(labels, len(unread)),
     }
     if options.aggregate == "mean":
         if unread:
@@ -183,6 +183,6 @@ def grade_replies(options: JudgeOptions, item: Scorable, replies: Sequence[Judge
     return unscored(f"no grade has more than half of {len(read)} votes{why}", **detail)
 
 
-def _counted(labels: list[str], unread_count: int) -> str:
+def _format_counts(labels: list[str], unread_count: int) -> str:
     counts = [f"{label} {count}" for label, count in sorted(Counter(labels).items())]
     return ", ".join([*counts, f"unread {unread_count}"] if unread_count else counts)

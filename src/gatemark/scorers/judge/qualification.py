@@ -55,11 +55,11 @@ def judge_agreement(
         raise InvalidValueError(f"gate must be in (0, 1], got {gate}")
     if NO_GRADE in human_labels.values():
         raise InvalidValueError(f"{NO_GRADE!r} is not a label that a person may give")
-    table = _table(judge_labels, human_labels)
+    table = _count_table(judge_labels, human_labels)
     n = int(table.sum())
     kappa, ac1 = cohen_kappa(table), gwet_ac1(table, label_space="table")
-    kappa_low, ac1_low = _kappa_low(table, seed), _ac1_low(table, seed)
-    reason = _objection(table, n, kappa_low, ac1_low, gate=gate, min_items=min_items)
+    kappa_low, ac1_low = _bound_kappa(table, seed), _bound_ac1(table, seed)
+    reason = _find_objection(table, n, kappa_low, ac1_low, gate=gate, min_items=min_items)
     return JudgeQualification(
         judge=judge,
         n=n,
@@ -73,7 +73,7 @@ def judge_agreement(
     )
 
 
-def _table(judge_labels: Mapping[str, str | None], human_labels: Mapping[str, str]) -> Counts:
+def _count_table(judge_labels: Mapping[str, str | None], human_labels: Mapping[str, str]) -> Counts:
     cells: dict[str, dict[str, int]] = {}
     for item, human in human_labels.items():
         row = cells.setdefault(judge_labels.get(item) or NO_GRADE, {})
@@ -81,7 +81,7 @@ def _table(judge_labels: Mapping[str, str | None], human_labels: Mapping[str, st
     return confusion(cells)[1]
 
 
-def _kappa_low(table: Counts, seed: int) -> float | None:
+def _bound_kappa(table: Counts, seed: int) -> float | None:
     """Return the lower of the analytic and bootstrap bounds: each can be too narrow."""
     bootstrap = multinomial_bootstrap(
         table,
@@ -90,10 +90,10 @@ def _kappa_low(table: Counts, seed: int) -> float | None:
         seed=seed,
         level=LEVEL,
     )
-    return _lowest(kappa_analytic_interval(table, LEVEL).interval, bootstrap.interval)
+    return _find_lowest(kappa_analytic_interval(table, LEVEL).interval, bootstrap.interval)
 
 
-def _ac1_low(table: Counts, seed: int) -> float | None:
+def _bound_ac1(table: Counts, seed: int) -> float | None:
     bootstrap = multinomial_bootstrap(
         table,
         lambda tables: gwet_ac1_each(tables, "table"),
@@ -101,15 +101,15 @@ def _ac1_low(table: Counts, seed: int) -> float | None:
         seed=seed,
         level=LEVEL,
     )
-    return _lowest(bootstrap.interval)
+    return _find_lowest(bootstrap.interval)
 
 
-def _lowest(*intervals: Interval | None) -> float | None:
+def _find_lowest(*intervals: Interval | None) -> float | None:
     lows = [interval.low for interval in intervals if interval is not None]
     return min(lows) if len(lows) == len(intervals) else None
 
 
-def _objection(
+def _find_objection(
     table: Counts,
     n: int,
     kappa_low: float | None,

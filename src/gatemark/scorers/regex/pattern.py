@@ -43,7 +43,7 @@ class LinearPattern:
         _check(pattern)
         begin = f"(?{flags})" if flags else ""
         ends = ("$", "$") if "m" in flags else (r"(?:\n?\z)", r"\z")
-        search, full = (begin + _translated(pattern, end=end) for end in ends)
+        search, full = (begin + _translate_pattern(pattern, end=end) for end in ends)
         options = re2.Options()
         options.max_mem = MAX_MEMORY
         options.log_errors = False
@@ -60,14 +60,14 @@ class LinearPattern:
 
     def search(self, text: str) -> bool:
         """Return whether the pattern matches anywhere in the text."""
-        return self._search.search(_encoded(text)) is not None
+        return self._search.search(_encode_text(text)) is not None
 
     def fullmatch(self, text: str) -> bool:
         """Return whether the pattern matches the whole text."""
-        return self._full.fullmatch(_encoded(text)) is not None
+        return self._full.fullmatch(_encode_text(text)) is not None
 
 
-def _translated(pattern: str, *, end: str) -> str:
+def _translate_pattern(pattern: str, *, end: str) -> str:
     """Return a valid pattern in the syntax of RE2; ``end`` stands for ``$``."""
     parts: list[str] = []
     position = 0
@@ -81,7 +81,7 @@ def _translated(pattern: str, *, end: str) -> str:
             rest = _escape(text, pattern, in_class=False)
         elif rest == "[" and (found := _CLASS.match(pattern, position)):
             taken = len(found.group())
-            rest = _class(found.group(), pattern)
+            rest = _translate_class(found.group(), pattern)
         elif rest == "{" and (found := _OPEN_REPEAT.match(pattern, position)):
             taken = len(found.group())
             rest = f"{{0,{found.group(1)}}}"
@@ -114,7 +114,7 @@ def _check(pattern: str) -> None:
         raise BadInputError(f"pattern {truncate(pattern, 60)!r} is not valid: {error}") from error
 
 
-def _class(text: str, pattern: str) -> str:
+def _translate_class(text: str, pattern: str) -> str:
     inner = _ESCAPE.sub(lambda found: _escape(found.group(), pattern, in_class=True), text)
     # RE2 reads [: as the start of a named class such as [:alpha:], and re does not.
     return inner[0] + inner[1:].replace("[", r"\[")
@@ -124,7 +124,7 @@ def _escape(text: str, pattern: str, *, in_class: bool) -> str:
     """Return an escape sequence of ``re`` in the syntax of RE2."""
     kind = text[1]
     if kind in "dDwWsS":
-        ranges = _ranges(text)
+        ranges = _find_ranges(text)
         return ranges if in_class else f"[{ranges}]"
     if kind in "xuU" or (kind == "0" or (kind.isdigit() and in_class) or len(text) == 4):
         base = 16 if kind in "xuU" else 8
@@ -141,7 +141,7 @@ def _escape(text: str, pattern: str, *, in_class: bool) -> str:
 
 
 @cache
-def _ranges(escape: str) -> str:
+def _find_ranges(escape: str) -> str:
     """Return the characters that ``re`` matches with an escape, as ranges of a class."""
     everything = (
         "".join(map(chr, range(_SURROGATES.start)))
@@ -152,7 +152,7 @@ def _ranges(escape: str) -> str:
     return "".join(f"\\x{{{start:x}}}-\\x{{{end - 1:x}}}" for start, end in spans)
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     """Return the text in UTF-8, which has no lone surrogates: they become U+FFFD."""
     try:
         return text.encode()

@@ -110,7 +110,9 @@ class Calibration(msgspec.Struct, frozen=True):
     bins: tuple[Bin, ...]
 
 
-def grouped(confidence: ArrayLike, correct: ArrayLike, counts: ArrayLike | None = None) -> Groups:
+def group_items(
+    confidence: ArrayLike, correct: ArrayLike, counts: ArrayLike | None = None
+) -> Groups:
     """Group items by equal confidence; ``counts`` is how often each row occurs (default: once).
 
     The groups are all that any number in this module needs: add them up to merge parts.
@@ -149,7 +151,7 @@ def measure_calibration(
         raise InvalidValueError("calibration of no items is undefined")
     if bins < 1 or twins < 1:
         raise InvalidValueError(f"bins and twins must be >= 1, got {bins} and {twins}")
-    table = binned(groups, bins)
+    table = bin_items(groups, bins)
     gaps = [
         (b.n, abs(b.accuracy - b.mean_confidence))
         for b in table
@@ -176,7 +178,7 @@ def measure_calibration(
     )
 
 
-def binned(groups: Groups, bins: int = DEFAULT_BINS) -> tuple[Bin, ...]:
+def bin_items(groups: Groups, bins: int = DEFAULT_BINS) -> tuple[Bin, ...]:
     """Return count, mean confidence and accuracy of each bin, including empty bins."""
     places = bin_index(groups.confidence, bins)
     weighted = groups.items * groups.confidence
@@ -203,8 +205,8 @@ def brier_split(groups: Groups, fitted: Floats | None = None) -> Brier:
     if fitted is None:
         fitted = pool_adjacent_violators(groups.correct.tolist(), groups.items.tolist())
     base_rate = int(groups.correct.sum()) / groups.total
-    score = _brier(groups, groups.confidence)
-    recalibrated = _brier(groups, fitted)
+    score = _compute_brier(groups, groups.confidence)
+    recalibrated = _compute_brier(groups, fitted)
     constant = base_rate * (1 - base_rate)
     # The fit is never worse than either, so a negative part can only be rounding.
     return Brier(
@@ -255,7 +257,7 @@ def _add_twin_hits(
         hits[start : start + rows, used] += np.add.reduceat(drawn, starts, axis=1)
 
 
-def _brier(groups: Groups, forecast: Floats) -> float:
+def _compute_brier(groups: Groups, forecast: Floats) -> float:
     wrong = groups.items - groups.correct
     errors = groups.correct * (1 - forecast) ** 2 + wrong * forecast**2
     return math.fsum(errors.tolist()) / groups.total

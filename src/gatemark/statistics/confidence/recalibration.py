@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.confidence.calibration import grouped, pool_adjacent_violators
+from gatemark.statistics.confidence.calibration import group_items, pool_adjacent_violators
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, BcaInterval, bca_mean
 
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ def fit_temperature(confidence: ArrayLike, correct: ArrayLike) -> TemperatureMap
 
 def fit_isotonic(confidence: ArrayLike, correct: ArrayLike) -> IsotonicMap:
     """Return the nondecreasing map with the least squared error."""
-    groups = grouped(confidence, correct)
+    groups = group_items(confidence, correct)
     rates = pool_adjacent_violators(groups.correct.tolist(), groups.items.tolist())
     is_corner = np.ones(rates.size, dtype=bool)
     is_corner[1:-1] = (rates[1:-1] != rates[:-2]) | (rates[1:-1] != rates[2:])

@@ -70,7 +70,7 @@ def compare_deltas(
 ) -> Comparison:
     """Compare graded scores of independent items."""
     estimate = mean_estimate(deltas)
-    student = _student(estimate, alpha, "t")
+    student = _compute_student_interval(estimate, alpha, "t")
     if estimate.n * resamples > MAX_DRAWN_CELLS:
         return Comparison(
             delta=estimate.mean,
@@ -78,7 +78,7 @@ def compare_deltas(
             other_intervals=(),
             p_value=estimate.p_value(),
             mid_p_value=None,
-            mde=_mde(estimate, alpha),
+            mde=_compute_mde(estimate, alpha),
             caveats=(f"{estimate.n} items are too many to resample; t gives interval and p-value",),
         )
     boot = bca_mean(deltas, rng, level=1 - alpha, resamples=resamples)
@@ -89,7 +89,7 @@ def compare_deltas(
         other_intervals=() if student is None else (student,),
         p_value=flips.p_value,
         mid_p_value=None,
-        mde=_mde(estimate, alpha),
+        mde=_compute_mde(estimate, alpha),
         caveats=tuple(text for text in (boot.reason, flips.note) if text is not None),
     )
 
@@ -114,19 +114,19 @@ def compare_clusters(
         caveats = () if boot.reason is None else (boot.reason,)
     return Comparison(
         delta=estimate.mean,
-        interval=_student(estimate, alpha, "cluster-robust t"),
+        interval=_compute_student_interval(estimate, alpha, "cluster-robust t"),
         other_intervals=others,
         p_value=estimate.p_value(),
         mid_p_value=None,
-        mde=_mde(estimate, alpha),
+        mde=_compute_mde(estimate, alpha),
         caveats=caveats,
     )
 
 
-def _student(estimate: MeanEstimate, alpha: float, method: str) -> Interval | None:
+def _compute_student_interval(estimate: MeanEstimate, alpha: float, method: str) -> Interval | None:
     bounds = estimate.bounds(alpha / 2)
     return None if bounds is None else Interval(*bounds, 1 - alpha, method)
 
 
-def _mde(estimate: MeanEstimate, alpha: float) -> float | None:
+def _compute_mde(estimate: MeanEstimate, alpha: float) -> float | None:
     return detectable_effect(estimate.error, alpha=alpha) if estimate.error else None

@@ -50,7 +50,7 @@ def non_inferiority_of_counts(
     """Judge binary answers to the same n items."""
     _refuse_bad_design(margin, alpha)
     if n == 0:
-        return _nothing(margin, alpha, "melded exact")
+        return _make_inconclusive(margin, alpha, "melded exact")
     lower, upper = drop_bounds(lost, gained, n, one_sided_alpha=alpha)
     drop = (lost - gained) / n
     return _judge(drop, (lower, upper), margin=margin, alpha=alpha, n=n, method="melded exact")
@@ -69,7 +69,7 @@ def non_inferiority_of_deltas(
     _refuse_bad_design(margin, alpha)
     drops = -np.asarray(deltas, dtype=np.float64)
     if drops.size == 0:
-        return _nothing(margin, alpha, "gaffke")
+        return _make_inconclusive(margin, alpha, "gaffke")
     drop = float(drops.mean())
     sizes = None
     method = "gaffke"
@@ -125,7 +125,7 @@ def _judge(
     return NonInferiority(outcome, point, drop, lower, upper, margin, alpha, n, method, reason)
 
 
-def _nothing(margin: float, alpha: float, method: str) -> NonInferiority:
+def _make_inconclusive(margin: float, alpha: float, method: str) -> NonInferiority:
     return NonInferiority(
         outcome="inconclusive",
         point="inconclusive",

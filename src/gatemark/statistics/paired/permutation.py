@@ -72,15 +72,15 @@ def sign_flip(deltas: ArrayLike, rng: np.random.Generator, *, resamples: int = 9
     bound = abs(float(d.sum())) - TIE_TOLERANCE * float(sizes.sum())
     total = d.sum()
     if d.size <= EXACT_LIMIT:
-        flipped = 2 * _subset_sums(d) - total
+        flipped = 2 * _sum_subsets(d) - total
         hits = int(np.count_nonzero(np.abs(flipped) >= bound))
         return SignFlip(hits / 2**d.size, d.size, 0, "exact")
-    flipped = 2 * _drawn_subset_sums(d, rng, resamples) - total
+    flipped = 2 * _draw_subset_sums(d, rng, resamples) - total
     hits = int(np.count_nonzero(np.abs(flipped) >= bound))
     return SignFlip((1 + hits) / (1 + resamples), d.size, resamples, "monte_carlo")
 
 
-def _subset_sums(values: Floats) -> Floats:
+def _sum_subsets(values: Floats) -> Floats:
     """Return the sums of all subsets; bit i of the index says whether value i is in."""
     sums = np.zeros(1)
     for value in values:
@@ -88,7 +88,7 @@ def _subset_sums(values: Floats) -> Floats:
     return sums
 
 
-def _drawn_subset_sums(values: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+def _draw_subset_sums(values: Floats, rng: np.random.Generator, resamples: int) -> Floats:
     """Return sums of random subsets; twelve values at once are one lookup in 4,096 subset sums."""
     group_count = -(-values.size // GROUP)
     padded = np.zeros((group_count, 2, GROUP // 2))

@@ -83,11 +83,11 @@ def adaptive_rates(
     for number, level in enumerate(look_levels(looks, alpha), start=1):
         for place, (suite, true_drop) in enumerate(zip(suites, drops, strict=True)):
             due = -(-suite.items * number // looks)
-            new = rng.multinomial(due - asked[place], _shares(suite, true_drop), size=draws)
+            new = rng.multinomial(due - asked[place], _compute_shares(suite, true_drop), size=draws)
             counts[place] = counts[place] + new
             items += (due - asked[place]) * is_open
             asked[place] = due
-        is_pass, is_fail = _verdicts(suites, counts, asked, margin, level)
+        is_pass, is_fail = _decide_verdicts(suites, counts, asked, margin, level)
         failed |= is_open & is_fail
         passed |= is_open & is_pass & ~is_fail
         is_open &= ~(is_pass | is_fail)
@@ -99,7 +99,7 @@ def adaptive_rates(
     )
 
 
-def _verdicts(
+def _decide_verdicts(
     suites: Sequence[SuiteDesign],
     counts: Sequence[NDArray[np.float64]],
     asked: Sequence[int],
@@ -108,7 +108,7 @@ def _verdicts(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     weight = sum(suite.weight for suite in suites)
     parts = [
-        _moments(suite.weight / weight, found, n)
+        _compute_moments(suite.weight / weight, found, n)
         for suite, found, n in zip(suites, counts, asked, strict=True)
     ]
     pool = _Moments(
@@ -132,7 +132,7 @@ def _verdicts(
     return is_pass, is_fail
 
 
-def _shares(suite: SuiteDesign, drop: float) -> list[float]:
+def _compute_shares(suite: SuiteDesign, drop: float) -> list[float]:
     """Return the probabilities that an item is lost, gained or unchanged."""
     lost = max((suite.discordance + drop) / 2, drop, 0.0)
     gained = max(lost - drop, 0.0)
@@ -144,7 +144,7 @@ def _shares(suite: SuiteDesign, drop: float) -> list[float]:
     return [lost, gained, max(0.0, 1 - lost - gained)]
 
 
-def _moments(weight: float, counts: NDArray[np.float64], n: int) -> _Moments:
+def _compute_moments(weight: float, counts: NDArray[np.float64], n: int) -> _Moments:
     """Return the moments of ``weight`` times the mean drop of n items."""
     shares = counts / n
     mean, square = shares[:, 0] - shares[:, 1], shares[:, 0] + shares[:, 1]

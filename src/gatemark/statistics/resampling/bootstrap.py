@@ -34,7 +34,7 @@ _DRAWS_PER_WORD: Final = 4
 
 def means_by_blocks(values: Floats, rng: np.random.Generator, resamples: int) -> Floats:
     """Return ``resamples`` means over as many units as there are, drawn with replacement."""
-    return _sums_by_blocks(values, rng, resamples) / values.size
+    return _draw_sums_by_blocks(values, rng, resamples) / values.size
 
 
 def ratios_by_blocks(
@@ -44,11 +44,11 @@ def ratios_by_blocks(
     # One lookup serves numerator and denominator if they are the parts of one number.
     units = np.empty(above.size, dtype=np.complex128)
     units.real, units.imag = above, below
-    sums = _sums_by_blocks(units, rng, resamples)
+    sums = _draw_sums_by_blocks(units, rng, resamples)
     return np.asarray(sums.real / sums.imag)
 
 
-def _sums_by_blocks(
+def _draw_sums_by_blocks(
     units: NDArray[Unit], rng: np.random.Generator, resamples: int
 ) -> NDArray[Unit]:
     """Draw in streams with their own rows, so that the number of processors changes no digit."""
@@ -84,7 +84,7 @@ def _fill(units: NDArray[Unit], sums: NDArray[Unit], rng: np.random.Generator) -
                 values = units[low:high].take(places[:total], out=picked[:total], mode="clip")
                 rows += np.add.reduceat(values, np.cumsum(drawn) - drawn)
             else:
-                rows += _sums_of_short_block(units[low:high], drawn, rng)
+                rows += _draw_sums_of_short_block(units[low:high], drawn, rng)
 
 
 def _name_units(rng: np.random.Generator, places: NDArray[np.intp]) -> None:
@@ -93,7 +93,7 @@ def _name_units(rng: np.random.Generator, places: NDArray[np.intp]) -> None:
     np.bitwise_and(halves, np.uint16(BLOCK - 1), out=places)
 
 
-def _sums_of_short_block(
+def _draw_sums_of_short_block(
     units: NDArray[Unit], drawn: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[Unit]:
     """Draw from the last block, which can have any size; a row may draw nothing from it."""
@@ -145,18 +145,18 @@ def bca_mean(
     x = finite_column(values, "values")
     _refuse_bad_design(level, resamples)
     estimate = float(x.mean())
-    flat = _flat_reason(x.size, is_constant=bool(x.min() == x.max()))
+    flat = _explain_flat(x.size, is_constant=bool(x.min() == x.max()))
     if flat is not None:
         return _point(estimate, level, x.size, flat)
     if x.size >= MANY_UNITS:
         means = means_by_blocks(x, rng, resamples)
     else:
         means = np.empty(resamples)
-        pick = _picker(x.size, chunk_cells)
-        for rows, drawn in _draws(x.size, rng, resamples, chunk_cells):
+        pick = _make_picker(x.size, chunk_cells)
+        for rows, drawn in _draw_rows(x.size, rng, resamples, chunk_cells):
             means[rows] = pick(x, drawn).mean(axis=-1)
     left_out = (x.sum() - x) / (x.size - 1)
-    return _bca(estimate, means, left_out, level)
+    return _compute_bca(estimate, means, left_out, level)
 
 
 def bca_ratio(
@@ -185,19 +185,19 @@ def bca_ratio(
     estimate = float(above.sum() / below.sum())
     largest_residual = float(np.abs(above - estimate * below).max())
     is_constant = largest_residual <= RELATIVE_NOISE * float(np.abs(above).max())
-    flat = _flat_reason(above.size, is_constant=is_constant)
+    flat = _explain_flat(above.size, is_constant=is_constant)
     if flat is not None:
         return _point(estimate, level, above.size, flat)
     if above.size >= MANY_UNITS:
         ratios = ratios_by_blocks(above, below, rng, resamples)
     else:
         ratios = np.empty(resamples)
-        pick = _picker(above.size, chunk_cells)
-        for rows, drawn in _draws(above.size, rng, resamples, chunk_cells):
+        pick = _make_picker(above.size, chunk_cells)
+        for rows, drawn in _draw_rows(above.size, rng, resamples, chunk_cells):
             ratios[rows] = pick(above, drawn).sum(axis=-1)
             ratios[rows] /= pick(below, drawn).sum(axis=-1)
     left_out = (above.sum() - above) / (below.sum() - below)
-    return _bca(estimate, ratios, left_out, level)
+    return _compute_bca(estimate, ratios, left_out, level)
 
 
 def bca_clusters(
@@ -213,22 +213,22 @@ def bca_clusters(
     return bca_ratio(sums, sizes, rng, level=level, resamples=resamples)
 
 
-def _draws(
+def _draw_rows(
     n: int, rng: np.random.Generator, resamples: int, chunk_cells: int
 ) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    rows_at_once = _rows_at_once(n, chunk_cells)
+    rows_at_once = _count_rows_at_once(n, chunk_cells)
     for start in range(0, resamples, rows_at_once):
         stop = min(start + rows_at_once, resamples)
         yield slice(start, stop), rng.integers(0, n, (stop - start, n))
 
 
-def _rows_at_once(n: int, chunk_cells: int) -> int:
+def _count_rows_at_once(n: int, chunk_cells: int) -> int:
     return max(1, chunk_cells // n)
 
 
-def _picker(n: int, chunk_cells: int) -> Callable[[Floats, NDArray[np.int64]], Floats]:
+def _make_picker(n: int, chunk_cells: int) -> Callable[[Floats, NDArray[np.int64]], Floats]:
     """Return a lookup of drawn values that reuses its memory, which is faster than new pages."""
-    buffer = np.empty((_rows_at_once(n, chunk_cells), n))
+    buffer = np.empty((_count_rows_at_once(n, chunk_cells), n))
 
     def pick(values: Floats, drawn: NDArray[np.int64]) -> Floats:
         # Indices are always in range; without the mode, numpy would copy before it writes to out.
@@ -237,9 +237,11 @@ def _picker(n: int, chunk_cells: int) -> Callable[[Floats, NDArray[np.int64]], F
     return pick
 
 
-def _bca(estimate: float, replicates: Floats, left_out: Floats, level: float) -> BcaInterval:
+def _compute_bca(
+    estimate: float, replicates: Floats, left_out: Floats, level: float
+) -> BcaInterval:
     tail = (1 - level) / 2
-    shares = _bca_shares(estimate, replicates, left_out, tail)
+    shares = _compute_bca_shares(estimate, replicates, left_out, tail)
     method: Method = "bca"
     reason = None
     if shares is None:
@@ -259,7 +261,7 @@ def _bca(estimate: float, replicates: Floats, left_out: Floats, level: float) ->
     )
 
 
-def _bca_shares(
+def _compute_bca_shares(
     estimate: float, replicates: Floats, left_out: Floats, tail: float
 ) -> tuple[float, float] | None:
     below = np.count_nonzero(replicates < estimate) + np.count_nonzero(replicates <= estimate)
@@ -283,7 +285,7 @@ def _point(estimate: float, level: float, units: int, reason: str) -> BcaInterva
     return BcaInterval(estimate, estimate, estimate, level, 0.0, units, 0, "point", reason)
 
 
-def _flat_reason(size: int, *, is_constant: bool) -> str | None:
+def _explain_flat(size: int, *, is_constant: bool) -> str | None:
     if size == 1:
         return "one unit shows no spread"
     return "all units are equal, so resampling shows no spread" if is_constant else None

@@ -31,23 +31,23 @@ def share_below_zero(weights: Floats) -> float:
         return 0.0 if high > 0 else 1.0
     if high <= 0:
         return 1.0
-    tilt = _saddlepoint(weights, 1 / low, 1 / high)
+    tilt = _find_saddlepoint(weights, 1 / low, 1 / high)
     shrunk = 1 - tilt * weights
     terms = weights / shrunk
     curvature = float((terms**2).sum())
     u = tilt * math.sqrt(curvature)
     if abs(u) < NEAR_THE_MEAN:
         correction = float((terms**3).sum()) / (3 * curvature * math.sqrt(curvature))
-        return float(scipy.special.ndtr(u)) + _density(u) * correction
+        return float(scipy.special.ndtr(u)) + _compute_density(u) * correction
     w = math.copysign(math.sqrt(2 * float(np.log(shrunk).sum())), tilt)
-    return float(scipy.special.ndtr(w)) + _density(w) * (1 / w - 1 / u)
+    return float(scipy.special.ndtr(w)) + _compute_density(w) * (1 / w - 1 / u)
 
 
-def _density(z: float) -> float:
+def _compute_density(z: float) -> float:
     return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
 
-def _saddlepoint(weights: Floats, low: float, high: float) -> float:
+def _find_saddlepoint(weights: Floats, low: float, high: float) -> float:
     """Return where the tilted mean is zero; it increases from ``low`` to ``high``.
 
     Uses Newton steps, and bisection if one would leave the interval.
@@ -102,11 +102,11 @@ def bounded_mean_bounds(
     if not 0 < one_sided_alpha < 0.5:
         raise InvalidValueError(f"alpha must be inside (0, 0.5), got {one_sided_alpha}")
     below = np.append(weights, weights.mean())
-    bounds = _computed if x.size >= MANY_VALUES else _drawn
+    bounds = _compute_bounds if x.size >= MANY_VALUES else _draw_bounds
     return bounds(x, below, (low, high), one_sided_alpha, rng=rng, draws=draws)
 
 
-def _drawn(
+def _draw_bounds(
     x: Floats,
     below: Floats,
     ends: tuple[float, float],
@@ -135,7 +135,7 @@ def _drawn(
     )
 
 
-def _computed(
+def _compute_bounds(
     x: Floats, below: Floats, ends: tuple[float, float], alpha: float, **_: object
 ) -> tuple[float, float]:
     """The mean under random weights is at most t if the sum of weight * (value - t) is <= 0."""
@@ -147,14 +147,14 @@ def _computed(
             return low
         mean = float(below @ values / below.sum())
         error = float(np.linalg.norm(below * (values - mean)) / below.sum())
-        return _where(
+        return _find_place(
             lambda t: share_below_zero(below * (values - t)), share, (low, high), (mean, error)
         )
 
     return quantile(ends[0], alpha), quantile(ends[1], 1 - alpha)
 
 
-def _where(
+def _find_place(
     share_at: Callable[[float], float],
     share: float,
     inside: tuple[float, float],

@@ -37,14 +37,16 @@ def percentile_mean(
     """Return the mean of values with its 95 % percentile interval; None without values."""
     if not values:
         return None
-    array = _column(values)
+    array = _check_column(values)
     means = np.concatenate(
         [
             array[rows].mean(axis=1)
-            for rows in _drawn(array.size, seed=seed, resamples=resamples, chunk_cells=chunk_cells)
+            for rows in _draw_rows(
+                array.size, seed=seed, resamples=resamples, chunk_cells=chunk_cells
+            )
         ]
     )
-    return _interval(float(array.mean()), means, array.size, seed)
+    return _make_interval(float(array.mean()), means, array.size, seed)
 
 
 def percentile_ratio(
@@ -62,17 +64,24 @@ def percentile_ratio(
     kept = [(part, whole) for part, whole in zip(parts, wholes, strict=True) if whole > 0]
     if not kept:
         return None
-    above, below = _column([part for part, _ in kept]), _column([whole for _, whole in kept])
+    above, below = (
+        _check_column([part for part, _ in kept]),
+        _check_column([whole for _, whole in kept]),
+    )
     ratios = np.concatenate(
         [
             above[rows].sum(axis=1) / below[rows].sum(axis=1)
-            for rows in _drawn(above.size, seed=seed, resamples=resamples, chunk_cells=chunk_cells)
+            for rows in _draw_rows(
+                above.size, seed=seed, resamples=resamples, chunk_cells=chunk_cells
+            )
         ]
     )
-    return _interval(float(above.sum() / below.sum()), ratios, above.size, seed)
+    return _make_interval(float(above.sum() / below.sum()), ratios, above.size, seed)
 
 
-def _drawn(n: int, *, seed: int, resamples: int, chunk_cells: int) -> Iterator[NDArray[np.int64]]:
+def _draw_rows(
+    n: int, *, seed: int, resamples: int, chunk_cells: int
+) -> Iterator[NDArray[np.int64]]:
     """Yield the rows of each resample, several resamples at a time."""
     if resamples < 1:
         raise InvalidValueError(f"a bootstrap needs >= 1 resample, got {resamples}")
@@ -83,12 +92,12 @@ def _drawn(n: int, *, seed: int, resamples: int, chunk_cells: int) -> Iterator[N
         yield state.randint(0, n, size=(min(at_once, resamples - start), n))
 
 
-def _interval(estimate: float, replicates: Floats, n: int, seed: int) -> MeanInterval:
+def _make_interval(estimate: float, replicates: Floats, n: int, seed: int) -> MeanInterval:
     low, high = np.percentile(replicates, [2.5, 97.5], method="linear")
     return MeanInterval(estimate, float(low), float(high), n, replicates.size, seed)
 
 
-def _column(values: Sequence[float]) -> Floats:
+def _check_column(values: Sequence[float]) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if not bool(np.isfinite(array).all()):
         raise InvalidValueError("a bootstrap needs finite numbers")

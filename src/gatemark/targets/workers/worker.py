@@ -18,21 +18,21 @@ def main() -> int:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    settings = json.loads(_first_line(source))
+    settings = json.loads(_read_first_line(source))
     sys.path[:] = settings.pop("path")
     sys.argv[:] = [settings["reference"]]
     # The judge's modules can be imported only now.
     from gatemark.targets.isolation import die_with_parent, restrict  # noqa: PLC0415
-    from gatemark.targets.workers.worker_loop import serve  # noqa: PLC0415
+    from gatemark.targets.workers.worker_loop import answer_calls  # noqa: PLC0415
 
     die_with_parent(settings.pop("parent"))
     isolation = settings.pop("isolation")
     if isolation is not None:
         restrict(**isolation)
-    return serve(source, sink, **settings)
+    return answer_calls(source, sink, **settings)
 
 
-def _first_line(source: int) -> bytes:
+def _read_first_line(source: int) -> bytes:
     line = bytearray()
     # Byte by byte: what follows belongs to the loop that answers.
     while (byte := os.read(source, 1)) and byte != b"\n":

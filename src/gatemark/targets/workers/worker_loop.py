@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final, cast
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.targets.port import Reply, TargetError, checked
+from gatemark.targets.port import Reply, TargetError
 from gatemark.targets.python_callable import PythonTarget
+from gatemark.targets.replies import check_reply
 from gatemark.targets.workers.worker_wire import (
     Answered,
     Ask,
@@ -32,7 +33,7 @@ _HELD_BACK_S: Final = 0.0005
 _HELD_BACK_COUNT: Final = 64
 
 
-def serve(
+def answer_calls(
     source: int,
     sink: int,
     *,
@@ -56,14 +57,14 @@ def serve(
         failed = Failed("usage" if isinstance(error, UsageError) else "bad_input", str(error))
         _write(sink, encode(failed) + b"\n")
         return 0
-    _write(sink, encode(Ready(target.extras, packages_of(set(sys.modules) - known))) + b"\n")
+    _write(sink, encode(Ready(target.extras, list_packages(set(sys.modules) - known))) + b"\n")
     answering = _Answering(target, source, sink, max_reply_bytes)
     if target.is_inline:
-        answering.one_by_one()
+        answering.answer_in_turn()
     else:
         import asyncio  # noqa: PLC0415 - a third of the start of a process that needs it
 
-        asyncio.run(answering.side_by_side(concurrency))
+        asyncio.run(answering.answer_concurrently(concurrency))
     return 0
 
 
@@ -74,14 +75,14 @@ class _Answering:
         self._sink = sink
         self._max_reply_bytes = max_reply_bytes
 
-    def one_by_one(self) -> None:
+    def answer_in_turn(self) -> None:
         held: list[bytes] = []
         rest = b""
         while data := os.read(self._source, _READ_BYTES):
             *lines, rest = (rest + data).split(b"\n")
             written_at = time.perf_counter()
             for line in lines:
-                held.append(_finished(self._answer(decode_ask(line))))
+                held.append(_run_to_end(self._answer(decode_ask(line))))
                 # A slow answer must not wait for the next one.
                 now = time.perf_counter()
                 if now - written_at > _HELD_BACK_S or len(held) >= _HELD_BACK_COUNT:
@@ -92,7 +93,7 @@ class _Answering:
                 _write(self._sink, b"".join(held))
                 held.clear()
 
-    async def side_by_side(self, concurrency: int) -> None:
+    async def answer_concurrently(self, concurrency: int) -> None:
         import asyncio  # noqa: PLC0415
 
         waiting: asyncio.Queue[Ask | None] = asyncio.Queue()
@@ -121,17 +122,17 @@ class _Answering:
 
     async def _answer(self, ask: Ask) -> bytes:
         try:
-            reply: Reply = checked(
+            reply: Reply = check_reply(
                 await self._target.call(ask.call), max_bytes=self._max_reply_bytes
             )
         except TargetError as error:
             kind = error.kind if error.kind in ("bad_reply", "unavailable") else "crash"
-            failure = Failure(kind, _encodable(str(error)), error.retryable)
+            failure = Failure(kind, _escape_surrogates(str(error)), error.retryable)
             return encode(Answered(ask.number, None, failure)) + b"\n"
         return encode(Answered(ask.number, reply)) + b"\n"
 
 
-def _finished(call: Coroutine[None, None, bytes]) -> bytes:
+def _run_to_end(call: Coroutine[None, None, bytes]) -> bytes:
     """Return what a call that never waits returns, without an event loop."""
     try:
         call.send(None)
@@ -140,7 +141,7 @@ def _finished(call: Coroutine[None, None, bytes]) -> bytes:
     raise AssertionError("a plain function is called in place")
 
 
-def _encodable(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -149,19 +150,19 @@ def _write(sink: int, data: bytes) -> None:
         data = data[os.write(sink, data) :]
 
 
-def packages_of(modules: set[str]) -> dict[str, str]:
+def list_packages(modules: set[str]) -> dict[str, str]:
     """Return the versions of the installed packages that these modules belong to."""
     found: dict[str, str] = {}
     for top in sorted({name.partition(".")[0] for name in modules}):
         file = getattr(sys.modules.get(top), "__file__", None)
         if file is None or not {"site-packages", "dist-packages"} & set(Path(file).parts):
             continue
-        name, found_version = _distribution_of(top, Path(file))
+        name, found_version = _find_distribution(top, Path(file))
         found[name] = found_version
     return found
 
 
-def _distribution_of(top: str, file: Path) -> tuple[str, str]:
+def _find_distribution(top: str, file: Path) -> tuple[str, str]:
     """Return the name and version of the installed package that a top-level module came with.
 
     Most have its name. For the rest the lists of installed files are searched, which is slower.

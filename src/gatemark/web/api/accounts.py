@@ -8,22 +8,12 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from gatemark.accounts.journey import (
-    NewToken,
-    PersonLine,
-    add_person,
-    close_person,
-    drop_token,
-    join,
-    make_token,
-    my_tokens,
-    new_link,
-    people,
-    set_roles,
-    sign_out,
-)
+from gatemark.accounts.links import join, make_link_as_admin
 from gatemark.accounts.nouns import Scope, Token, form_mark
-from gatemark.web.api.document import answers, reply
+from gatemark.accounts.people import PersonLine, add_person, close_person, list_people, set_roles
+from gatemark.accounts.sign_in import sign_out
+from gatemark.accounts.tokens import NewToken, list_own_tokens, make_token, revoke_token
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.areas.sessions import check_rate, join_address, let_in, signed_in
 from gatemark.web.site import caller, check_origin, site_of
@@ -107,8 +97,8 @@ class Acknowledged(msgspec.Struct, frozen=True):
     done: bool = True
 
 
-@router.get("/session", responses=answers(Me))
-def me(request: Request) -> Response:
+@router.get("/session", responses=describe_answers(Me))
+def get_session(request: Request) -> Response:
     """Return the caller."""
     found = caller(request, needs_role=False)
     secret = request.cookies.get(site_of(request).cookie, "")
@@ -116,8 +106,8 @@ def me(request: Request) -> Response:
     return reply(Me(found.person, found.roles, found.way, found.scopes, csrf))
 
 
-@router.post("/session", responses=answers(Acknowledged))
-def start(request: Request, body: SignIn) -> Response:
+@router.post("/session", responses=describe_answers(Acknowledged))
+def post_session(request: Request, body: SignIn) -> Response:
     """Sign in; the response sets the session cookie."""
     site = site_of(request)
     check_origin(request)
@@ -125,8 +115,8 @@ def start(request: Request, body: SignIn) -> Response:
     return let_in(site, reply(Acknowledged()), secret)
 
 
-@router.delete("/session", responses=answers(Acknowledged))
-def end(request: Request) -> Response:
+@router.delete("/session", responses=describe_answers(Acknowledged))
+def delete_session(request: Request) -> Response:
     """Sign out."""
     site = site_of(request)
     caller(request, in_person=True, needs_role=False)
@@ -134,8 +124,8 @@ def end(request: Request) -> Response:
     return reply(Acknowledged())
 
 
-@router.post("/join", responses=answers(Acknowledged))
-def join_by_link(request: Request, body: Join) -> Response:
+@router.post("/join", responses=describe_answers(Acknowledged))
+def post_join(request: Request, body: Join) -> Response:
     """Use a one-time link: set a password and start a session."""
     site = site_of(request)
     check_origin(request)
@@ -144,14 +134,14 @@ def join_by_link(request: Request, body: Join) -> Response:
     return let_in(site, reply(Acknowledged()), secret)
 
 
-@router.get("/people", responses=answers(tuple[PersonLine, ...]))
-def list_people(request: Request) -> Response:
+@router.get("/people", responses=describe_answers(tuple[PersonLine, ...]))
+def get_people(request: Request) -> Response:
     """List everyone with an account or a role."""
-    return reply(people(site_of(request).workspace, caller(request)))
+    return reply(list_people(site_of(request).workspace, caller(request)))
 
 
-@router.post("/people", responses=answers(JoinLink, 201), status_code=201)
-def add(request: Request, body: NewPerson) -> Response:
+@router.post("/people", responses=describe_answers(JoinLink, 201), status_code=201)
+def post_person(request: Request, body: NewPerson) -> Response:
     """Add a person; the response has a link to set the password."""
     site = site_of(request)
     identity = caller(request, in_person=True)
@@ -159,44 +149,44 @@ def add(request: Request, body: NewPerson) -> Response:
     return reply(JoinLink(body.name, join_address(site, secret)), 201)
 
 
-@router.put("/people/{name}/roles", responses=answers(Acknowledged))
-def grant(request: Request, name: str, body: Roles) -> Response:
+@router.put("/people/{name}/roles", responses=describe_answers(Acknowledged))
+def put_roles(request: Request, name: str, body: Roles) -> Response:
     """Replace the roles of a person."""
     set_roles(site_of(request).workspace, caller(request, in_person=True), name, body.roles)
     return reply(Acknowledged())
 
 
-@router.post("/people/{name}/links", responses=answers(JoinLink, 201), status_code=201)
-def link(request: Request, name: str) -> Response:
+@router.post("/people/{name}/links", responses=describe_answers(JoinLink, 201), status_code=201)
+def post_link(request: Request, name: str) -> Response:
     """Create a link to set a new password."""
     site = site_of(request)
-    secret = new_link(site.workspace, caller(request, in_person=True), name)
+    secret = make_link_as_admin(site.workspace, caller(request, in_person=True), name)
     return reply(JoinLink(name, join_address(site, secret)), 201)
 
 
-@router.delete("/people/{name}", responses=answers(Acknowledged))
-def close(request: Request, name: str) -> Response:
+@router.delete("/people/{name}", responses=describe_answers(Acknowledged))
+def delete_person(request: Request, name: str) -> Response:
     """Close an account."""
     close_person(site_of(request).workspace, caller(request, in_person=True), name)
     return reply(Acknowledged())
 
 
-@router.get("/tokens", responses=answers(tuple[Token, ...]))
-def list_tokens(request: Request) -> Response:
+@router.get("/tokens", responses=describe_answers(tuple[Token, ...]))
+def get_tokens(request: Request) -> Response:
     """List the caller's tokens."""
-    return reply(my_tokens(site_of(request).workspace, caller(request)))
+    return reply(list_own_tokens(site_of(request).workspace, caller(request)))
 
 
-@router.post("/tokens", responses=answers(NewToken, 201), status_code=201)
-def new_token(request: Request, body: TokenRequest) -> Response:
+@router.post("/tokens", responses=describe_answers(NewToken, 201), status_code=201)
+def post_token(request: Request, body: TokenRequest) -> Response:
     """Create a token; its secret is shown only now."""
     identity = caller(request, in_person=True)
     made = make_token(site_of(request).workspace, identity, body.label, body.scopes, body.days)
     return reply(made, 201)
 
 
-@router.delete("/tokens/{token}", responses=answers(Token))
-def revoke(request: Request, token: str) -> Response:
+@router.delete("/tokens/{token}", responses=describe_answers(Token))
+def delete_token(request: Request, token: str) -> Response:
     """Revoke a token immediately."""
     identity = caller(request, "act", needs_role=False)
-    return reply(drop_token(site_of(request).workspace, identity, token))
+    return reply(revoke_token(site_of(request).workspace, identity, token))

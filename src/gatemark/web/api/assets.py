@@ -13,8 +13,9 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import AssetCard, History, Why, asset_card
 from gatemark.lifecycle.views.why import why
-from gatemark.schedule.journey import ScheduleLine, list_schedules, read_plan
-from gatemark.web.api.document import answers, reply
+from gatemark.schedule.list_schedules import ScheduleLine, list_schedules
+from gatemark.schedule.plan_file import read_schedules
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.areas.assets import asset_drift
 from gatemark.web.areas.overview import asset_etag, open_steps, overview
@@ -28,7 +29,7 @@ VersionPath = Annotated[str, Path(max_length=64, pattern=NAME)]
 Place = Annotated[str, Query(max_length=128, pattern=NAME)]
 
 
-@router.get("/overview", responses=answers(Overview))
+@router.get("/overview", responses=describe_answers(Overview))
 def get_overview(
     request: Request,
     after: Annotated[str, Query(max_length=128)] = "",
@@ -39,7 +40,7 @@ def get_overview(
     return reply(overview(site_of(request).workspace, identity, after=after, limit=limit))
 
 
-@router.get("/assets/{asset}", responses=answers(AssetCard))
+@router.get("/assets/{asset}", responses=describe_answers(AssetCard))
 def get_asset(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
     """Return the versions of an asset; send the ETag as If-Match with changes."""
     caller(request)
@@ -50,14 +51,14 @@ def get_asset(request: Request, asset: AssetPath, environment: Place = PRODUCTIO
     return reply(asset_card(workspace, asset, environment), ETag=tag)
 
 
-@router.get("/assets/{asset}/history", responses=answers(History))
+@router.get("/assets/{asset}/history", responses=describe_answers(History))
 def get_history(request: Request, asset: AssetPath) -> Response:
     """List the events of an asset, newest first."""
     caller(request)
     return reply(asset_history(site_of(request).workspace, asset))
 
 
-@router.get("/assets/{asset}/versions/{version}", responses=answers(Why))
+@router.get("/assets/{asset}/versions/{version}", responses=describe_answers(Why))
 def get_why(
     request: Request, asset: AssetPath, version: VersionPath, environment: Place = PRODUCTION
 ) -> Response:
@@ -67,7 +68,7 @@ def get_why(
     return reply(why(site_of(request).workspace, ref, environment))
 
 
-@router.get("/assets/{asset}/route", responses=answers(NotedRoute))
+@router.get("/assets/{asset}/route", responses=describe_answers(NotedRoute))
 def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
     """Return what a serving system should route to now."""
     caller(request)
@@ -81,31 +82,31 @@ def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTIO
     return reply(noted_route(workspace, asset, environment), ETag=tag)
 
 
-@router.get("/assets/{asset}/canary", responses=answers(CanaryState))
+@router.get("/assets/{asset}/canary", responses=describe_answers(CanaryState))
 def get_canary(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
     """Return the state of a running canary or watch."""
     caller(request)
     return reply(canary_state(site_of(request).workspace, asset, environment))
 
 
-@router.get("/assets/{asset}/drift", responses=answers(DriftView))
+@router.get("/assets/{asset}/drift", responses=describe_answers(DriftView))
 def get_drift(request: Request, asset: AssetPath) -> Response:
     """Return the watched metrics of an asset."""
     caller(request)
     return reply(asset_drift(site_of(request), asset))
 
 
-@router.get("/steps", responses=answers(tuple[OpenStep, ...]))
+@router.get("/steps", responses=describe_answers(tuple[OpenStep, ...]))
 def get_steps(request: Request) -> Response:
     """List the steps that wait for approval."""
     identity = caller(request)
     return reply(open_steps(site_of(request).workspace, identity))
 
 
-@router.get("/schedules", responses=answers(tuple[ScheduleLine, ...]))
+@router.get("/schedules", responses=describe_answers(tuple[ScheduleLine, ...]))
 def get_schedules(request: Request) -> Response:
     """List the schedules and when each fires next."""
     caller(request)
     site = site_of(request)
-    plan = read_plan(site.settings.schedules)
+    plan = read_schedules(site.settings.schedules)
     return reply(list_schedules(site.workspace, plan, site.workspace.clock()))

@@ -10,7 +10,7 @@ from pydantic import Field
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import accepted_items, sealed_attribution
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import Note
 from gatemark.web.api.reviews import Limit
@@ -34,7 +34,7 @@ class ProposalsBody(Body):
     note: Note = ""
 
 
-@router.get("/attributions", responses=answers(AttributionList))
+@router.get("/attributions", responses=describe_answers(AttributionList))
 def list_attributions(
     request: Request,
     before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
@@ -45,14 +45,14 @@ def list_attributions(
     return reply(attribution_list(site_of(request).workspace, before=before, limit=limit))
 
 
-@router.get("/attributions/{reference}", responses=answers(AttributionCard))
+@router.get("/attributions/{reference}", responses=describe_answers(AttributionCard))
 def one_attribution(request: Request, reference: Attributed) -> Response:
     """Return an attribution with its proposals, and which of them the caller may judge."""
     identity = caller(request)
     return reply(attribution_card(site_of(request).workspace, identity, reference))
 
 
-@router.post("/attributions/{reference}/verdicts", responses=answers(AttributionCard))
+@router.post("/attributions/{reference}/verdicts", responses=describe_answers(AttributionCard))
 def post_verdicts(request: Request, reference: Attributed, body: ProposalsBody) -> Response:
     """Accept or reject proposals. Needs a session."""
     identity = caller(request, "act", in_person=True)
@@ -60,7 +60,7 @@ def post_verdicts(request: Request, reference: Attributed, body: ProposalsBody) 
     return reply(judge_proposals(workspace, identity, reference, body.verdicts, body.note))
 
 
-@router.get("/attributions/{reference}/items", responses=answers(bytes))
+@router.get("/attributions/{reference}/items", responses=describe_answers(bytes))
 def get_items(request: Request, reference: Attributed) -> Response:
     """Return the accepted items as rows of a data set."""
     caller(request)

@@ -25,10 +25,10 @@ PROBLEM_SCHEMA: Final = {
 }
 
 
-def answers(kind: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
+def describe_answers(kind: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI responses of a route: a view, or a problem."""
     (schema,), components = msgspec.json.schema_components(
-        [kind], ref_template=_REF, schema_hook=_any_json
+        [kind], ref_template=_REF, schema_hook=_describe_any_json
     )
     _DESCRIBED.update(components)
     return {
@@ -40,7 +40,7 @@ def answers(kind: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def _any_json(kind: type) -> dict[str, object]:
+def _describe_any_json(kind: type) -> dict[str, object]:
     """Return the schema of a field of type ``object``, which holds any JSON value."""
     if kind is not object:
         raise NotImplementedError

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from gatemark.accounts.nouns import ALIVE_S
 from gatemark.accounts.open_stores import answers_of, noting_events
 from gatemark.core.canonical import digest
-from gatemark.evidence.source import parse_strictly
+from gatemark.evidence.strict_json import parse_strictly
 from gatemark.web.guards import SAFE
 from gatemark.web.problems import PROBLEM, ProblemResponse
 from gatemark.web.site import Site, site_of, visitor
@@ -50,7 +50,7 @@ class KeyedRoute(APIRoute):
                     HTTPStatus.BAD_REQUEST,
                     "an Idempotency-Key must have 1 to 128 visible characters",
                 )
-            return await _once(request, key, usual, is_repeatable=is_repeatable)
+            return await _answer_once(request, key, usual, is_repeatable=is_repeatable)
 
         return handle
 
@@ -72,7 +72,9 @@ async def _check_json(request: Request) -> None:
         )
 
 
-async def _once(request: Request, key: str, usual: Handler, *, is_repeatable: bool) -> Response:
+async def _answer_once(
+    request: Request, key: str, usual: Handler, *, is_repeatable: bool
+) -> Response:
     site = site_of(request)
     identity = await run_sync(lambda: visitor(request))
     if identity is None:
@@ -90,7 +92,7 @@ async def _once(request: Request, key: str, usual: Handler, *, is_repeatable: bo
                 "this Idempotency-Key was used for a different request",
             )
         if kept.lost:
-            raise await run_sync(lambda: _lost(site, kept.lost))
+            raise await run_sync(lambda: _report_lost_answer(site, kept.lost))
         if kept.status is None:
             raise ProblemResponse(
                 HTTPStatus.CONFLICT,
@@ -115,7 +117,7 @@ async def _once(request: Request, key: str, usual: Handler, *, is_repeatable: bo
     return response
 
 
-def _lost(site: Site, numbers: tuple[int, ...]) -> ProblemResponse:
+def _report_lost_answer(site: Site, numbers: tuple[int, ...]) -> ProblemResponse:
     """Return the answer to the repetition of a request that was carried out and not answered."""
     rows = site.workspace.store.events.rows_at(numbers)
     reasons = (

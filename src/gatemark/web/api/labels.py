@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.review.labels import Accepted, accepted_rows
+from gatemark.review.labels import Accepted, read_accepted_rows
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.api.moves import Note
 from gatemark.web.api.reviews import After, ArmName, Limit, PersonName, ReviewPath
@@ -21,7 +21,7 @@ from gatemark.web.areas.labels import (
     LabelQueueView,
     LabelsMade,
     LaneQueue,
-    accept,
+    accept_in_person,
     label,
     label_card,
     label_list,
@@ -66,14 +66,14 @@ class AcceptanceBody(Body):
     chosen: dict[ItemId, Label] = Field(default={}, max_length=1000)
 
 
-@router.get("/labels", responses=answers(LabelList))
+@router.get("/labels", responses=describe_answers(LabelList))
 def list_labels(request: Request, after: After = None, limit: Limit = 50) -> Response:
     """List label sets, newest first, with what waits for the caller."""
     identity = caller(request)
     return reply(label_list(site_of(request).workspace, identity, after=after, limit=limit))
 
 
-@router.post("/labels", responses=answers(LabelsMade, 201), status_code=201)
+@router.post("/labels", responses=describe_answers(LabelsMade, 201), status_code=201)
 def post_labels(request: Request, body: LabelSetBody) -> Response:
     """Create a label set."""
     identity = caller(request, "act")
@@ -82,28 +82,30 @@ def post_labels(request: Request, body: LabelSetBody) -> Response:
     return reply(make_labels(site_of(request).workspace, identity, plain, samples), 201)
 
 
-@router.get("/review-queue", responses=answers(LaneQueue))
+@router.get("/review-queue", responses=describe_answers(LaneQueue))
 def get_queue(request: Request, limit: Limit = 50) -> Response:
     """List inputs of advisory lanes that wait for people, by lane."""
     identity = caller(request)
     return reply(lane_queue(site_of(request).workspace, identity, limit))
 
 
-@router.get("/labels/{name}", responses=answers(LabelCard))
+@router.get("/labels/{name}", responses=describe_answers(LabelCard))
 def one_label_set(request: Request, name: ReviewPath) -> Response:
     """Return the progress of a label set."""
     identity = caller(request)
     return reply(label_card(site_of(request).workspace, identity, name))
 
 
-@router.get("/labels/{name}/next", responses=answers(LabelQueueView))
-def next_item(request: Request, name: ReviewPath) -> Response:
+@router.get("/labels/{name}/next", responses=describe_answers(LabelQueueView))
+def get_next_item(request: Request, name: ReviewPath) -> Response:
     """Return the caller's next sample; null at the end."""
     identity = caller(request, in_person=True)
     return reply(label_queue_view(site_of(request).workspace, identity, name))
 
 
-@router.post("/labels/{name}/marks", responses=answers(GivenLabel), openapi_extra=REPEATABLE)
+@router.post(
+    "/labels/{name}/marks", responses=describe_answers(GivenLabel), openapi_extra=REPEATABLE
+)
 def post_mark(request: Request, name: ReviewPath, body: MarkBody) -> Response:
     """Give a label; every version is kept. Needs a session."""
     identity = caller(request, "act", in_person=True)
@@ -111,7 +113,7 @@ def post_mark(request: Request, name: ReviewPath, body: MarkBody) -> Response:
     return reply(label(site_of(request).workspace, identity, name, body.item, said))
 
 
-@router.get("/labels/{name}/items", responses=answers(LabelPage))
+@router.get("/labels/{name}/items", responses=describe_answers(LabelPage))
 def list_items(
     request: Request,
     name: ReviewPath,
@@ -123,16 +125,16 @@ def list_items(
     return reply(label_rows(site_of(request).workspace, identity, name, after=after, limit=limit))
 
 
-@router.post("/labels/{name}/acceptance", responses=answers(Accepted))
+@router.post("/labels/{name}/acceptance", responses=describe_answers(Accepted))
 def post_acceptance(request: Request, name: ReviewPath, body: AcceptanceBody) -> Response:
     """Accept the labels with a majority, and chosen ones. For pack owners; needs a session."""
     identity = caller(request, "act", in_person=True)
-    return reply(accept(site_of(request).workspace, identity, name, body.chosen))
+    return reply(accept_in_person(site_of(request).workspace, identity, name, body.chosen))
 
 
-@router.get("/labels/{name}/dataset", responses=answers(bytes))
+@router.get("/labels/{name}/dataset", responses=describe_answers(bytes))
 def get_dataset(request: Request, name: ReviewPath) -> Response:
     """Return the accepted labels as a data set; its digest is in the ledger."""
     caller(request)
-    rows = accepted_rows(site_of(request).workspace, name)
+    rows = read_accepted_rows(site_of(request).workspace, name)
     return Response(rows, media_type="application/x-ndjson")

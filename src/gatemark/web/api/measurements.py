@@ -11,12 +11,12 @@ from pydantic import Field, StringConstraints
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.drift.point import Pushed
+from gatemark.lifecycle.act import CommandResult, act
 from gatemark.lifecycle.commands import ReportService
-from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath, VersionPath
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
 from gatemark.web.areas.ingest import (
@@ -84,14 +84,14 @@ class Closed(msgspec.Struct, frozen=True):
     episode: str
 
 
-def _together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> Response:
+def _answer_together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> Response:
     facts = tuple(fact for result in done for fact in result.facts)
     events = tuple(event for result in done for event in result.events)
     return move_done(request, asset, CommandResult(facts, events))
 
 
 @router.post(
-    "/assets/{asset}/canary/windows", responses=answers(MoveDone), openapi_extra=REPEATABLE
+    "/assets/{asset}/canary/windows", responses=describe_answers(MoveDone), openapi_extra=REPEATABLE
 )
 def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Response:
     """Push measurements of a running canary; repeating it changes nothing."""
@@ -99,12 +99,12 @@ def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Respo
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
     done = hand_in_windows(workspace, identity, asset, body.windows, body.environment)
-    return _together(request, asset, done)
+    return _answer_together(request, asset, done)
 
 
 @router.post(
     "/assets/{asset}/versions/{version}/shadow",
-    responses=answers(MoveDone),
+    responses=describe_answers(MoveDone),
     openapi_extra=REPEATABLE,
 )
 def post_pairs(
@@ -116,48 +116,56 @@ def post_pairs(
     asset_etag(workspace, asset)
     ref = parse_version_ref(f"{asset}@{version}")
     done = hand_in_pairs(workspace, identity, ref, body.spans, body.environment)
-    return _together(request, asset, done)
+    return _answer_together(request, asset, done)
 
 
-@router.post("/assets/{asset}/canary/due", responses=answers(MoveDone), openapi_extra=REPEATABLE)
+@router.post(
+    "/assets/{asset}/canary/due", responses=describe_answers(MoveDone), openapi_extra=REPEATABLE
+)
 def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
     """Do what is due: judge windows, ramp, pause, roll back, end a watch."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
-    return _together(request, asset, run_due_now(workspace, identity, asset, body.environment))
+    return _answer_together(
+        request, asset, run_due_now(workspace, identity, asset, body.environment)
+    )
 
 
 @router.post(
-    "/assets/{asset}/service-reports", responses=answers(MoveDone), openapi_extra=REPEATABLE
+    "/assets/{asset}/service-reports",
+    responses=describe_answers(MoveDone),
+    openapi_extra=REPEATABLE,
 )
 def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Response:
     """Report the good events and all events of a time span."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
-    span = {"start": _moment(body.start), "end": _moment(body.end)}
+    span = {"start": _parse_moment(body.start), "end": _parse_moment(body.end)}
     fields = {**body.model_dump(), **span}
     command = ReportService(actor=identity.person, asset=asset, **fields)
     return move_done(request, asset, act(workspace, command))
 
 
-@router.post("/drift/points", responses=answers(Pushed), openapi_extra=REPEATABLE)
+@router.post("/drift/points", responses=describe_answers(Pushed), openapi_extra=REPEATABLE)
 def post_points(request: Request, body: PointsBody) -> Response:
     """Push points of watched metrics; repeating it changes nothing."""
     identity = caller(request, "act")
     return reply(hand_in_points(site_of(request).workspace, identity, body.points))
 
 
-@router.post("/drift/episodes/{episode}/closing", responses=answers(Closed))
-def post_closing(request: Request, episode: EpisodePath, body: CloseEpisodeBody) -> Response:
+@router.post("/drift/episodes/{episode}/closing", responses=describe_answers(Closed))
+def post_episode_closing(
+    request: Request, episode: EpisodePath, body: CloseEpisodeBody
+) -> Response:
     """Close an episode and start a new baseline. Needs a session."""
     identity = caller(request, "act", in_person=True)
     workspace = site_of(request).workspace
     return reply(Closed(settle_episode(workspace, identity, episode, body.reason, body.cite)))
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError as error:

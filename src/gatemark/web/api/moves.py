@@ -9,14 +9,20 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.core.result import AssetKind
+from gatemark.lifecycle.act import CommandResult
 from gatemark.lifecycle.assets import NewVersion, add_version
-from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import PRODUCTION, Decision, Gate, Risk, parse_version_ref
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
-from gatemark.web.areas.moves import ApprovalForm, MoveRequest, acted_document, cast_vote, move
+from gatemark.web.areas.moves import (
+    ApprovalForm,
+    MoveRequest,
+    acted_document,
+    approve_step,
+    carry_out_move,
+)
 from gatemark.web.areas.overview import asset_etag
 from gatemark.web.site import caller, site_of
 
@@ -107,7 +113,9 @@ class RollbackBody(PlainBody):
 
 
 @router.post(
-    "/assets/{asset}/versions/{version}", responses=answers(MoveDone), openapi_extra=REPEATABLE
+    "/assets/{asset}/versions/{version}",
+    responses=describe_answers(MoveDone),
+    openapi_extra=REPEATABLE,
 )
 def post_version(
     request: Request, asset: AssetPath, version: VersionPath, body: VersionBody
@@ -115,7 +123,7 @@ def post_version(
     """Add a version as a draft."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
-    new = NewVersion(ref=parse_version_ref(f"{asset}@{version}"), **_fields(body))
+    new = NewVersion(ref=parse_version_ref(f"{asset}@{version}"), **_convert_body(body))
     return move_done(request, asset, add_version(workspace, new, actor=identity.person))
 
 
@@ -133,15 +141,15 @@ def _move(
     asset: str,
     version: str | None = None,
 ) -> Response:
-    identity = caller(request, "act", in_person=verb in ("review-glass", "waive"))
-    fields = {"version": version, **_fields(body)}
-    result = move(
+    identity = caller(request, "act", in_person=verb in ("confirm-break-glass", "waive"))
+    fields = {"version": version, **_convert_body(body)}
+    result = carry_out_move(
         site_of(request).workspace, identity, verb, MoveRequest(asset=asset, **fields), tag
     )
     return move_done(request, asset, result)
 
 
-@router.post("/assets/{asset}/versions/{version}/promotion", responses=answers(MoveDone))
+@router.post("/assets/{asset}/versions/{version}/promotion", responses=describe_answers(MoveDone))
 def post_promotion(
     request: Request,
     asset: AssetPath,
@@ -153,18 +161,18 @@ def post_promotion(
     return _move(request, "promote", body, tag, asset=asset, version=version)
 
 
-@router.post("/assets/{asset}/versions/{version}/votes", responses=answers(MoveDone))
+@router.post("/assets/{asset}/versions/{version}/votes", responses=describe_answers(MoveDone))
 def post_vote(
     request: Request, asset: AssetPath, version: VersionPath, body: VoteBody, tag: Tag = None
 ) -> Response:
     """Vote on a step, with a comment. Needs a session."""
     identity = caller(request, "act", in_person=True)
-    ballot = ApprovalForm(asset=asset, version=version, **_fields(body))
+    ballot = ApprovalForm(asset=asset, version=version, **_convert_body(body))
     workspace = site_of(request).workspace
-    return move_done(request, asset, cast_vote(workspace, identity, ballot, tag))
+    return move_done(request, asset, approve_step(workspace, identity, ballot, tag))
 
 
-@router.post("/assets/{asset}/versions/{version}/pause", responses=answers(MoveDone))
+@router.post("/assets/{asset}/versions/{version}/pause", responses=describe_answers(MoveDone))
 def post_pause(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
@@ -172,7 +180,7 @@ def post_pause(
     return _move(request, "pause", body, tag, asset=asset, version=version)
 
 
-@router.post("/assets/{asset}/versions/{version}/resumption", responses=answers(MoveDone))
+@router.post("/assets/{asset}/versions/{version}/resumption", responses=describe_answers(MoveDone))
 def post_resumption(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
@@ -180,15 +188,17 @@ def post_resumption(
     return _move(request, "resume", body, tag, asset=asset, version=version)
 
 
-@router.post("/assets/{asset}/versions/{version}/glass-review", responses=answers(MoveDone))
-def post_review(
+@router.post(
+    "/assets/{asset}/versions/{version}/break-glass-review", responses=describe_answers(MoveDone)
+)
+def post_break_glass_review(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
     """Confirm break-glass access as a second person."""
-    return _move(request, "review-glass", body, tag, asset=asset, version=version)
+    return _move(request, "confirm-break-glass", body, tag, asset=asset, version=version)
 
 
-@router.post("/assets/{asset}/versions/{version}/waiver", responses=answers(MoveDone))
+@router.post("/assets/{asset}/versions/{version}/waiver", responses=describe_answers(MoveDone))
 def post_waiver(
     request: Request, asset: AssetPath, version: VersionPath, body: WaiverBody, tag: Tag = None
 ) -> Response:
@@ -196,7 +206,7 @@ def post_waiver(
     return _move(request, "waive", body, tag, asset=asset, version=version)
 
 
-@router.post("/assets/{asset}/demotion", responses=answers(MoveDone))
+@router.post("/assets/{asset}/demotion", responses=describe_answers(MoveDone))
 def post_demotion(
     request: Request, asset: AssetPath, body: DemotionBody, tag: Tag = None
 ) -> Response:
@@ -204,7 +214,7 @@ def post_demotion(
     return _move(request, "demote", body, tag, asset=asset)
 
 
-@router.post("/assets/{asset}/rollback", responses=answers(MoveDone))
+@router.post("/assets/{asset}/rollback", responses=describe_answers(MoveDone))
 def post_rollback(
     request: Request, asset: AssetPath, body: RollbackBody, tag: Tag = None
 ) -> Response:
@@ -212,6 +222,6 @@ def post_rollback(
     return _move(request, "rollback", body, tag, asset=asset)
 
 
-def _fields(body: Body) -> dict[str, Any]:
+def _convert_body(body: Body) -> dict[str, Any]:
     plain = body.model_dump()
     return {name: tuple(one) if isinstance(one, list) else one for name, one in plain.items()}

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from gatemark.core.canonical import plain
 from gatemark.core.result import Result
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.areas.results import (
-    blob_pieces,
     check_result,
     compare_results,
     download,
     get_result,
+    read_result_file,
     result_page,
 )
 from gatemark.web.areas.views import ResultCheck, ResultDelta, ResultPage
@@ -29,7 +29,7 @@ DigestPath = Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{64}$")]
 Cursor = Annotated[int | None, Query(ge=1, le=2**53)]
 
 
-@router.get("/results", responses=answers(ResultPage))
+@router.get("/results", responses=describe_answers(ResultPage))
 def list_results(
     request: Request, before: Cursor = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> Response:
@@ -38,7 +38,7 @@ def list_results(
     return reply(result_page(site_of(request).workspace, before=before, limit=limit))
 
 
-@router.get("/results/{reference}", responses=answers(Result))
+@router.get("/results/{reference}", responses=describe_answers(Result))
 def one_result(request: Request, reference: ResultPath) -> Response:
     """Return a whole result (``gatemark.result/1``)."""
     caller(request)
@@ -49,7 +49,7 @@ def one_result(request: Request, reference: ResultPath) -> Response:
     return reply(plain(result), ETag=tag)
 
 
-@router.post("/results/{reference}/verification", responses=answers(ResultCheck))
+@router.post("/results/{reference}/verification", responses=describe_answers(ResultCheck))
 def verify_result(request: Request, reference: ResultPath) -> Response:
     """Verify a result: seal, files, and its events in the ledger."""
     caller(request)
@@ -57,15 +57,15 @@ def verify_result(request: Request, reference: ResultPath) -> Response:
     return reply(check_result(workspace, reference))
 
 
-@router.get("/results/{reference}/files/{digest}", responses=answers(bytes))
+@router.get("/results/{reference}/files/{digest}", responses=describe_answers(bytes))
 def result_file(request: Request, reference: ResultPath, digest: DigestPath) -> Response:
     """Return a file of the result."""
     caller(request)
-    return download(blob_pieces(site_of(request).workspace, reference, digest), digest)
+    return download(read_result_file(site_of(request).workspace, reference, digest), digest)
 
 
-@router.get("/comparison", responses=answers(ResultDelta))
-def compare(request: Request, before: ResultQuery, after: ResultQuery) -> Response:
+@router.get("/comparison", responses=describe_answers(ResultDelta))
+def get_comparison(request: Request, before: ResultQuery, after: ResultQuery) -> Response:
     """Compare two results."""
     caller(request)
     return reply(compare_results(site_of(request).workspace, before, after))

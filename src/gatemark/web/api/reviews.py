@@ -11,7 +11,7 @@ from gatemark.review.close import ReviewOutcome, export_votes
 from gatemark.review.create import ReviewCreated, SavedVote, ShownPair
 from gatemark.review.plan import ReviewPlan
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.api.moves import Note, Reference, Words
 from gatemark.web.areas.reviews import (
@@ -28,7 +28,7 @@ from gatemark.web.areas.reviews import (
     review_card,
     review_list,
     sealed_key,
-    vote,
+    vote_on_pair,
     vote_view,
 )
 from gatemark.web.site import caller, site_of
@@ -46,7 +46,7 @@ PersonName = Annotated[
 Version = Annotated[
     str, StringConstraints(max_length=200, pattern=r"^[^@\x00-\x20]+@[^@\x00-\x20]+$")
 ]
-PLAN: Final = frozenset(ReviewPlan.__struct_fields__) - {"assets", "position_scheme"}
+PLAN: Final = frozenset(ReviewPlan.__struct_fields__) - {"assets", "rules"}
 
 
 class ReviewBody(Body):
@@ -89,14 +89,14 @@ class CloseReviewBody(Body):
     early: Words | None = None
 
 
-@router.get("/reviews", responses=answers(ReviewList))
+@router.get("/reviews", responses=describe_answers(ReviewList))
 def list_reviews(request: Request, after: After = None, limit: Limit = 50) -> Response:
     """List reviews, newest first, with what waits for the caller."""
     identity = caller(request)
     return reply(review_list(site_of(request).workspace, identity, after=after, limit=limit))
 
 
-@router.post("/reviews", responses=answers(ReviewCreated, 201), status_code=201)
+@router.post("/reviews", responses=describe_answers(ReviewCreated, 201), status_code=201)
 def post_review(request: Request, body: ReviewBody) -> Response:
     """Create a review: match the pairs, draw the positions and seal them."""
     identity = caller(request, "act")
@@ -112,64 +112,68 @@ def review_request_of(plain: dict[str, Any]) -> ReviewRequest:
     return ReviewRequest(plan=plan, texts=plain["samples"], **rest)
 
 
-@router.get("/reviews/{name}", responses=answers(ReviewCard))
+@router.get("/reviews/{name}", responses=describe_answers(ReviewCard))
 def one_review(request: Request, name: ReviewPath) -> Response:
     """Return the progress of a review, without arms, choices or numbers."""
     identity = caller(request)
     return reply(review_card(site_of(request).workspace, identity, name))
 
 
-@router.get("/reviews/{name}/next", responses=answers(QueueView))
+@router.get("/reviews/{name}/next", responses=describe_answers(QueueView))
 def next_review_pair(request: Request, name: ReviewPath) -> Response:
     """Return the caller's current pair, the same until it is answered; null at the end."""
     identity = caller(request, in_person=True)
     return reply(vote_view(site_of(request).workspace, identity, name))
 
 
-@router.get("/reviews/{name}/pairs/{token}", responses=answers(ShownPair))
+@router.get("/reviews/{name}/pairs/{token}", responses=describe_answers(ShownPair))
 def one_pair(request: Request, name: ReviewPath, token: TokenPath) -> Response:
     """Return a pair that the caller has seen before."""
     identity = caller(request, in_person=True)
     return reply(vote_view(site_of(request).workspace, identity, name, token).pair)
 
 
-@router.post("/reviews/{name}/votes", responses=answers(SavedVote), openapi_extra=REPEATABLE)
+@router.post(
+    "/reviews/{name}/votes", responses=describe_answers(SavedVote), openapi_extra=REPEATABLE
+)
 def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Response:
     """Vote, or change a vote; repeating it changes nothing. Needs a session."""
     identity = caller(request, "act", in_person=True)
     said = (body.answered, body.reason)
-    return reply(vote(site_of(request).workspace, identity, name, body.token, said))
+    return reply(vote_on_pair(site_of(request).workspace, identity, name, body.token, said))
 
 
-@router.post("/reviews/{name}/looks", responses=answers(InterimLook))
+@router.post("/reviews/{name}/looks", responses=describe_answers(InterimLook))
 def post_look(request: Request, name: ReviewPath) -> Response:
     """Return interim numbers of a review with peeking; the ledger records who looked."""
     identity = caller(request, "act", in_person=True)
     return reply(interim_look(site_of(request).workspace, identity, name))
 
 
-@router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome), openapi_extra=REPEATABLE)
-def post_closing(request: Request, name: ReviewPath, body: CloseReviewBody) -> Response:
+@router.post(
+    "/reviews/{name}/closing", responses=describe_answers(ReviewOutcome), openapi_extra=REPEATABLE
+)
+def post_review_closing(request: Request, name: ReviewPath, body: CloseReviewBody) -> Response:
     """Close a review, write its key to the ledger, and judge it."""
     identity = caller(request, "act")
     return reply(end_review(site_of(request).workspace, identity, name, body.early))
 
 
-@router.get("/reviews/{name}/outcome", responses=answers(ReviewOutcome))
+@router.get("/reviews/{name}/outcome", responses=describe_answers(ReviewOutcome))
 def get_outcome(request: Request, name: ReviewPath) -> Response:
     """Return the outcome of a closed review."""
     caller(request)
     return reply(kept_outcome(site_of(request), name))
 
 
-@router.get("/reviews/{name}/key", responses=answers(SealedKey))
+@router.get("/reviews/{name}/key", responses=describe_answers(SealedKey))
 def get_key(request: Request, name: ReviewPath) -> Response:
     """Return the key of a closed review; refused to everyone while it is open."""
     caller(request)
     return reply(sealed_key(site_of(request).workspace, name))
 
 
-@router.get("/reviews/{name}/ballots", responses=answers(bytes))
+@router.get("/reviews/{name}/ballots", responses=describe_answers(bytes))
 def get_ballots(request: Request, name: ReviewPath, candidate: After = None) -> Response:
     """Return the opened votes of a closed review as ``gatemark.vote/1`` lines."""
     caller(request)

@@ -1,4 +1,4 @@
-"""API routes for the release policy, the drift policy and full packs."""
+"""API routes for the release policy, the drift policy and required packs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.policy_file import choose_drift_policy
+from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AdoptPolicy
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Tag, move_done
-from gatemark.web.areas.assets import set_full_pack
+from gatemark.web.areas.assets import require_server_pack
 from gatemark.web.areas.moves import acted_document
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import caller, site_of
@@ -49,7 +49,7 @@ class DriftPolicyView(msgspec.Struct, frozen=True):
     policy_digest: str
 
 
-@router.get("/policy", responses=answers(PolicyInForce))
+@router.get("/policy", responses=describe_answers(PolicyInForce))
 def get_policy(request: Request) -> Response:
     """Return the release policy in force; send the ETag as If-Match to replace it."""
     caller(request)
@@ -57,7 +57,7 @@ def get_policy(request: Request) -> Response:
     return reply(found, ETag=f'"{found.revision}"')
 
 
-@router.post("/policy", responses=answers(MoveDone))
+@router.post("/policy", responses=describe_answers(MoveDone))
 def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response:
     """Adopt a release policy; votes under the old one are void. Needs a session."""
     identity = caller(request, "act", in_person=True)
@@ -81,20 +81,20 @@ def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response
     return reply(acted_document(result), ETag=f'"{policy_in_force(workspace).revision}"')
 
 
-@router.get("/drift-policy", responses=answers(DriftPolicyView))
+@router.get("/drift-policy", responses=describe_answers(DriftPolicyView))
 def get_drift_policy(request: Request) -> Response:
     """Return the drift policy of this server."""
     caller(request)
-    policy = drift_policy(site_of(request).settings.drift_policy)
+    policy = choose_drift_policy(site_of(request).settings.drift_policy)
     return reply(DriftPolicyView(msgspec.to_builtins(policy), policy.digest))
 
 
-@router.post("/assets/{asset}/full-pack", responses=answers(MoveDone))
-def post_full_pack(
+@router.post("/assets/{asset}/required-pack", responses=describe_answers(MoveDone))
+def post_required_pack(
     request: Request, asset: AssetPath, body: FullPackBody, tag: Tag = None
 ) -> Response:
-    """Make one of the server's packs the full pack of an asset."""
+    """Make one of the server's packs the required pack of an asset."""
     identity = caller(request, "act", in_person=True)
     site = site_of(request)
-    result = set_full_pack(site, identity, asset, body.pack, note=body.note, tag=tag)
+    result = require_server_pack(site, identity, asset, body.pack, note=body.note, tag=tag)
     return move_done(request, asset, result)

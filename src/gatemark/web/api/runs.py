@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from gatemark.accounts.nouns import PageRun
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import answers, reply
+from gatemark.web.api.document import describe_answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.site import caller, site_of
 from gatemark.web.stream import stream_steps
@@ -25,14 +25,14 @@ class RunStart(Body):
     limit: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
-@router.get("/packs", responses=answers(tuple[str, ...]))
+@router.get("/packs", responses=describe_answers(tuple[str, ...]))
 def packs(request: Request) -> Response:
     """List the packs that this server may run."""
     caller(request)
     return reply(site_of(request).board.packs())
 
 
-@router.get("/runs", responses=answers(tuple[PageRun, ...]))
+@router.get("/runs", responses=describe_answers(tuple[PageRun, ...]))
 def runs(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> Response:
     """List runs, newest first."""
     caller(request)
@@ -41,7 +41,7 @@ def runs(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> R
     return reply(site.board.latest(site.workspace, limit))
 
 
-@router.post("/runs", responses=answers(PageRun, 202), status_code=202)
+@router.post("/runs", responses=describe_answers(PageRun, 202), status_code=202)
 def start(request: Request, body: RunStart) -> Response:
     """Start a pack."""
     identity = caller(request, "run")
@@ -49,7 +49,7 @@ def start(request: Request, body: RunStart) -> Response:
     return reply(site.board.start(site.workspace, identity, body.pack, body.limit), 202)
 
 
-@router.get("/runs/{run}", responses=answers(PageRun))
+@router.get("/runs/{run}", responses=describe_answers(PageRun))
 def one_run(request: Request, run: RunPath) -> Response:
     """Return the state of a run."""
     caller(request)
@@ -57,15 +57,15 @@ def one_run(request: Request, run: RunPath) -> Response:
     return reply(site.board.get(site.workspace, run))
 
 
-@router.post("/runs/{run}/resumption", responses=answers(PageRun, 202), status_code=202)
-def resume(request: Request, run: RunPath) -> Response:
+@router.post("/runs/{run}/resumption", responses=describe_answers(PageRun, 202), status_code=202)
+def post_run_resumption(request: Request, run: RunPath) -> Response:
     """Resume an interrupted run."""
     identity = caller(request, "run")
     site = site_of(request)
     return reply(site.board.resume(site.workspace, identity, run), 202)
 
 
-@router.get("/runs/{run}/steps", responses=answers(bytes))
+@router.get("/runs/{run}/steps", responses=describe_answers(bytes))
 async def steps(request: Request, run: RunPath) -> Response:
     """Stream the progress of a run (text/event-stream), after Last-Event-ID if it is sent."""
     return await stream_steps(request, run)

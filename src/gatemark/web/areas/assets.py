@@ -1,15 +1,15 @@
-"""One asset: the context of its page, its drift, and its full pack."""
+"""One asset: the context of its page, its drift, and its required pack."""
 
 from __future__ import annotations
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import UnknownNameError
-from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.policy_file import choose_drift_policy
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.views import DriftView
-from gatemark.lifecycle.assets import set_exam
+from gatemark.lifecycle.act import CommandResult
+from gatemark.lifecycle.assets import set_required_pack
 from gatemark.lifecycle.canary import CanaryState, canary_state
-from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import waivable_gates
 from gatemark.lifecycle.model.stages import LANE, LANE_NOTE, moves_of
@@ -31,18 +31,20 @@ LIVE = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
 
 def asset_drift(site: Site, asset: str) -> DriftView:
     """Return the drift of an asset under the server's policy."""
-    policy = drift_policy(site.settings.drift_policy)
+    policy = choose_drift_policy(site.settings.drift_policy)
     return drift_view(site.workspace, policy, asset, site.workspace.clock())
 
 
-def set_full_pack(
+def require_server_pack(
     site: Site, identity: Identity, asset: str, pack: str, *, note: str, tag: str | None
 ) -> CommandResult:
-    """Make one of the server's packs the full pack of an asset, under its lock."""
+    """Make one of the server's packs the required pack of an asset, under its lock."""
     path = site.board.path_of(pack)
 
     def do(_: int) -> CommandResult:
-        return set_exam(site.workspace, asset, path, actor=identity.person, note=note, file=path)
+        return set_required_pack(
+            site.workspace, asset, path, actor=identity.person, note=note, file=path
+        )
 
     return locked(site.workspace, asset, tag, do)
 
@@ -58,7 +60,7 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
     offered = {
         line.version: offered_results(sealed, line.digest, line.result_ids) for line in going
     }
-    canary = _canary(workspace, asset, environment)
+    canary = _find_canary(workspace, asset, environment)
     fallen = [line for line in card.versions if line.stage in ("demoted", "rolled_back")]
     return {
         "title": asset,
@@ -78,14 +80,15 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         "shown": shown,
         "others": [line for line in card.versions if line not in shown],
         "targets": {
-            line.version: _targets(line.stage, card.enabled, card.kind) for line in card.versions
+            line.version: _list_target_stages(line.stage, card.enabled, card.kind)
+            for line in card.versions
         },
         "lane_note": LANE_NOTE if card.kind == LANE else None,
         "gates": waivable_gates(read_state(workspace, asset).policy),
     }
 
 
-def _targets(stage: str, enabled: str | None, kind: str) -> list[str]:
+def _list_target_stages(stage: str, enabled: str | None, kind: str) -> list[str]:
     """Return the stages that a person can promote a version to from its stage."""
     return [
         "canary" if row.after == "canary_1" else row.after
@@ -94,7 +97,7 @@ def _targets(stage: str, enabled: str | None, kind: str) -> list[str]:
     ]
 
 
-def _canary(workspace: Workspace, asset: str, environment: str) -> CanaryState | None:
+def _find_canary(workspace: Workspace, asset: str, environment: str) -> CanaryState | None:
     try:
         return canary_state(workspace, asset, environment)
     except UnknownNameError:

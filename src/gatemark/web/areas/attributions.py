@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import (
     JUDGES,
@@ -60,10 +60,10 @@ def attribution_list(
     workspace: Workspace, *, before: int | None = None, limit: int = 50
 ) -> AttributionList:
     """Return attributions with event numbers below ``before``, newest first."""
-    older = [one for one in _sealed(workspace) if before is None or one[0].seq < before]
+    older = [one for one in _list_seals(workspace) if before is None or one[0].seq < before]
     shown = older[:limit]
-    judged = _judged(workspace)
-    items = tuple(_line(event, payload, judged) for event, payload in shown)
+    judged = _find_judged(workspace)
+    items = tuple(_make_line(event, payload, judged) for event, payload in shown)
     return AttributionList(items=items, next=str(items[-1].seq) if len(older) > limit else None)
 
 
@@ -110,7 +110,7 @@ def judge_proposals(
     return attribution_card(workspace, identity, reference)
 
 
-def _sealed(workspace: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
+def _list_seals(workspace: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
     """Return the seal events, newest first; only the last seal of an attribution counts."""
     found = {
         payload["attribution"]: (event, payload)
@@ -120,7 +120,7 @@ def _sealed(workspace: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
     return sorted(found.values(), key=lambda one: one[0].seq, reverse=True)
 
 
-def _judged(workspace: Workspace) -> dict[str, set[str]]:
+def _find_judged(workspace: Workspace) -> dict[str, set[str]]:
     judged: dict[str, set[str]] = {}
     for _, payload in workspace.events.events(kind=ATTRIBUTION_REVIEWED):
         if payload is not None:
@@ -128,7 +128,7 @@ def _judged(workspace: Workspace) -> dict[str, set[str]]:
     return judged
 
 
-def _line(
+def _make_line(
     event: Event, payload: Mapping[str, Any], judged: Mapping[str, set[str]]
 ) -> AttributionLine:
     # Events of earlier builds lack decision and proposals; read them from the attribution.

@@ -11,14 +11,14 @@ from typing import Final
 
 import msgspec
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import BadInputError, NotAllowedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.lifecycle.act import CommandResult, run_due
 from gatemark.lifecycle.canary import push_windows
-from gatemark.lifecycle.journey import CommandResult, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, VersionRef
 from gatemark.lifecycle.shadow import pairs_of, push_pairs
 from gatemark.workspace import Workspace
@@ -29,7 +29,7 @@ PLACE: Final = "body"
 
 
 @contextmanager
-def files_of(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def write_temporary_files(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Yield temporary file paths by name; errors mention the name instead of the path."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         paths = {}
@@ -40,13 +40,13 @@ def files_of(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
         try:
             yield paths
         except BadInputError as error:
-            problems = tuple(_renamed(problem, paths) for problem in error.problems)
+            problems = tuple(_rename_paths(problem, paths) for problem in error.problems)
             raise BadInputError(problems, unlisted_count=error.unlisted_count) from error
         except UsageError as error:
-            raise type(error)(_renamed(str(error), paths)) from error
+            raise type(error)(_rename_paths(str(error), paths)) from error
 
 
-def _renamed(problem: str, paths: Mapping[str, str]) -> str:
+def _rename_paths(problem: str, paths: Mapping[str, str]) -> str:
     for name, path in paths.items():
         problem = problem.replace(path, name)
     return problem
@@ -59,7 +59,7 @@ def _file_of(records: Sequence[object]) -> Iterator[str]:
         text = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
     except ValueError as error:
         raise BadInputError(f"{PLACE}: {error}") from error
-    with files_of({PLACE: text}) as paths:
+    with write_temporary_files({PLACE: text}) as paths:
         yield paths[PLACE]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
 from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan, propose
@@ -23,7 +23,7 @@ from gatemark.review.labels import (
     next_sample,
 )
 from gatemark.review.open_stores import erased_items, label_sets_of
-from gatemark.web.areas.ingest import files_of
+from gatemark.web.areas.ingest import write_temporary_files
 from gatemark.web.areas.reviews import (
     JUDGES,
     names_after,
@@ -138,7 +138,7 @@ def label_list(
     shown, more = names_after(label_sets_of(workspace).names(), after, limit, "label set")
     return LabelList(
         items=tuple(
-            _line(workspace, identity, label_sets_of(workspace).get(name)) for name in shown
+            _make_line(workspace, identity, label_sets_of(workspace).get(name)) for name in shown
         ),
         next=more,
     )
@@ -149,7 +149,7 @@ def waiting_labels(
 ) -> tuple[LabelSetLine, ...]:
     """Return the newest label sets that wait for the caller."""
     names = label_sets_of(workspace).names()[:limit]
-    lines = (_line(workspace, identity, label_sets_of(workspace).get(name)) for name in names)
+    lines = (_make_line(workspace, identity, label_sets_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.waits)
 
 
@@ -210,7 +210,7 @@ def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard
     status = label_status(workspace, name)
     is_owner = OWNER in identity.roles
     return LabelCard(
-        line=_line(workspace, identity, plan),
+        line=_make_line(workspace, identity, plan),
         choices=plan.labels,
         field=plan.field,
         labels_per_item=plan.labels_per_item,
@@ -227,7 +227,7 @@ def label_queue_view(workspace: Workspace, identity: Identity, name: str) -> Lab
     plan = label_sets_of(workspace).get(name)
     require_judge(identity, plan.reviewers)
     item = next_sample(workspace, name, identity.person)
-    line = _line(workspace, identity, plan)
+    line = _make_line(workspace, identity, plan)
     return LabelQueueView(item=item, answered=line.answered, total=line.total)
 
 
@@ -258,12 +258,14 @@ def make_labels(
         plan = msgspec.convert(fields, LabelPlan)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"labels: {error}") from error
-    with files_of({SAMPLES: samples}) as paths:
+    with write_temporary_files({SAMPLES: samples}) as paths:
         count = create_labels(workspace.acting_as(identity.person), plan, paths[SAMPLES])
     return LabelsMade(labels=plan.name, items=count, plan_digest=plan.digest)
 
 
-def accept(workspace: Workspace, identity: Identity, name: str, chosen: dict[str, str]) -> Accepted:
+def accept_in_person(
+    workspace: Workspace, identity: Identity, name: str, chosen: dict[str, str]
+) -> Accepted:
     """Accept the labels with a majority, and chosen ones, in the caller's name."""
     request = AcceptLabels(labels=name, chosen=chosen)
     return accept_labels(workspace.acting_as(identity.person), request)
@@ -309,7 +311,7 @@ def label_rows(
     return LabelPage(items=tuple(rows), next=shown[-1] if len(numbers) > limit else None)
 
 
-def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSetLine:
+def _make_line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSetLine:
     name, person = plan.name, identity.person
     numbers = list(label_sets_of(workspace).ids(name).values())
     marks = label_sets_of(workspace).marks(name)

@@ -8,7 +8,8 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
-from gatemark.accounts.journey import Identity, tell
+from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
@@ -21,8 +22,8 @@ from gatemark.ledger.event_kinds import (
     SIGN_IN_FAILED,
     VOTE_CAST,
 )
-from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import sign_checkpoint
+from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.web.areas.views import CheckpointView, EventPage, EventView, LedgerHead
@@ -64,7 +65,7 @@ def make_checkpoint(workspace: Workspace, identity: Identity, key: str | None) -
         raise NotAllowedError(f"{identity.person} must be admin or auditor to sign a checkpoint")
     if key is None:
         raise RefusedError("this server has no key: start it with --signing-key")
-    tell(workspace, CHECKPOINT_ASKED, identity.person)
+    record_account_event(workspace, CHECKPOINT_ASKED, identity.person)
     note = sign_checkpoint(workspace, key)
     size = workspace.events.checkpoints()[-1][0]
     return CheckpointView(size=size, note=note)
@@ -109,7 +110,7 @@ def event_page(
         kept.extend(one for one in matching if one[0].seq < end)
         found = list(kept)[-limit:]
         more = len(kept) > limit
-    kept_back = _kept_back(workspace, [event for event, _ in found])
+    kept_back = _find_withheld(workspace, [event for event, _ in found])
     if not SIGNING & set(identity.roles):
         for event, payload in found:
             if event.kind == SIGN_IN_FAILED and payload is not None:
@@ -133,7 +134,7 @@ def event_page(
     return EventPage(items=items, next=str(items[-1].seq) if more and items else None)
 
 
-def _kept_back(workspace: Workspace, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
+def _find_withheld(workspace: Workspace, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
     """Return the fields of each event that are withheld until its review is closed."""
     subjects = {event.subject for event in events if event.kind in BLINDING}
     closed = {

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import (
     ConflictError,
     GatemarkError,
@@ -21,6 +21,7 @@ from gatemark.core.errors import (
 )
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
+from gatemark.lifecycle.act import CommandResult, act
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import (
     Approve,
@@ -33,7 +34,6 @@ from gatemark.lifecycle.commands import (
     RollBack,
     Waive,
 )
-from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Stage
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.web.areas.overview import asset_etag
@@ -64,16 +64,16 @@ def locked(
         tag = asset_etag(workspace, asset)
     found = _TAG.match(tag)
     if found is None or tag != asset_etag(workspace, asset):
-        raise _changed(workspace, asset)
+        raise _report_changed(workspace, asset)
     try:
         return do(int(found[1]))
     except RefusedError:
         if tag != asset_etag(workspace, asset):
-            raise _changed(workspace, asset) from None
+            raise _report_changed(workspace, asset) from None
         raise
 
 
-def _changed(workspace: Workspace, asset: str) -> ProblemResponse:
+def _report_changed(workspace: Workspace, asset: str) -> ProblemResponse:
     headers: dict[str, str] = {}
     try:
         headers = {"ETag": asset_etag(workspace, asset)}
@@ -114,7 +114,7 @@ FREE: Final = frozenset({"demote", "rollback", "pause"})
 """Verbs that demote or pause: they need no lock, so that nothing can delay them."""
 
 
-def move(
+def carry_out_move(
     workspace: Workspace, identity: Identity, verb: str, request: MoveRequest, tag: str | None
 ) -> CommandResult:
     """Carry out a request to move a version."""
@@ -142,7 +142,7 @@ def _promote(workspace: Workspace, request: MoveRequest, common: dict[str, Any])
     if request.incident and to != "enabled":
         raise UsageError("break-glass access can only enable a version")
     return Promote(
-        version=_version(request),
+        version=_require_version(request),
         to=to,  # type: ignore[arg-type]
         result_ids=result_ids(workspace, request.result_ids),
         incident=request.incident or None,
@@ -163,10 +163,15 @@ def _demote(_: Workspace, request: MoveRequest, common: dict[str, Any]) -> Comma
 
 def _waive(workspace: Workspace, request: MoveRequest, common: dict[str, Any]) -> Command:
     expires_at = workspace.clock() + timedelta(days=request.days or 0)
-    return Waive(version=_version(request), gate=request.gate, expires_at=expires_at, **common)  # type: ignore[arg-type]
+    return Waive(
+        version=_require_version(request),
+        gate=request.gate,  # type: ignore[arg-type]
+        expires_at=expires_at,
+        **common,
+    )
 
 
-def _version(request: MoveRequest) -> str:
+def _require_version(request: MoveRequest) -> str:
     if request.version is None:
         raise UsageError("name the version")
     return request.version
@@ -179,11 +184,11 @@ _VERBS: Final[dict[str, Callable[[Workspace, MoveRequest, dict[str, Any]], Comma
         version=request.version, to=request.to, needs_fallback=not request.stop, **common
     ),
     "pause": lambda _, request, common: PauseVersion(
-        version=_version(request), reason="operator", **common
+        version=_require_version(request), reason="operator", **common
     ),
-    "resume": lambda _, request, common: ResumeVersion(version=_version(request), **common),
-    "review-glass": lambda _, request, common: ReviewBreakGlass(
-        version=_version(request), **common
+    "resume": lambda _, request, common: ResumeVersion(version=_require_version(request), **common),
+    "confirm-break-glass": lambda _, request, common: ReviewBreakGlass(
+        version=_require_version(request), **common
     ),
     "waive": _waive,
 }
@@ -204,7 +209,7 @@ class ApprovalForm(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
-def cast_vote(
+def approve_step(
     workspace: Workspace, identity: Identity, ballot: ApprovalForm, tag: str | None
 ) -> CommandResult:
     """Vote on a step with a comment, bound to what the voter saw."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import UnknownNameError
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import RESULT_SEALED, RULES_VERSION, ResultSealed
+from gatemark.ledger.event_kinds import RESULT_SEALED, ResultSealed
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.citations import summed_up
 from gatemark.lifecycle.decisions.approvals import conflict_of_interest
-from gatemark.lifecycle.decisions.citation import full_pack_of
+from gatemark.lifecycle.decisions.citation import find_required_pack_result
 from gatemark.lifecycle.events.approvals import APPROVING
 from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
@@ -55,14 +55,14 @@ def overview(
     more = bool(shown) and shown[-1] != names[-1]
     return Overview(
         at=workspace.clock(),
-        rows=tuple(_stage_row(workspace, row) for row in asset_rows(workspace, shown)),
-        tasks=tuple(task for name in names for task in _tasks(workspace, identity, name)),
-        desk=_waiting_tasks(workspace, identity),
+        rows=tuple(_make_stage_row(workspace, row) for row in asset_rows(workspace, shown)),
+        tasks=tuple(task for name in names for task in _list_tasks(workspace, identity, name)),
+        desk=_list_waiting_tasks(workspace, identity),
         next=shown[-1] if more else None,
     )
 
 
-def _waiting_tasks(workspace: Workspace, identity: Identity) -> tuple[WaitingTask, ...]:
+def _list_waiting_tasks(workspace: Workspace, identity: Identity) -> tuple[WaitingTask, ...]:
     reviews = (
         WaitingTask("review", line.review, line.question, line.mine.answered, line.mine.total)
         for line in waiting_reviews(workspace, identity, TASKS_SHOWN)
@@ -84,7 +84,7 @@ def _waiting_tasks(workspace: Workspace, identity: Identity) -> tuple[WaitingTas
     return (*reviews, *labels, *attributions)
 
 
-def _stage_row(workspace: Workspace, row: AssetRow) -> StageRow:
+def _make_stage_row(workspace: Workspace, row: AssetRow) -> StageRow:
     place = read_state(workspace, row.asset).asset.place(row.environment)
     stages: dict[str, list[str]] = {}
     for track in place.tracks.values():
@@ -102,15 +102,15 @@ def _stage_row(workspace: Workspace, row: AssetRow) -> StageRow:
         row=row,
         stages={stage: tuple(versions) for stage, versions in stages.items()},
         paused=tuple(track.version for track in place.tracks.values() if track.paused is not None),
-        has_broken_glass=any(
-            track.glass is not None and track.glass.reviewed_by is None
+        has_break_glass=any(
+            track.break_glass is not None and track.break_glass.reviewed_by is None
             for track in place.tracks.values()
         ),
         demoted=latest.version if latest is not None and is_news else None,
     )
 
 
-def _tasks(workspace: Workspace, identity: Identity, asset: str) -> Iterator[Task]:
+def _list_tasks(workspace: Workspace, identity: Identity, asset: str) -> Iterator[Task]:
     state = read_state(workspace, asset)
     roles = set(identity.roles)
     for environment, place in sorted(state.asset.places.items()):
@@ -122,7 +122,7 @@ def _track_tasks(
     state: LifecycleState, person: str, roles: set[Role], environment: str, track: Track
 ) -> Iterator[Task]:
     common = {"asset": state.asset.name, "environment": environment, "version": track.version}
-    to = _next_voted(state, environment, track)
+    to = _find_next_voted(state, environment, track)
     if to is not None and set(APPROVING) & roles:
         free = conflict_of_interest(state, person, track.version) is None
         if free and not _has_voted(state, person, environment, track, to):
@@ -130,19 +130,19 @@ def _track_tasks(
     if track.paused is not None and "operator" in roles:
         what = f"paused ({track.paused.reason}): resume it or roll it back"
         yield Task(kind="resume", what=what, since=track.paused.at, **common)
-    access = track.glass
+    access = track.break_glass
     if access is not None and access.reviewed_by is None and set(APPROVING) & roles:
         what = f"review the break-glass access for {access.incident}"
         if access.actor != person:
-            yield Task(kind="review_glass", what=what, since=access.at, **common)
+            yield Task(kind="confirm_break_glass", what=what, since=access.at, **common)
     if track.stage == "eligible" and _HANDS & roles:
         yield Task(kind="promote", what="promote it to shadow", since=track.since, **common)
     if track.stage == "demoted" and "author" in roles:
-        what = "it was demoted; promote it again with a fresh full-pack result"
+        what = "it was demoted; promote it again with a fresh required-pack result"
         yield Task(kind="look", what=what, since=track.since, **common)
 
 
-def _next_voted(state: LifecycleState, environment: str, track: Track) -> Stage | None:
+def _find_next_voted(state: LifecycleState, environment: str, track: Track) -> Stage | None:
     """Return the stage that a vote would be about now."""
     if state.asset.kind == LANE:
         return "shadow" if track.stage == "eligible" else None
@@ -188,7 +188,7 @@ def open_steps(
             found.extend(
                 _open_step(workspace, identity, state, environment, track.version)
                 for track in place.tracks.values()
-                if _next_voted(state, environment, track) is not None
+                if _find_next_voted(state, environment, track) is not None
             )
     return tuple(found)
 
@@ -206,7 +206,7 @@ def _open_step(
 ) -> OpenStep:
     asset, now = state.asset, workspace.clock()
     track, known = asset.track(environment, version), asset.versions[version]
-    to = _next_voted(state, environment, track) or track.stage
+    to = _find_next_voted(state, environment, track) or track.stage
     notes = [
         line.fact.note
         for line in asset_lines(workspace, asset.name)
@@ -251,20 +251,20 @@ def _open_step(
 
 
 def step_packet(workspace: Workspace, step: OpenStep) -> LanePacket | None:
-    """Return the packet of an advisory lane, from the full-pack result that decides its step."""
+    """Return the packet of an advisory lane, from the result that decides its step."""
     if step.kind != LANE:
         return None
     asset = read_state(workspace, step.asset).asset
     ids = asset.track(step.environment, step.version).result_ids
     results = workspace.results
-    cited = {name: summed_up(results.get(name), None, workspace.blobs) for name in ids}
-    full = full_pack_of(ids, cited, asset.exam, RULES_VERSION)
+    cited = {name: summed_up(results.get(name), workspace.blobs) for name in ids}
+    full = find_required_pack_result(ids, cited, asset.required_pack)
     if full is None:
         return None
     # Loads exams and statistics, which only the page of a lane needs.
-    from gatemark.exams.advisory.packet import lane_packet  # noqa: PLC0415
+    from gatemark.exams.advisory.packet import build_packet  # noqa: PLC0415
 
-    return lane_packet(workspace, lane_of(step.asset), full.id)
+    return build_packet(workspace, lane_of(step.asset), full.id)
 
 
 def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:

@@ -15,8 +15,8 @@ from gatemark.core.errors import GatemarkError, IntegrityError, UnknownNameError
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, verify_seal
 from gatemark.ledger.event_kinds import RESULT_SEALED
-from gatemark.packs.answers import read_sample_lines
 from gatemark.packs.pack_file import CANDIDATE
+from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.web.areas.views import (
     CheckLine,
     FindingDelta,
@@ -49,7 +49,7 @@ def get_result(workspace: Workspace, reference: str) -> Result:
     return workspace.existing_results().get(reference)
 
 
-def blob_pieces(workspace: Workspace, reference: str, digest: str) -> Iterator[bytes]:
+def read_result_file(workspace: Workspace, reference: str, digest: str) -> Iterator[bytes]:
     """Yield the bytes of a file of a result; files of other results are refused."""
     result = get_result(workspace, reference)
     kept = {blob.digest for blob in result.blobs}
@@ -80,15 +80,15 @@ def check_result(workspace: Workspace, reference: str) -> ResultCheck:
         return ResultCheck(id=reference, verdict="fail", checked_at=now, lines=(line,))
     verify_seal(result)
     lines = [CheckLine(what="seal", holds=True, detail="id and stamp match the content")]
-    lines.extend(_checked_blob(workspace, blob.name, blob.digest) for blob in result.blobs)
-    lines.append(_checked_event(workspace, result))
+    lines.extend(_check_blob(workspace, blob.name, blob.digest) for blob in result.blobs)
+    lines.append(_check_event(workspace, result))
     holds = all(line.holds for line in lines)
     return ResultCheck(
         id=result.id, verdict="pass" if holds else "fail", checked_at=now, lines=tuple(lines)
     )
 
 
-def _checked_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
+def _check_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
     seen = hashlib.sha256()
     try:
         for piece in workspace.blobs.pieces(digest):
@@ -100,7 +100,7 @@ def _checked_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
     return CheckLine(what=name, holds=holds, detail=detail)
 
 
-def _checked_event(workspace: Workspace, result: Result) -> CheckLine:
+def _check_event(workspace: Workspace, result: Result) -> CheckLine:
     subject = result.candidate.id.partition("/")[0] if result.candidate else None
     try:
         events = workspace.events.events(kind=RESULT_SEALED, subject=subject)
@@ -128,16 +128,16 @@ def compare_results(workspace: Workspace, before: str, after: str) -> ResultDelt
     if old.policy_digest != new.policy_digest:
         caveats.append("the bounds or rules of the two differ")
     same_data = set(old.snapshots) == set(new.snapshots)
-    lost, gained, count = _item_changes(workspace, old, new) if same_data else ([], [], 0)
+    lost, gained, count = _compare_items(workspace, old, new) if same_data else ([], [], 0)
     if not same_data:
         caveats.append("the data differ, so items cannot be compared")
     return ResultDelta(
-        before=_summary(old),
-        after=_summary(new),
+        before=_summarize_result(old),
+        after=_summarize_result(new),
         same_data=same_data,
         caveats=tuple(caveats),
         measures=tuple(_measure_deltas(old, new)),
-        findings=tuple(_finding_deltas(old, new)),
+        findings=tuple(_compare_findings(old, new)),
         lost=tuple(lost[:MAX_ITEMS]),
         gained=tuple(gained[:MAX_ITEMS]),
         compared_items=count,
@@ -145,7 +145,7 @@ def compare_results(workspace: Workspace, before: str, after: str) -> ResultDelt
     )
 
 
-def _summary(result: Result) -> ResultSummary:
+def _summarize_result(result: Result) -> ResultSummary:
     return ResultSummary(
         seq=0,
         id=result.id,
@@ -162,6 +162,12 @@ def _measure_deltas(old: Result, new: Result) -> Iterator[MeasureDelta]:
         yield _measure_delta(known, before.get(key), after.get(key))
 
 
+def _missing_reason(number: Measurement | None) -> str | None:
+    if number is None:
+        return "not in this result"
+    return None if number.reason is None else str(number.reason)
+
+
 def _measure_delta(
     known: Measurement, old: Measurement | None, new: Measurement | None
 ) -> MeasureDelta:
@@ -173,19 +179,19 @@ def _measure_delta(
         is_worse = delta < 0 if known.direction == "higher_is_better" else delta > 0
     return MeasureDelta(
         name=known.name,
-        lane=known.lane,
+        scope=known.scope,
         unit=known.unit,
         direction=known.direction,
         before=before,
         after=after,
         delta=delta,
         is_worse=is_worse,
-        before_reason="not in this result" if old is None else old.reason,
-        after_reason="not in this result" if new is None else new.reason,
+        before_reason=_missing_reason(old),
+        after_reason=_missing_reason(new),
     )
 
 
-def _finding_deltas(old: Result, new: Result) -> Iterator[FindingDelta]:
+def _compare_findings(old: Result, new: Result) -> Iterator[FindingDelta]:
     before = {one.rule: one.verdict for one in old.findings}
     after = {one.rule: one.verdict for one in new.findings}
     for rule in before | after:
@@ -195,11 +201,11 @@ def _finding_deltas(old: Result, new: Result) -> Iterator[FindingDelta]:
         )
 
 
-def _item_changes(
+def _compare_items(
     workspace: Workspace, old: Result, new: Result
 ) -> tuple[list[ItemChange], list[ItemChange], int]:
     """Return the items that were answered worse and better, largest change first."""
-    before, after = _scores(workspace, old), _scores(workspace, new)
+    before, after = _read_scores(workspace, old), _read_scores(workspace, new)
     shared = sorted(before.keys() & after.keys())
     changes = [
         ItemChange(suite=key[0], item=key[1], before=before[key], after=after[key])
@@ -211,7 +217,7 @@ def _item_changes(
     return lost, [one for one in changes if one.after > one.before], len(shared)
 
 
-def _scores(workspace: Workspace, result: Result) -> dict[tuple[str, str], float]:
+def _read_scores(workspace: Workspace, result: Result) -> dict[tuple[str, str], float]:
     """Return the mean score of each item of the candidate; an error counts as 0."""
     totals: dict[tuple[str, str], list[float]] = {}
     for blob in result.blobs:

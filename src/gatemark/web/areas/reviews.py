@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review, review_outcome
 from gatemark.review.create import (
     CreateReview,
@@ -23,17 +23,17 @@ from gatemark.review.create import (
     VoteRequest,
     cast_vote,
     create_review,
-    lookers,
+    find_lookers,
+    find_undecided_pairs,
     next_pair,
     review_key,
     shown_pair,
-    undecided_pairs,
 )
 from gatemark.review.open_stores import erased_pairs, reviews_of
 from gatemark.review.plan import Answered, ReviewPlan, StoredReview
-from gatemark.review.queue import PairProgress, is_complete, missing_counts
+from gatemark.review.queue import PairProgress, count_missing, is_complete
 from gatemark.review.status import review_status
-from gatemark.web.areas.ingest import files_of
+from gatemark.web.areas.ingest import write_temporary_files
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import Site
 from gatemark.workspace import Workspace
@@ -146,7 +146,9 @@ def review_list(
     """Return the reviews older than ``after``, newest first."""
     shown, more = names_after(reviews_of(workspace).names(), after, limit, "review")
     return ReviewList(
-        items=tuple(_line(workspace, identity, reviews_of(workspace).get(name)) for name in shown),
+        items=tuple(
+            _make_line(workspace, identity, reviews_of(workspace).get(name)) for name in shown
+        ),
         next=more,
     )
 
@@ -165,7 +167,7 @@ def names_after(
 def waiting_reviews(workspace: Workspace, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
     """Return the newest open reviews that wait for the caller."""
     names = reviews_of(workspace).open_names()[:limit]
-    lines = (_line(workspace, identity, reviews_of(workspace).get(name)) for name in names)
+    lines = (_make_line(workspace, identity, reviews_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.mine.waits)
 
 
@@ -174,7 +176,7 @@ def review_card(workspace: Workspace, identity: Identity, name: str) -> ReviewCa
     stored = reviews_of(workspace).get(name)
     plan = stored.plan
     votes = reviews_of(workspace).votes(name)
-    line = _line(workspace, identity, stored)
+    line = _make_line(workspace, identity, stored)
     is_open = stored.closing is None
     return ReviewCard(
         line=line,
@@ -183,9 +185,9 @@ def review_card(workspace: Workspace, identity: Identity, name: str) -> ReviewCa
         arbiter=plan.arbiter,
         votes=sum(vote.answered != "skip" for vote in votes),
         skips=sum(vote.answered == "skip" for vote in votes),
-        left_out=stored.facts.get("left_out", {}),
+        left_out=stored.facts["left_out"],
         peeking=plan.peeking,
-        looked=tuple(sorted(lookers(workspace, name))),
+        looked=tuple(sorted(find_lookers(workspace, name))),
         may_look=is_open
         and plan.peeking
         and bool(JUDGES & set(identity.roles))
@@ -205,7 +207,7 @@ def vote_view(
         pair = next_pair(workspace, name, person)
     else:
         pair = shown_pair(workspace, name, person, shown_token)
-    mine = _mine(workspace, identity, stored, reviews_of(workspace).standings(name))
+    mine = _measure_my_progress(workspace, identity, stored, reviews_of(workspace).standings(name))
     shows = reviews_of(workspace).shows(name, person)
     at = len(shows) + 1 if pair is None else pair.ordinal
     before = [show.token for show in shows if show.ordinal < at]
@@ -217,7 +219,7 @@ def vote_view(
     )
 
 
-def vote(
+def vote_on_pair(
     workspace: Workspace,
     identity: Identity,
     name: str,
@@ -257,7 +259,7 @@ def make_review(workspace: Workspace, identity: Identity, wanted: ReviewRequest)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"review: {error}") from error
     gold = {} if wanted.gold is None else {GOLD: wanted.gold}
-    with files_of({**wanted.texts, **gold}) as paths:
+    with write_temporary_files({**wanted.texts, **gold}) as paths:
         request = CreateReview(
             plan=plan,
             files={arm: paths[arm] for arm in wanted.texts},
@@ -332,7 +334,7 @@ def _may_close(identity: Identity, stored: StoredReview) -> bool:
     return identity.person == stored.created_by or bool(set(CLOSERS) & set(identity.roles))
 
 
-def _line(workspace: Workspace, identity: Identity, stored: StoredReview) -> ReviewLine:
+def _make_line(workspace: Workspace, identity: Identity, stored: StoredReview) -> ReviewLine:
     plan, closing = stored.plan, stored.closing
     standings = reviews_of(workspace).standings(plan.name)
     pairs = sum(not pair.is_gold for pair in standings)
@@ -344,16 +346,16 @@ def _line(workspace: Workspace, identity: Identity, stored: StoredReview) -> Rev
         state=state,
         question=plan.question,
         pairs=pairs,
-        pairs_complete=pairs - missing_counts(standings, plan.votes_per_pair)["short"],
+        pairs_complete=pairs - count_missing(standings, plan.votes_per_pair)["short"],
         votes_per_pair=plan.votes_per_pair,
         created_by=stored.created_by,
         created_at=stored.created_at,
         closed_at=None if closing is None else closing.at,
-        mine=_mine(workspace, identity, stored, standings),
+        mine=_measure_my_progress(workspace, identity, stored, standings),
     )
 
 
-def _mine(
+def _measure_my_progress(
     workspace: Workspace, identity: Identity, stored: StoredReview, standings: list[PairProgress]
 ) -> MyProgress:
     plan, person = stored.plan, identity.person
@@ -362,14 +364,14 @@ def _mine(
     answered = sum(vote.reviewer == person for vote in votes)
     seen = {show.number for show in shows}
     if person == plan.arbiter:
-        waiting = undecided_pairs(review_key(workspace, stored), plan, standings, votes) - seen
+        waiting = find_undecided_pairs(review_key(workspace, stored), plan, standings, votes) - seen
     else:
         waiting = frozenset(
             pair.number
             for pair in standings
             if pair.number not in seen and (pair.is_gold or pair.vote_count < plan.votes_per_pair)
         )
-    why_not = _why_not(workspace, identity, stored)
+    why_not = _find_objection(workspace, identity, stored)
     total = len(shows) + (0 if why_not else len(waiting))
     return MyProgress(
         answered=answered,
@@ -381,7 +383,7 @@ def _mine(
     )
 
 
-def _why_not(workspace: Workspace, identity: Identity, stored: StoredReview) -> str | None:
+def _find_objection(workspace: Workspace, identity: Identity, stored: StoredReview) -> str | None:
     plan, person = stored.plan, identity.person
     is_named = person in {*plan.reviewers, plan.arbiter}
     if stored.closing is not None:
@@ -390,6 +392,6 @@ def _why_not(workspace: Workspace, identity: Identity, stored: StoredReview) -> 
         return "others were named as reviewers"
     if not is_named and not JUDGES & set(identity.roles):
         return "your role does not allow judging"
-    if plan.peeking and person in lookers(workspace, plan.name):
+    if plan.peeking and person in find_lookers(workspace, plan.name):
         return "you have seen numbers of this review"
     return None

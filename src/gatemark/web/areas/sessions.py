@@ -7,7 +7,7 @@ from math import ceil
 
 from fastapi import Request, Response
 
-from gatemark.accounts.journey import sign_in
+from gatemark.accounts.sign_in import sign_in
 from gatemark.web.guards import client_of
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import Site

@@ -8,7 +8,7 @@ from typing import Literal
 from gatemark.lifecycle.model.nouns import Pins
 from gatemark.lifecycle.views.views import AssetRow, View
 
-TaskKind = Literal["vote", "promote", "resume", "review_glass", "look"]
+TaskKind = Literal["vote", "promote", "resume", "confirm_break_glass", "look"]
 
 
 class Task(View, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class StageRow(View, frozen=True, kw_only=True):
     row: AssetRow
     stages: dict[str, tuple[str, ...]]
     paused: tuple[str, ...]
-    has_broken_glass: bool
+    has_break_glass: bool
     demoted: str | None
 
 
@@ -136,7 +136,7 @@ class MeasureDelta(View, frozen=True, kw_only=True):
     """One measure in two results; None if a result lacks it, with the reason."""
 
     name: str
-    lane: str | None
+    scope: str | None
     unit: str
     direction: str
     before: float | None

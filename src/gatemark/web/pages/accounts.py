@@ -6,22 +6,15 @@ from typing import Final, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.accounts.journey import (
-    Identity,
-    add_person,
-    close_person,
-    drop_token,
-    make_token,
-    my_tokens,
-    new_link,
-    people,
-    set_roles,
-)
+from gatemark.accounts.identity import Identity
+from gatemark.accounts.links import make_link_as_admin
 from gatemark.accounts.nouns import SCOPES
+from gatemark.accounts.people import add_person, close_person, list_people, set_roles
+from gatemark.accounts.tokens import list_own_tokens, make_token, revoke_token
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.web.areas.sessions import join_address
-from gatemark.web.render import Fields, back, form, one, page, person, whole_number
+from gatemark.web.render import Fields, back, form, one, page, person, read_whole_number
 from gatemark.web.site import site_of
 
 router = APIRouter()
@@ -32,13 +25,13 @@ ROLES: Final[tuple[Role, ...]] = tuple(role for role in get_args(Role) if role !
 def people_page(request: Request) -> Response:
     """Show people and their roles."""
     identity = person(request)
-    return _people(request, identity)
+    return _show_people(request, identity)
 
 
-def _people(request: Request, identity: Identity, **more: object) -> Response:
+def _show_people(request: Request, identity: Identity, **more: object) -> Response:
     context = {
         "title": "People",
-        "people": people(site_of(request).workspace, identity),
+        "people": list_people(site_of(request).workspace, identity),
         "role_names": ROLES,
         "link": None,
         **more,
@@ -54,7 +47,7 @@ def people_post(request: Request, fields: Fields) -> Response:
     roles = [role for role in ROLES if role in fields.get("role", ())]
     name = one(fields, "name")
     secret = add_person(site.workspace, identity, name, roles)
-    return _people(request, identity, link=join_address(site, secret), linked=name)
+    return _show_people(request, identity, link=join_address(site, secret), linked=name)
 
 
 @router.post("/people/{name}/{verb}")
@@ -66,8 +59,8 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
         roles = [role for role in ROLES if role in fields.get("role", ())]
         set_roles(site.workspace, identity, name, roles)
     elif verb == "link":
-        secret = new_link(site.workspace, identity, name)
-        return _people(request, identity, link=join_address(site, secret), linked=name)
+        secret = make_link_as_admin(site.workspace, identity, name)
+        return _show_people(request, identity, link=join_address(site, secret), linked=name)
     elif verb == "close":
         close_person(site.workspace, identity, name)
     else:
@@ -78,13 +71,13 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
 @router.get("/tokens")
 def tokens_page(request: Request) -> Response:
     """Show the caller's tokens."""
-    return _tokens(request, person(request))
+    return _show_tokens(request, person(request))
 
 
-def _tokens(request: Request, identity: Identity, **more: object) -> Response:
+def _show_tokens(request: Request, identity: Identity, **more: object) -> Response:
     context = {
         "title": "Tokens",
-        "tokens": my_tokens(site_of(request).workspace, identity),
+        "tokens": list_own_tokens(site_of(request).workspace, identity),
         "scopes": SCOPES,
         "now": site_of(request).workspace.clock(),
         "fresh": None,
@@ -100,14 +93,14 @@ def tokens_post(request: Request, fields: Fields) -> Response:
     scopes = [scope for scope in SCOPES if scope in fields.get("scope", ())]
     label = one(fields, "label")
     made = make_token(
-        site_of(request).workspace, identity, label, scopes, whole_number(fields, "days") or 0
+        site_of(request).workspace, identity, label, scopes, read_whole_number(fields, "days") or 0
     )
-    return _tokens(request, identity, fresh=made)
+    return _show_tokens(request, identity, fresh=made)
 
 
 @router.post("/tokens/{token}/revoke", dependencies=[Depends(form)])
 def token_post(request: Request, token: str) -> Response:
     """Revoke a token."""
     identity = person(request)
-    drop_token(site_of(request).workspace, identity, token)
+    revoke_token(site_of(request).workspace, identity, token)
     return back("/tokens", "revoked")

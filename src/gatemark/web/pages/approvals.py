@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from gatemark.web.areas.moves import ApprovalForm, cast_vote
+from gatemark.web.areas.moves import ApprovalForm, approve_step
 from gatemark.web.areas.overview import open_step, open_steps, step_packet
 from gatemark.web.render import Fields, back, member, one, page
 from gatemark.web.site import site_of
@@ -50,5 +50,5 @@ def step_post(request: Request, asset: str, version: str, fields: Fields) -> Res
         policy_digest=one(fields, "policy_digest"),
         note=one(fields, "note"),
     )
-    cast_vote(site_of(request).workspace, identity, ballot, one(fields, "tag"))
+    approve_step(site_of(request).workspace, identity, ballot, one(fields, "tag"))
     return back("/approvals", "voted")

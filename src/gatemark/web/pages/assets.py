@@ -17,8 +17,8 @@ from gatemark.lifecycle.release import explained_moves
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.why import why
-from gatemark.web.areas.assets import asset_context, asset_drift, set_full_pack
-from gatemark.web.areas.moves import VERBS, MoveRequest, move
+from gatemark.web.areas.assets import asset_context, asset_drift, require_server_pack
+from gatemark.web.areas.moves import VERBS, MoveRequest, carry_out_move
 from gatemark.web.render import Fields, back, limited, member, one, page, part
 from gatemark.web.site import Site, site_of
 
@@ -34,7 +34,7 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     context = site.kept(
         f"asset in {environment}", asset, lambda: asset_context(site.workspace, asset, environment)
     )
-    drift = site.kept("drift", asset, lambda: _drift(site, asset))
+    drift = site.kept("drift", asset, lambda: _build_drift_context(site, asset))
     packs = site.board.packs() if "pack_owner" in identity.roles else ()
     # A routing note is accepted without a change of the asset, so the route is not cached.
     found = noted_route(site.workspace, asset, environment)
@@ -69,7 +69,7 @@ def drift_page(request: Request, asset: str) -> Response:
     """Show the watched metrics of an asset, their episodes and the actions."""
     identity = member(request)
     site = site_of(request)
-    drift = _drift(site, asset)
+    drift = _build_drift_context(site, asset)
     if drift is None:
         raise UnknownNameError(
             f"no points of {asset} were pushed yet; push some with 'gatemark drift push'"
@@ -77,7 +77,7 @@ def drift_page(request: Request, asset: str) -> Response:
     return page(request, "drift.html", identity, {**drift, "asset_of_page": asset})
 
 
-def _drift(site: Site, asset: str) -> dict[str, object] | None:
+def _build_drift_context(site: Site, asset: str) -> dict[str, object] | None:
     try:
         return drift_context(asset_drift(site, asset))
     except UsageError:
@@ -99,8 +99,13 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
         **limited(fields, "version", "environment", "to", "gate", "incident", "note"),
     )
     tag = None if verb in FALLS else one(fields, "tag")
-    result = move(site_of(request).workspace, identity, verb, wanted, tag)
-    words = {"pause": "paused", "resume": "resumed", "review-glass": "reviewed", "waive": "waived"}
+    result = carry_out_move(site_of(request).workspace, identity, verb, wanted, tag)
+    words = {
+        "pause": "paused",
+        "resume": "resumed",
+        "confirm-break-glass": "reviewed",
+        "waive": "waived",
+    }
     return back(f"/assets/{part(asset)}", words.get(verb, "moved") if result.events else "nothing")
 
 
@@ -130,11 +135,11 @@ def new_version_post(request: Request, fields: Fields) -> Response:
     return back(f"/assets/{part(ref.asset)}", "added")
 
 
-@router.post("/assets/{asset}/exam/set")
-def exam_post(request: Request, asset: str, fields: Fields) -> Response:
-    """Make one of the server's packs the full pack of an asset."""
+@router.post("/assets/{asset}/required-pack/set")
+def required_pack_post(request: Request, asset: str, fields: Fields) -> Response:
+    """Make one of the server's packs the required pack of an asset."""
     identity = member(request)
     site = site_of(request)
     pack, note = one(fields, "pack"), one(fields, "note")
-    set_full_pack(site, identity, asset, pack, note=note, tag=one(fields, "tag"))
+    require_server_pack(site, identity, asset, pack, note=note, tag=one(fields, "tag"))
     return back(f"/assets/{part(asset)}", "saved")

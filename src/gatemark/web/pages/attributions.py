@@ -9,7 +9,7 @@ from gatemark.attribution.review import JUDGES, Verdict, accepted_items, sealed_
 from gatemark.attribution.views import attribution_context
 from gatemark.web.areas.attributions import attribution_card, attribution_list, judge_proposals
 from gatemark.web.areas.results import download
-from gatemark.web.render import Fields, as_text, back, member, one, page, part
+from gatemark.web.render import Fields, back, member, one, page, part, show_content
 from gatemark.web.site import site_of
 
 router = APIRouter()
@@ -38,7 +38,7 @@ def attribution_page(request: Request, reference: str) -> Response:
         **attribution_context(found.attribution, messages),
         "title": f"Decision {found.attribution.decision}",
         "card": card,
-        "contents": {one.kind: as_text(one.content) for one in found.attribution.proposals},
+        "contents": {one.kind: show_content(one.content) for one in found.attribution.proposals},
         "has_items": any(one.kind.endswith("_item") for one in found.accepted),
     }
     return page(request, "attributed.html", identity, context)

@@ -7,7 +7,8 @@ from http import HTTPStatus
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.accounts.journey import join, link_holder, sign_out
+from gatemark.accounts.links import find_link_holder, join
+from gatemark.accounts.sign_in import sign_out
 from gatemark.core.errors import GatemarkError, InvalidValueError
 from gatemark.web.areas.overview import overview
 from gatemark.web.areas.sessions import check_rate, let_in, signed_in
@@ -70,7 +71,7 @@ def sign_out_post(request: Request) -> Response:
 @router.get("/join/{secret}")
 def join_page(request: Request, secret: str) -> Response:
     """Show the form of a one-time link."""
-    holder = link_holder(site_of(request).workspace, secret)
+    holder = find_link_holder(site_of(request).workspace, secret)
     if holder is None:
         raise ProblemResponse(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
     context = {"title": "Welcome", "name": holder[0], "secret": secret}
@@ -82,7 +83,7 @@ def join_post(request: Request, secret: str, fields: Fields) -> Response:
     """Set a password and start a session."""
     site = site_of(request)
     check_rate(site, request, "")
-    holder = link_holder(site.workspace, secret)
+    holder = find_link_holder(site.workspace, secret)
     if holder is None:
         raise ProblemResponse(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
     name = holder[0] or one(fields, "name")

@@ -7,10 +7,10 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.accounts.journey import Identity
-from gatemark.review.labels import accepted_rows
+from gatemark.accounts.identity import Identity
+from gatemark.review.labels import read_accepted_rows
 from gatemark.web.areas.labels import (
-    accept,
+    accept_in_person,
     label,
     label_card,
     label_list,
@@ -21,7 +21,6 @@ from gatemark.web.areas.labels import (
 )
 from gatemark.web.render import (
     Fields,
-    as_text,
     back,
     limited,
     member,
@@ -29,7 +28,8 @@ from gatemark.web.render import (
     one,
     page,
     part,
-    whole_number,
+    read_whole_number,
+    show_content,
 )
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
@@ -76,7 +76,7 @@ def new_labels_post(request: Request, fields: Fields) -> Response:
     plain: dict[str, object] = {**limited(fields, "name", "source", "field", "question")}
     plain["labels"] = [line.strip() for line in one(fields, "labels").splitlines() if line.strip()]
     plain["reviewers"] = names_in(one(fields, "reviewers"))
-    plain["labels_per_item"] = whole_number(fields, "labels_per_item", 1)
+    plain["labels_per_item"] = read_whole_number(fields, "labels_per_item", 1)
     made = make_labels(site_of(request).workspace, identity, plain, one(fields, "samples"))
     return back(f"/labels/{part(made.labels)}", "saved")
 
@@ -93,7 +93,7 @@ def label_page(request: Request, name: str) -> Response:
         "title": f"Labels {name}",
         "card": card,
         "item": item,
-        "texts": None if item is None else (as_text(item.input), as_text(item.output)),
+        "texts": None if item is None else (show_content(item.input), show_content(item.output)),
     }
     return page(request, "label.html", identity, context)
 
@@ -110,10 +110,10 @@ def label_post(request: Request, name: str, fields: Fields) -> Response:
 @router.get("/labels/{name}/items")
 def items_page(request: Request, name: str, after: int = 0) -> Response:
     """Show items and the versions of their labels; owners accept here."""
-    return _items(request, member(request), name, after=max(0, after))
+    return _show_items(request, member(request), name, after=max(0, after))
 
 
-def _items(
+def _show_items(
     request: Request,
     identity: Identity,
     name: str,
@@ -128,7 +128,7 @@ def _items(
         "card": label_card(workspace, identity, name),
         "view": rows,
         "texts": {
-            row.number: (as_text(row.input)[:EXCERPT], as_text(row.output)[:EXCERPT])
+            row.number: (show_content(row.input)[:EXCERPT], show_content(row.output)[:EXCERPT])
             for row in rows.items
         },
         "choice": CHOICE,
@@ -146,9 +146,9 @@ def accept_post(request: Request, name: str, fields: Fields) -> Response:
         for field, values in fields.items()
         if field.startswith(CHOICE) and values[0]
     }
-    found = accept(site_of(request).workspace, identity, name, chosen)
+    found = accept_in_person(site_of(request).workspace, identity, name, chosen)
     if found.open and not found.accepted_count:
-        return _items(request, identity, name, waiting=found.open)
+        return _show_items(request, identity, name, waiting=found.open)
     done = "accepted" if found.accepted_count else "nothing"
     return back(f"/labels/{part(name)}/items", done)
 
@@ -157,6 +157,6 @@ def accept_post(request: Request, name: str, fields: Fields) -> Response:
 def dataset(request: Request, name: str) -> Response:
     """Return the accepted labels as a file."""
     member(request)
-    rows = accepted_rows(site_of(request).workspace, name)
+    rows = read_accepted_rows(site_of(request).workspace, name)
     headers = {"Content-Disposition": f'attachment; filename="{part(name)}.jsonl"'}
     return Response(rows, media_type="application/x-ndjson", headers=headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.canonical import json_text
 from gatemark.web.areas.ledger import event_page, ledger_head, make_checkpoint, may_sign, verified
 from gatemark.web.render import back, form, member, page
@@ -20,11 +20,11 @@ def ledger_page(
 ) -> Response:
     """Show events, newest first."""
     identity = member(request)
-    context = _context(site_of(request), identity, before, kind, subject)
+    context = _build_context(site_of(request), identity, before, kind, subject)
     return page(request, "ledger.html", identity, context)
 
 
-def _context(
+def _build_context(
     site: Site, identity: Identity, before: int | None, kind: str, subject: str
 ) -> dict[str, object]:
     view = event_page(
@@ -51,12 +51,12 @@ def _context(
 
 
 @router.post("/ledger/verify", dependencies=[Depends(form)])
-def verify_post(request: Request) -> Response:
+def post_ledger_verify(request: Request) -> Response:
     """Verify the whole ledger; one verification at a time."""
     identity = member(request)
     site = site_of(request)
     report = verified(site)
-    context = {**_context(site, identity, None, "", ""), "report": report}
+    context = {**_build_context(site, identity, None, "", ""), "report": report}
     return page(request, "ledger.html", identity, context)
 
 

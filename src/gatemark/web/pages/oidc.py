@@ -26,7 +26,7 @@ MAX_PARAMETERS: Final = 20
 def to_provider(request: Request, to: str = "/") -> Response:
     """Start a sign-in with the provider; its secret stays in a cookie of this browser."""
     site = site_of(request)
-    way = _way(site)
+    way = _require_sign_in_way(site)
     check_rate(site, request, "", "provider")
     try:
         begun = begin(site.workspace, way, redirect_uri(site), inside(to))
@@ -42,7 +42,7 @@ def to_provider(request: Request, to: str = "/") -> Response:
 def from_provider(request: Request) -> Response:
     """Handle the redirect back from the provider; an attempt can be used once."""
     site = site_of(request)
-    way = _way(site)
+    way = _require_sign_in_way(site)
     check_rate(site, request, "")
     given = request.query_params.multi_items()
     if len(given) > MAX_PARAMETERS or len(dict(given)) != len(given):
@@ -66,7 +66,7 @@ def from_provider(request: Request) -> Response:
     return response
 
 
-def _way(site: Site) -> SignInWay:
+def _require_sign_in_way(site: Site) -> SignInWay:
     if site.sign_in_way is None:
         raise ProblemResponse(HTTPStatus.NOT_FOUND, "this server has no sign-in provider")
     return site.sign_in_way

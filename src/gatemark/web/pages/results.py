@@ -6,11 +6,11 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.report.html import result_context
 from gatemark.web.areas.results import (
-    blob_pieces,
     check_result,
     compare_results,
     download,
     get_result,
+    read_result_file,
     result_page,
 )
 from gatemark.web.render import form, member, page
@@ -35,10 +35,10 @@ def results_page(request: Request, before: int | None = None) -> Response:
 def one_result_page(request: Request, reference: str) -> Response:
     """Show a result, verdict first."""
     identity = member(request)
-    return page(request, "result.html", identity, _context(request, reference))
+    return page(request, "result.html", identity, _build_context(request, reference))
 
 
-def _context(request: Request, reference: str) -> dict[str, object]:
+def _build_context(request: Request, reference: str) -> dict[str, object]:
     result = get_result(site_of(request).workspace, reference)
     drawn: dict[str, dict[str, object]] = request.app.state.drawn
     if result.stamp not in drawn:
@@ -50,20 +50,22 @@ def _context(request: Request, reference: str) -> dict[str, object]:
 
 
 @router.post("/results/{reference}/verify", dependencies=[Depends(form)])
-def verify_post(request: Request, reference: str) -> Response:
+def post_result_verify(request: Request, reference: str) -> Response:
     """Verify a result and show the checks."""
     identity = member(request)
     check = check_result(site_of(request).workspace, reference)
     if check.verdict == "fail" and len(check.lines) == 1:
         return page(request, "check.html", identity, {"title": "Check", "check": check})
-    return page(request, "result.html", identity, {**_context(request, reference), "check": check})
+    return page(
+        request, "result.html", identity, {**_build_context(request, reference), "check": check}
+    )
 
 
 @router.get("/results/{reference}/files/{digest}")
 def file_page(request: Request, reference: str, digest: str) -> Response:
     """Return a file of a result as a download."""
     member(request)
-    pieces = blob_pieces(site_of(request).workspace, reference, digest)
+    pieces = read_result_file(site_of(request).workspace, reference, digest)
     return download(pieces, digest)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.identity import Identity
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.review.close import ReviewOutcome
 from gatemark.web.areas.ledger import event_page
@@ -20,12 +20,11 @@ from gatemark.web.areas.reviews import (
     make_review,
     review_card,
     review_list,
-    vote,
+    vote_on_pair,
     vote_view,
 )
 from gatemark.web.render import (
     Fields,
-    as_text,
     back,
     form,
     limited,
@@ -34,7 +33,8 @@ from gatemark.web.render import (
     one,
     page,
     part,
-    whole_number,
+    read_whole_number,
+    show_content,
 )
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
@@ -78,7 +78,7 @@ def new_review_post(request: Request, fields: Fields) -> Response:
     plan["reviewers"] = names_in(one(fields, "reviewers"))
     plan["peeking"] = one(fields, "peeking") == "yes"
     plan["trim"] = one(fields, "trim") == "yes"
-    plan["votes_per_pair"] = whole_number(fields, "votes_per_pair", 1)
+    plan["votes_per_pair"] = read_whole_number(fields, "votes_per_pair", 1)
     texts = limited(fields, "candidate", "baseline")
     assets = {"candidate": one(fields, "candidate_version")}
     assets["baseline"] = one(fields, "baseline_version")
@@ -101,7 +101,10 @@ def review_page(request: Request, name: str, begin: str = "", pair: str | None =
     if card.line.state == "closed":
         outcome = kept_outcome(site_of(request), name)
         return page(
-            request, "review_closed.html", identity, _closed(request, identity, card, outcome)
+            request,
+            "review_closed.html",
+            identity,
+            _build_closed_context(request, identity, card, outcome),
         )
     mine = card.line.mine
     votes_now = mine.why_not is None and (mine.is_named or mine.has_begun or bool(begin))
@@ -130,7 +133,7 @@ def _vote_page(
         "card": card,
         "progress": found,
         "pair": found.pair,
-        "texts": {name: as_text(getattr(found.pair, name)) for name in ("input", "a", "b")},
+        "texts": {name: show_content(getattr(found.pair, name)) for name in ("input", "a", "b")},
         "buttons": BUTTONS,
         "trouble": words,
         "comment": comment or found.pair.reason,
@@ -149,7 +152,7 @@ def vote_post(request: Request, name: str, fields: Fields) -> Response:
     if answered not in {key for key, _, _ in BUTTONS}:
         raise UsageError("choose A, B, both good, both bad or skip")
     try:
-        vote(workspace, identity, name, shown, (answered, reason))  # type: ignore[arg-type]
+        vote_on_pair(workspace, identity, name, shown, (answered, reason))  # type: ignore[arg-type]
     except InvalidValueError as error:
         card = review_card(workspace, identity, name)
         return _vote_page(request, identity, card, shown, (str(error), reason, 422))
@@ -174,7 +177,7 @@ def close_post(request: Request, name: str, fields: Fields) -> Response:
     return back(f"/reviews/{part(name)}", "unblinded")
 
 
-def _closed(
+def _build_closed_context(
     request: Request, identity: Identity, card: ReviewCard, outcome: ReviewOutcome
 ) -> dict[str, object]:
     workspace = site_of(request).workspace
@@ -187,11 +190,11 @@ def _closed(
         "log": log.items,
         "bar": BAR,
         "gold": any(row["gold"] for row in outcome.reviewers),
-        "assets": _assets(log.items[-1].payload if log.items else None),
+        "assets": _read_assets(log.items[-1].payload if log.items else None),
     }
 
 
-def _assets(created: dict[str, object] | None) -> dict[str, object]:
+def _read_assets(created: dict[str, object] | None) -> dict[str, object]:
     """Return the versions of the arms from the creation event."""
     plan = (created or {}).get("plan")
     found = plan.get("assets") if isinstance(plan, dict) else None

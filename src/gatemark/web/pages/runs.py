@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.schedule.journey import list_schedules, read_plan, recent_runs
-from gatemark.web.render import Fields, form, member, one, page, whole_number
+from gatemark.schedule.list_schedules import list_recent_runs, list_schedules
+from gatemark.schedule.plan_file import read_schedules
+from gatemark.web.render import Fields, form, member, one, page, read_whole_number
 from gatemark.web.run_board import GOING, RUNNERS
 from gatemark.web.site import site_of
 from gatemark.web.stream import stream_steps
@@ -36,7 +37,7 @@ def runs_post(request: Request, fields: Fields) -> Response:
     identity = member(request)
     site = site_of(request)
     run = site.board.start(
-        site.workspace, identity, one(fields, "pack"), whole_number(fields, "limit")
+        site.workspace, identity, one(fields, "pack"), read_whole_number(fields, "limit")
     )
     return RedirectResponse(f"/runs/{run.id}", status_code=303)
 
@@ -86,10 +87,10 @@ def schedules_page(request: Request) -> Response:
     """Show every schedule and its latest runs."""
     identity = member(request)
     site = site_of(request)
-    plan = read_plan(site.settings.schedules)
+    plan = read_schedules(site.settings.schedules)
     context = {
         "title": "Schedules",
         "lines": list_schedules(site.workspace, plan, site.workspace.clock()),
-        "runs": recent_runs(site.workspace, SHOWN),
+        "runs": list_recent_runs(site.workspace, SHOWN),
     }
     return page(request, "schedules.html", identity, context)

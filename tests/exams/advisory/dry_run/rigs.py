@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from gatemark.exams.advisory.dry_run.run import AdvisoryChoices, DryRun, run_advisory
+from gatemark.exams.advisory.contradictions import CONTRADICTIONS
+from gatemark.exams.advisory.dry_run.ask import AdvisoryChoices, DryRun, ask_services
 from gatemark.exams.advisory.gateway.server import Gateway
-from gatemark.exams.advisory.record_rules import CONTRADICTIONS
 from gatemark.workspace import Workspace
 
 MARKER = "the lighthouse keeper counted seventeen herons before breakfast"
@@ -73,7 +73,7 @@ def counted() -> Callable[[int], bytes]:
 
 
 def run(fixtures: Path | str, *services: str, **choices: Any) -> tuple[DryRun, ...]:
-    runs = run_advisory(
+    runs = ask_services(
         Workspace(clock=ticking()),
         AdvisoryChoices(
             services=services,

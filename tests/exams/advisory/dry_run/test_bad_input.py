@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.exams.advisory.breaches import BREACHES
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.dry_run.folder import read_decisions
-from gatemark.exams.advisory.dry_run.run import read_recording
-from gatemark.exams.advisory.fixtures.files import default_taxonomy, open_fixtures, open_inputs
-from gatemark.exams.advisory.record_rules import BREACHES
+from gatemark.exams.advisory.dry_run.folder import read_advisory_decisions
+from gatemark.exams.advisory.dry_run.recording import read_recording
+from gatemark.exams.advisory.fixtures.files import get_default_taxonomy, open_fixtures, open_inputs
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, write_fixtures
 
@@ -251,7 +251,7 @@ def test_a_record_that_is_no_json_is_told_as_such(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     path.write_text('{"schema": \n')
     with pytest.raises(BadInputError, match="not JSON") as told:
-        list(read_decisions(str(path)))
+        list(read_advisory_decisions(str(path)))
     assert "BadLine" not in str(told.value)
     with pytest.raises(BadInputError, match="not JSON"):
-        read_recording(str(path), default_taxonomy)
+        read_recording(str(path), get_default_taxonomy)

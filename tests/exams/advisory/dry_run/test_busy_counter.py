@@ -7,7 +7,7 @@ import pytest
 
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
-    busy_delta,
+    measure_busy,
     read_counter,
 )
 
@@ -60,4 +60,4 @@ def test_what_is_not_a_number_is_no_reading(tmp_path: Path, text: str) -> None:
 def test_only_two_good_readings_in_order_give_a_delta(
     before: BusyReading, after: BusyReading, expected: BusyReading
 ) -> None:
-    assert busy_delta(before, after) == expected
+    assert measure_busy(before, after) == expected

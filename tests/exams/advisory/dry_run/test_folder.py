@@ -5,10 +5,15 @@ from pathlib import Path
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.advisory.dry_run.folder import card_of, refuse_other_runs, run_file, write_runs
+from gatemark.exams.advisory.dry_run.folder import (
+    build_run_path,
+    make_card,
+    refuse_other_runs,
+    write_runs,
+)
 
 SERVICES = {"cron_n8n_event": ("command:/home/anna/advise.sh", "advise.sh")}
-CARD = card_of(("own", "sha256:" + "0" * 64, True), "dry_run", SERVICES)
+CARD = make_card(("own", "sha256:" + "0" * 64, True), "dry_run", SERVICES)
 
 
 def test_a_card_names_endpoints_and_never_how_they_were_spelled(tmp_path: Path) -> None:
@@ -16,8 +21,8 @@ def test_a_card_names_endpoints_and_never_how_they_were_spelled(tmp_path: Path) 
     written = (tmp_path / "dry-run.card").read_text()
     assert "advise.sh" in written
     assert "anna" not in written
-    assert run_file(tmp_path, "R1").read_bytes() == b"one\n"
-    assert run_file(tmp_path, "R2").read_bytes() == b"two\n"
+    assert build_run_path(tmp_path, "R1").read_bytes() == b"one\n"
+    assert build_run_path(tmp_path, "R2").read_bytes() == b"two\n"
 
 
 def test_runs_without_a_card_are_not_taken_over(tmp_path: Path) -> None:
@@ -30,10 +35,10 @@ def test_runs_without_a_card_are_not_taken_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        card_of(("own", "sha256:" + "1" * 64, True), "dry_run", SERVICES),
-        card_of(("own", "sha256:" + "0" * 64, True), "shadow", SERVICES),
-        card_of(("own", "sha256:" + "0" * 64, True), "dry_run", {}),
-        card_of(
+        make_card(("own", "sha256:" + "1" * 64, True), "dry_run", SERVICES),
+        make_card(("own", "sha256:" + "0" * 64, True), "shadow", SERVICES),
+        make_card(("own", "sha256:" + "0" * 64, True), "dry_run", {}),
+        make_card(
             ("own", "sha256:" + "0" * 64, True),
             "dry_run",
             {"cron_n8n_event": ("command:other", "advise.sh")},

@@ -11,7 +11,7 @@ import pytest
 from gatemark.exams.advisory.dry_run.leaks import Leak, find_leaks
 from gatemark.exams.advisory.dry_run.reply import Advice, read_reply
 from gatemark.exams.advisory.fixtures.files import open_fixtures
-from gatemark.exams.advisory.policy import DEFAULT_TAXONOMY
+from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY
 
 MESSAGE = "greenhouse seven lost heating overnight and tomato seedlings froze before sunrise"
 PAYLOAD = {"workflow": "heating watch", "message": MESSAGE, "repeat_count": 4}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, NoAdvice, read_health, read_reply
-from gatemark.exams.advisory.policy import DEFAULT_TAXONOMY, Taxonomy
+from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY, Taxonomy
 
 GOOD: dict[str, Any] = {"label": "log", "severity": "low", "confidence": 0.7}
 PAYLOAD = {"message": "the greenhouse door stood open all night"}

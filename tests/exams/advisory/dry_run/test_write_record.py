@@ -9,6 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.exams.advisory.decisions import compared_parts
 
+from gatemark.exams.advisory.breaches import BREACHES
+from gatemark.exams.advisory.category import SEVERITY_ORDER, categorize, is_stated
+from gatemark.exams.advisory.contradictions import CONTRADICTIONS
 from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision, Reference
 from gatemark.exams.advisory.dry_run.leaks import Leak
 from gatemark.exams.advisory.dry_run.question import (
@@ -26,21 +29,15 @@ from gatemark.exams.advisory.dry_run.reply import (
     ReportedFallback,
     withhold,
 )
-from gatemark.exams.advisory.dry_run.write_record import record_of
+from gatemark.exams.advisory.dry_run.write_record import make_record
 from gatemark.exams.advisory.fixtures.fixture import (
-    NO_REFERENCE,
+    MISSING_REFERENCE,
     Expected,
     Fixture,
     FixtureLabel,
-    reference_for,
+    choose_reference,
 )
-from gatemark.exams.advisory.policy import (
-    DEFAULT_TAXONOMY,
-    SEVERITIES,
-    category_of,
-    is_stated,
-)
-from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS
+from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY
 
 SYSFS = "/sys/class/accel/accel0/device/npu_busy_time_us"
 MISSING = BusyReading(None, "counter_missing")
@@ -69,7 +66,7 @@ UNSEEN = CallObservation(4.2, MISSING, MISSING, alone=True)
 
 
 def given_by(source: str, label: str | None = None, severity: str | None = None) -> Reference:
-    return msgspec.structs.replace(NO_REFERENCE, source=source, label=label, severity=severity)
+    return msgspec.structs.replace(MISSING_REFERENCE, source=source, label=label, severity=severity)
 
 
 def make(
@@ -80,7 +77,7 @@ def make(
     **setting: Any,
 ) -> AdvisoryDecision:
     if reference is None:
-        reference = NO_REFERENCE if fixture is None else reference_for(fixture, {})
+        reference = MISSING_REFERENCE if fixture is None else choose_reference(fixture, {})
     asked = CallQuestion(
         decision_id="01J00000000000000000000001",
         input_class="cron_n8n_event",
@@ -89,7 +86,7 @@ def make(
         fixture=fixture,
     )
     at = datetime(2026, 6, 6, 1, 2, 3, 45678, tzinfo=UTC)
-    return record_of(asked, told, at, seen)
+    return make_record(asked, told, at, seen)
 
 
 def with_advice(**changes: Any) -> Advice:
@@ -349,12 +346,12 @@ def test_references_are_taken_in_the_document_s_order() -> None:
     atlas = FixtureLabel("atlas_shadow", "escalate", "high", fixture_id="own_001")
     labels = {("own_001", line.source): line for line in (person, atlas)}
     bare = msgspec.structs.replace(FIXTURE, expected=None)
-    assert reference_for(FIXTURE, labels).source == "fixture_expected"
-    human = reference_for(bare, labels)
+    assert choose_reference(FIXTURE, labels).source == "fixture_expected"
+    human = choose_reference(bare, labels)
     assert (human.source, human.label, human.decision_ref) == ("human_label", "log", "review:7")
-    shadow = reference_for(bare, {("own_001", "atlas_shadow"): atlas})
+    shadow = choose_reference(bare, {("own_001", "atlas_shadow"): atlas})
     assert (shadow.source, shadow.label) == ("atlas_shadow", "escalate")
-    assert reference_for(bare, {}).source == "missing"
+    assert choose_reference(bare, {}).source == "missing"
 
 
 @pytest.mark.parametrize(
@@ -363,7 +360,7 @@ def test_references_are_taken_in_the_document_s_order() -> None:
         (given_by("human_label", "suppress", "info"), "manual_label", "agree"),
         (given_by("human_label", "suppress", None), "manual_label", "agree"),
         (given_by("atlas_shadow", "suppress", "info"), "atlas_shadow", "missing_reference"),
-        (NO_REFERENCE, "fixture", "missing_reference"),
+        (MISSING_REFERENCE, "fixture", "missing_reference"),
     ],
 )
 def test_atlas_is_a_signal_and_no_ground_truth(
@@ -388,7 +385,7 @@ conducts = st.builds(
 advices = st.builds(
     Advice,
     label=st.sampled_from(DEFAULT_TAXONOMY.labels),
-    severity=st.sampled_from(SEVERITIES),
+    severity=st.sampled_from(SEVERITY_ORDER),
     score=st.none() | st.floats(0, 1),
     conduct=conducts,
     device=st.sampled_from(["NPU", "CPU", None]),
@@ -407,8 +404,8 @@ references = st.builds(
     given_by,
     st.sampled_from(["fixture_expected", "human_label", "atlas_shadow"]),
     st.sampled_from(DEFAULT_TAXONOMY.labels),
-    st.none() | st.sampled_from(SEVERITIES),
-) | st.just(NO_REFERENCE)
+    st.none() | st.sampled_from(SEVERITY_ORDER),
+) | st.just(MISSING_REFERENCE)
 
 
 @settings(deadline=None, max_examples=200)
@@ -428,7 +425,7 @@ def test_whatever_happens_the_record_does_not_contradict_itself(
 ) -> None:
     record = make(told, seen, reference=reference, mode=mode, npu_in_sight=npu_in_sight)
     assert problems(record) == []
-    category = category_of(compared_parts(record))
+    category = categorize(compared_parts(record))
     stated = record.outcome.error_type
     assert is_stated(category, record.outcome.comparison, stated or None)
     if told.conduct.leaks:

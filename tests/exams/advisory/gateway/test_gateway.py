@@ -22,8 +22,8 @@ from tests.exams.advisory.dry_run.rigs import serving
 
 from gatemark.core.errors import UsageError
 from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
-from gatemark.exams.advisory.dry_run.payload import wire_payload
-from gatemark.exams.advisory.fixtures.fixture import LANES, builtin_fixtures
+from gatemark.exams.advisory.dry_run.payload import encode_payload
+from gatemark.exams.advisory.fixtures.fixture import FIXTURE_LANES, open_builtin
 from gatemark.exams.advisory.gateway.advisor import Advisor
 from gatemark.exams.advisory.gateway.server import MAX_BODY_BYTES, MAX_CONNECTIONS, Gateway
 
@@ -61,18 +61,18 @@ def post(address: str, document: Any, **headers: str) -> httpx2.Response:
 def test_health_names_every_lane_its_device_and_its_model(address: str) -> None:
     said = httpx2.get(f"{address}/health").json()
     assert said["status"] == "ok"
-    assert set(said["lanes"]) == {lane.input_class for lane in LANES}
+    assert set(said["lanes"]) == {lane.input_class for lane in FIXTURE_LANES}
     for lane in said["lanes"].values():
         assert lane["precision"]
         assert lane["model_digest"].startswith("sha256:")
         assert (lane["device"] == "CPU") == (lane["fallback"] is not None)
 
 
-@pytest.mark.parametrize("lane", [lane.input_class for lane in LANES])
+@pytest.mark.parametrize("lane", [lane.input_class for lane in FIXTURE_LANES])
 def test_every_lane_answers_with_real_inference(address: str, lane: str) -> None:
-    fixtures = [f for f in builtin_fixtures().fixtures if f.input_class == lane]
+    fixtures = [f for f in open_builtin().fixtures if f.input_class == lane]
     fixture = next(f for f in fixtures if f.kind == "action_needed" and f.expected)
-    payload = wire_payload(lane, fixture.payload)
+    payload = encode_payload(lane, fixture.payload)
     said = post(address, envelope(input_class=lane, payload=payload)).json()
     assert fixture.expected is not None
     assert said["label"] == fixture.expected.label
@@ -176,7 +176,7 @@ json_values = st.recursive(
 @example("cron_n8n_event", {"age_minutes": 10**400, "x": -(10**30)})
 @settings(deadline=None, max_examples=100)
 @given(
-    st.sampled_from([lane.input_class for lane in LANES]),
+    st.sampled_from([lane.input_class for lane in FIXTURE_LANES]),
     json_values
     | st.dictionaries(
         st.sampled_from(["question", "passages", "wav_base64", "text", "operation", "max_tokens"]),

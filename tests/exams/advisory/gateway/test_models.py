@@ -8,10 +8,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from gatemark.core.errors import IntegrityError, UsageError
-from gatemark.exams.advisory.dry_run.payload import row_of, settled_by_rule, wire_payload
-from gatemark.exams.advisory.fixtures.fixture import Fixture, builtin_fixtures
+from gatemark.exams.advisory.dry_run.payload import compute_row, encode_payload, settle_by_rule
+from gatemark.exams.advisory.fixtures.fixture import Fixture, open_builtin
 from gatemark.exams.advisory.gateway import models
-from gatemark.exams.advisory.gateway.models import LaneModel, load_cards, load_files, place
+from gatemark.exams.advisory.gateway.models import LaneModel, compile_model, load_cards, load_files
 from make_advisory_models import build_model, trained_heads
 from softmax_training import Head, fit_head, softmax
 
@@ -20,22 +20,22 @@ LANE = "cron_n8n_event"
 
 @lru_cache
 def heads_of(lane: str) -> tuple[Head, Head]:
-    return trained_heads(lane, builtin_fixtures("training").fixtures)
+    return trained_heads(lane, open_builtin("training").fixtures)
 
 
 def rows_of(lane: str, fixtures: tuple[Fixture, ...]) -> tuple[np.ndarray, list[str]]:
     rows, labels = [], []
     for fixture in fixtures:
         if fixture.input_class == lane and fixture.expected is not None:
-            payload = wire_payload(lane, fixture.payload)
-            if settled_by_rule(lane, payload) is None:
-                rows.append(row_of(lane, payload))
+            payload = encode_payload(lane, fixture.payload)
+            if settle_by_rule(lane, payload) is None:
+                rows.append(compute_row(lane, payload))
                 labels.append(fixture.expected.label)
     return np.array(rows), labels
 
 
 def test_training_reaches_the_optimum_that_scikit_learn_finds() -> None:
-    rows, labels = rows_of(LANE, builtin_fixtures("training").fixtures)
+    rows, labels = rows_of(LANE, open_builtin("training").fixtures)
     ridge = 0.01
     ours = fit_head(rows.astype(float), labels, ridge=ridge, rescale=False)
     theirs = LogisticRegression(C=1 / (ridge * len(rows)), tol=1e-9, max_iter=5000)
@@ -50,8 +50,10 @@ def test_the_shipped_models_are_what_the_script_trains(lane: str) -> None:
     card, heads, core = load_cards().lanes[lane], heads_of(lane), ov.Core()
     assert (heads[0].names, heads[1].names) == (card.labels, card.severities)
     shipped = core.read_model(*load_files(lane, card))
-    rows, _ = rows_of(lane, builtin_fixtures("training").fixtures[::7])
-    runs = [place(core, model, "CPU").compiled for model in (shipped, build_model(lane, heads))]
+    rows, _ = rows_of(lane, open_builtin("training").fixtures[::7])
+    runs = [
+        compile_model(core, model, "CPU").compiled for model in (shipped, build_model(lane, heads))
+    ]
     for row in rows:
         left, right = (run({"row": row[None, :]}) for run in runs)
         for output in ("label", "severity"):
@@ -60,15 +62,15 @@ def test_the_shipped_models_are_what_the_script_trains(lane: str) -> None:
 
 def test_the_cards_name_the_half_that_the_models_learned_from() -> None:
     cards = load_cards()
-    assert cards.training == builtin_fixtures("training").digest
+    assert cards.training == open_builtin("training").digest
     for lane, card in cards.lanes.items():
         assert load_files(lane, card)
 
 
 def test_openvino_and_numpy_agree_to_single_precision() -> None:
-    fixtures = builtin_fixtures("training").fixtures
+    fixtures = open_builtin("training").fixtures
     head, _ = heads_of(LANE)
-    placed = place(ov.Core(), build_model(LANE, heads_of(LANE)), "CPU")
+    placed = compile_model(ov.Core(), build_model(LANE, heads_of(LANE)), "CPU")
     assert placed.precision == "f32"
     for row in rows_of(LANE, fixtures)[0][:20]:
         expected = softmax(row[None, :].astype(float) @ head.weights + head.bias)
@@ -90,27 +92,27 @@ def test_without_an_npu_the_cpu_answers_and_says_why() -> None:
 def test_a_device_that_is_there_is_compiled_for_by_name() -> None:
     core = ov.Core()
     model = core.read_model(*load_files(LANE, load_cards().lanes[LANE]))
-    placed = place(core, model, "AUTO", npu="CPU")
+    placed = compile_model(core, model, "AUTO", npu="CPU")
     assert (placed.device, placed.fallback) == ("CPU", None)
 
 
 def test_the_same_row_gets_the_same_bits_every_time() -> None:
     lane = LaneModel(LANE, load_cards().lanes[LANE], ov.Core(), "CPU")
-    row = row_of(LANE, {"status": "error", "message": "run failed", "retries_left": 0})
+    row = compute_row(LANE, {"status": "error", "message": "run failed", "retries_left": 0})
     told = {lane.infer(row)[:3] for _ in range(20)}
     assert len(told) == 1
 
 
 def test_a_model_file_that_was_changed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     card = load_cards().lanes[LANE]
-    read = models._file
-    monkeypatch.setattr(models, "_file", lambda name: read(name) + b" ")
+    read = models._read_file
+    monkeypatch.setattr(models, "_read_file", lambda name: read(name) + b" ")
     with pytest.raises(IntegrityError, match=r"model cron_n8n_event\.xml is not the file"):
         load_files(LANE, card)
 
 
 def test_most_of_the_evaluation_half_is_answered_as_expected() -> None:
-    core, fixtures = ov.Core(), builtin_fixtures().fixtures
+    core, fixtures = ov.Core(), open_builtin().fixtures
     for lane, card in load_cards().lanes.items():
         model = LaneModel(lane, card, core, "CPU")
         rows, labels = rows_of(lane, fixtures)

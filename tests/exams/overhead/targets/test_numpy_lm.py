@@ -15,10 +15,10 @@ from gatemark.exams.overhead.targets.numpy_lm import (
     PRESETS,
     VOCABULARY,
     build,
-    capped,
-    clipped,
+    cap_spectrum,
+    clip_values,
     make_tokens,
-    steadied,
+    steady_variance,
 )
 from gatemark.exams.overhead.targets.port import OverheadTarget, PassSeeds
 
@@ -88,12 +88,16 @@ def test_each_guard_does_what_it_says() -> None:
     draw = np.random.default_rng(2)
     weights = draw.normal(size=(8, 5))
     largest = np.linalg.svd(weights, compute_uv=False)[0]
-    assert np.linalg.svd(capped(weights, 0.5), compute_uv=False)[0] == pytest.approx(0.5)
-    assert capped(weights, largest * 1.01) is weights
-    assert clipped(np.array([-3.0, 0.5, 9.0]), 1.0).tolist() == [-1.0, 0.5, 1.0]
-    assert steadied(weights, weights.std() * 1.01, 0.05) is weights
-    assert steadied(weights, weights.std() * 2, 0.1).std() == pytest.approx(weights.std() * 1.8)
-    assert steadied(weights, weights.std() / 2, 0.1).std() == pytest.approx(weights.std() * 0.55)
+    assert np.linalg.svd(cap_spectrum(weights, 0.5), compute_uv=False)[0] == pytest.approx(0.5)
+    assert cap_spectrum(weights, largest * 1.01) is weights
+    assert clip_values(np.array([-3.0, 0.5, 9.0]), 1.0).tolist() == [-1.0, 0.5, 1.0]
+    assert steady_variance(weights, weights.std() * 1.01, 0.05) is weights
+    assert steady_variance(weights, weights.std() * 2, 0.1).std() == pytest.approx(
+        weights.std() * 1.8
+    )
+    assert steady_variance(weights, weights.std() / 2, 0.1).std() == pytest.approx(
+        weights.std() * 0.55
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 from gatemark.core.errors import BadInputError, IncomparableError, UsageError
 from gatemark.exams.overhead.run import write_run
 from gatemark.exams.overhead.targets.loading import build_target, name_windows
+from gatemark.exams.overhead.targets.passes import find_largest_repeat_shift
 from gatemark.exams.overhead.targets.port import (
     AccuracyCounts,
     EvidenceWindow,
@@ -24,13 +25,9 @@ from gatemark.exams.overhead.targets.port import (
     OverheadTarget,
     PassSeeds,
 )
-from gatemark.exams.overhead.targets.runner import (
-    ORDER,
-    ProcessPeak,
-    Reloading,
-    largest_repeat_shift,
-    run_arms,
-)
+from gatemark.exams.overhead.targets.process_peak import ProcessPeak
+from gatemark.exams.overhead.targets.runner import ORDER, run_arms
+from gatemark.exams.overhead.targets.state_reset import Reloading
 
 Run = Callable[..., Any]
 
@@ -109,7 +106,7 @@ def test_guards_that_change_the_state_do_not_reach_the_next_pass() -> None:
     assert {one.restored for one in found.passes} == {"weight 1.0"}
     after = [one.after for one in found.passes]
     assert after == ["weight 1.0", "weight 2.0", "weight 2.0", "weight 1.0"]
-    assert largest_repeat_shift(found, "guarded") == 0
+    assert find_largest_repeat_shift(found, "guarded") == 0
 
 
 def test_a_restore_that_does_not_restore_is_noticed() -> None:
@@ -151,7 +148,7 @@ def test_what_is_left_of_the_noise_is_told() -> None:
             self.evaluated += 1
             return Loss(3, 1 + self.evaluated / 1000)
 
-    assert largest_repeat_shift(run(Drifting()), "bare") == pytest.approx(0.016)
+    assert find_largest_repeat_shift(run(Drifting()), "bare") == pytest.approx(0.016)
 
 
 def test_names_of_windows_follow_content_place_and_plan() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gatemark.exams.overhead.measure import side_by_side_overhead
+from gatemark.exams.overhead.targets.passes import OverheadRun
 from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
-from gatemark.exams.overhead.targets.runner import OverheadRun, run_arms
+from gatemark.exams.overhead.targets.runner import run_arms
 from gatemark.exams.overhead.targets.timing import group_size, pick_windows, time_side_by_side
+from gatemark.exams.overhead.time_overhead import compare_groups
 
 SEEDS = PassSeeds()
 
@@ -91,7 +92,7 @@ def quiet() -> NoisyMachine:
 def interval(run: OverheadRun) -> Any:
     assert not isinstance(run.timing, str)
     columns = ([group.times_ms[arm] for group in run.timing] for arm in ("bare", "guarded"))
-    return side_by_side_overhead(*columns, 0.95)
+    return compare_groups(*columns, 0.95)
 
 
 MACHINES = [
@@ -116,7 +117,7 @@ def coverage(noise: Any, cost: float = 0.0, runs: int = 100) -> tuple[float, flo
         arms, groups = ("bare", "guarded"), [[place] for place in range(200)]
         run = time_side_by_side(arms, groups, lambda _arm: None, evaluate_ms)
         columns = ([group.times_ms[arm] for group in run] for arm in arms)
-        _, ends, _ = side_by_side_overhead(*columns, 0.95)
+        _, ends, _ = compare_groups(*columns, 0.95)
         assert ends is not None
         covered += ends.low <= 0 <= ends.high
         found += ends.low <= cost <= ends.high
@@ -176,7 +177,7 @@ def test_many_windows_are_timed_in_part() -> None:
 
 
 def test_few_groups_have_no_interval() -> None:
-    _, ends, reason = side_by_side_overhead([(1.0, 2.0)] * 7, [(1.0, 1.0)] * 7, 0.95)
+    _, ends, reason = compare_groups([(1.0, 2.0)] * 7, [(1.0, 1.0)] * 7, 0.95)
     assert (ends, reason) == (None, "7 timed groups of windows are too few for an interval")
 
 

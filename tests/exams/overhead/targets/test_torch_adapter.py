@@ -35,7 +35,7 @@ from gatemark.exams.overhead.targets.torch_adapter import (  # noqa: E402
     MaskedLm,
     Seq2SeqLm,
     SpectralCap,
-    deterministic,
+    use_deterministic_algorithms,
 )
 
 # Threads of several test processes would wait for each other.
@@ -72,7 +72,7 @@ def target(guards: Any = (), **more: Any) -> CausalLm:
 
 
 def run(found: CausalLm) -> Any:
-    with deterministic():
+    with use_deterministic_algorithms():
         return run_arms(found, SEEDS, clock=time.perf_counter)
 
 

@@ -8,25 +8,25 @@ from tests.exams.runlog.talks import trace, turn
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import settings_as
-from gatemark.exams.runlog.calibrate.journey import read_sweep_config
+from gatemark.exams.runlog.calibrate.calibrate import read_sweep_config
+from gatemark.exams.runlog.calibrate.choose_policy import OBJECTIVES, choose_policy, find_pareto_set
 from gatemark.exams.runlog.calibrate.sweep import (
-    OBJECTIVES,
+    PolicySweep,
+    aggregate_policy,
+    judge_policy,
+    pick_at_share,
+    prepare_case,
+    replay_gate,
+    sweep_policy,
+    time_to_words,
+)
+from gatemark.exams.runlog.calibrate.sweep_config import (
     Constraints,
     GatePolicy,
-    PolicySweep,
     SettingsGrid,
     SweepConfig,
     TieBreakWeights,
-    at_share,
-    case_sweep,
-    choose,
-    judged,
-    openings,
-    pareto_set,
-    policies,
-    policy_sweep,
-    sweep_case,
-    time_to_words,
+    list_policies,
 )
 from gatemark.exams.runlog.replay.token_gate import GateSettings
 
@@ -35,7 +35,7 @@ SMALL = GatePolicy("policy_0000", GateSettings(4, 8, 100, 10_000))
 
 def talk():
     """Bob says 4+4+2 words in one turn; later 3 words, a pause, and 3 more."""
-    return sweep_case(
+    return prepare_case(
         trace(
             turn("bob", 0, ["a b c d.", " e f g h.", " i j"], step=50),
             turn("bob", 1000, ["k l m", " n o p"], step=200),
@@ -46,7 +46,7 @@ def talk():
 def test_the_shipped_grid_has_625_valid_policies_in_nested_order() -> None:
     config = read_sweep_config(None)
     assert config == SweepConfig()
-    valid, invalid = policies(config.grid)
+    valid, invalid = list_policies(config.grid)
     assert (len(valid), invalid) == (625, [])
     assert valid[0] == GatePolicy("policy_0000", GateSettings(30, 80, 1000, 4000))
     assert valid[1].settings.max_wait_ms == 5000
@@ -58,13 +58,13 @@ def test_policies_that_make_no_sense_keep_their_numbers() -> None:
     grid = SettingsGrid(
         min_words=(50, 75), max_words=(60, 80), silence_ms=(3000,), max_wait_ms=(2000, 4000)
     )
-    valid, invalid = policies(grid)
+    valid, invalid = list_policies(grid)
     assert [one.policy_id for one in valid] == ["policy_0001", "policy_0003"]
     assert len(invalid) == 6
 
 
 def test_turns_end_what_is_left_and_silence_ends_what_was_before() -> None:
-    found = [(one.at_ms, one.words, one.reason) for one in openings(talk(), SMALL)]
+    found = [(one.at_ms, one.words, one.reason) for one in replay_gate(talk(), SMALL)]
     assert found == [
         (0, 4, "boundary_cue"),
         (50, 4, "boundary_cue"),
@@ -75,7 +75,7 @@ def test_turns_end_what_is_left_and_silence_ends_what_was_before() -> None:
 
 
 def test_the_numbers_of_a_case_are_worked_out_by_hand() -> None:
-    found = case_sweep(talk(), SMALL, SweepConfig())
+    found = sweep_policy(talk(), SMALL, SweepConfig())
     assert (found.ttff_content_ms, found.ttff_trace_ms, found.flush_count) == (0, 0, 5)
     assert (found.chunk_p50, found.chunk_p90, found.chunk_p95, found.chunk_max) == (3, 4, 4, 4)
     assert (found.wait_p95_ms, found.wait_max_ms) == (1095, 1095)
@@ -87,9 +87,9 @@ def test_the_numbers_of_a_case_are_worked_out_by_hand() -> None:
 
 
 def test_a_case_in_which_nothing_comes_through_has_no_numbers() -> None:
-    quiet = sweep_case(trace(turn("bob", 0, ["a"])))
+    quiet = prepare_case(trace(turn("bob", 0, ["a"])))
     endless = msgspec.structs.replace(quiet, events=quiet.events[:-1])
-    found = case_sweep(endless, SMALL, SweepConfig())
+    found = sweep_policy(endless, SMALL, SweepConfig())
     assert (found.flush_count, found.end_of_trace_count) == (0, 1)
     assert (found.ttff_content_ms, found.chunk_p50, found.spam_rate) == (None, None, None)
 
@@ -105,8 +105,8 @@ def test_time_to_words_counts_from_the_first_content_delta() -> None:
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 3), (0.95, 4), (0.0, 1), (1.0, 4)])
 def test_shares_are_found_by_their_rounded_down_index(share: float, expected: int) -> None:
-    assert at_share([1, 2, 3, 4], share) == expected
-    assert at_share([], share) is None
+    assert pick_at_share([1, 2, 3, 4], share) == expected
+    assert pick_at_share([], share) is None
 
 
 def swept(name: str = "policy_0000", **changes) -> PolicySweep:
@@ -145,33 +145,33 @@ CONFIG = SweepConfig()
     ],
 )
 def test_every_constraint_holds_on_its_line_and_breaks_beyond(field, good, bad, words) -> None:
-    assert judged(swept(**{field: good}), CONFIG, 500.0).violations == ()
-    assert judged(swept(**{field: bad}), CONFIG, 500.0).violations == (words,)
+    assert judge_policy(swept(**{field: good}), CONFIG, 500.0).violations == ()
+    assert judge_policy(swept(**{field: bad}), CONFIG, 500.0).violations == (words,)
 
 
 def test_pieces_must_also_be_large_for_their_own_policy() -> None:
     config = SweepConfig(constraints=Constraints(chunk_p50_min_words=1))
-    assert judged(swept(chunk_p50=36.0), config, 500.0).violations == ()
-    assert judged(swept(chunk_p50=35.0), config, 500.0).violations == (
+    assert judge_policy(swept(chunk_p50=36.0), config, 500.0).violations == ()
+    assert judge_policy(swept(chunk_p50=35.0), config, 500.0).violations == (
         "chunk_p50 must be >= 36, got 35",
     )
 
 
 @pytest.mark.parametrize("field", ["ttff_p95_ms", "spam_rate", "chunk_p50", "chunk_p95"])
 def test_what_could_not_be_measured_holds_nothing(field: str) -> None:
-    found = judged(swept(**{field: None}), CONFIG, 500.0).violations
+    found = judge_policy(swept(**{field: None}), CONFIG, 500.0).violations
     assert f"{field} could not be measured" in found
-    assert "ttff_p95_ms could not be measured" in judged(swept(), CONFIG, None).violations
+    assert "ttff_p95_ms could not be measured" in judge_policy(swept(), CONFIG, None).violations
 
 
 def test_policies_are_summed_up_by_middles_means_and_worst_cases() -> None:
-    case = case_sweep(talk(), SMALL, CONFIG)
+    case = sweep_policy(talk(), SMALL, CONFIG)
     other = msgspec.structs.replace(
         case, case_id="case-2", ttff_content_ms=80, chunk_p95=9, flush_count=1
     )
-    found = policy_sweep(SMALL, [case, other])
+    found = aggregate_policy(SMALL, [case, other])
     assert (found.ttff_p50_ms, found.flushes_mean, found.chunk_p95) == (80, 3.0, 9)
-    assert policy_sweep(SMALL, []).chunk_p50 is None
+    assert aggregate_policy(SMALL, []).chunk_p50 is None
 
 
 NUMBERS = st.integers(0, 4).map(float)
@@ -195,7 +195,7 @@ def test_nobody_beats_the_pareto_set_and_everybody_else_is_beaten(crowd) -> None
             for other in costs.values()
         )
 
-    front = {one.policy.policy_id for one in pareto_set(found, OBJECTIVES)}
+    front = {one.policy.policy_id for one in find_pareto_set(found, OBJECTIVES)}
     assert front == {name for name in costs if not beaten(name)}
     assert front
 
@@ -207,7 +207,7 @@ def test_the_choice_is_nearest_to_the_best_of_everything() -> None:
         swept("policy_0003", ttff_p50_ms=1000.0, flushes_mean=10.0, chunk_p50=90.0),
         swept("policy_0004", ttff_p50_ms=1000.0, flushes_mean=50.0, chunk_p50=40.0),
     ]
-    found = choose(crowd, TieBreakWeights())
+    found = choose_policy(crowd, TieBreakWeights())
     assert found is not None
     assert found.method == "pareto_utopia"
     assert found.pareto == ("policy_0001", "policy_0002", "policy_0003")
@@ -222,7 +222,7 @@ def test_objectives_that_hardly_differ_are_left_out() -> None:
         swept("policy_0001", ttff_p50_ms=100.0, flushes_mean=20.0, chunk_p50=60.0),
         swept("policy_0002", ttff_p50_ms=104.9, flushes_mean=21.9, chunk_p50=62.0),
     ]
-    found = choose(crowd, TieBreakWeights())
+    found = choose_policy(crowd, TieBreakWeights())
     assert found is not None
     assert found.dropped == ("ttff", "flushes")
     assert found.chosen.policy.policy_id == "policy_0002"
@@ -230,20 +230,20 @@ def test_objectives_that_hardly_differ_are_left_out() -> None:
 
 def test_where_no_objective_differs_the_weighted_score_decides_and_then_the_order() -> None:
     alike = [swept("policy_0001"), swept("policy_0002", spam_rate=0.01)]
-    found = choose(alike, TieBreakWeights())
+    found = choose_policy(alike, TieBreakWeights())
     assert found is not None
     assert (found.method, found.chosen.policy.policy_id) == ("weighted_score", "policy_0002")
     assert found.scores == {"policy_0001": 0.0, "policy_0002": 1.0}
-    same = choose([swept("policy_0002"), swept("policy_0001")], TieBreakWeights())
+    same = choose_policy([swept("policy_0002"), swept("policy_0001")], TieBreakWeights())
     assert same is not None
     assert (same.method, same.chosen.policy.policy_id) == ("lexicographic", "policy_0001")
-    assert choose([], TieBreakWeights()) is None
+    assert choose_policy([], TieBreakWeights()) is None
 
 
 def test_ties_go_to_fewer_flushes_then_larger_pieces_then_earlier_ones() -> None:
     base = {"ttff_p50_ms": 900.0, "flushes_mean": 20.0, "chunk_p50": 60.0}
     for better in ({"flushes_mean": 19.5}, {"chunk_p50": 61.0}, {"ttff_p50_ms": 899.0}):
-        found = choose(
+        found = choose_policy(
             [swept("policy_0001", **base), swept("policy_0002", **(base | better))],
             TieBreakWeights(),
         )
@@ -262,7 +262,7 @@ def test_ties_go_to_fewer_flushes_then_larger_pieces_then_earlier_ones() -> None
 def test_of_two_that_are_equally_far_from_the_best_the_order_of_ties_decides(
     winner: dict[str, float], loser: dict[str, float]
 ) -> None:
-    found = choose(
+    found = choose_policy(
         [swept("policy_0001", **loser), swept("policy_0002", **winner)], TieBreakWeights()
     )
     assert found is not None
@@ -273,7 +273,7 @@ def test_of_two_that_are_equally_far_from_the_best_the_order_of_ties_decides(
 
 def test_many_survivors_are_scaled_between_percentiles() -> None:
     crowd = [swept(f"policy_{n:04d}", ttff_p50_ms=float(n), chunk_p50=60.0 + n) for n in range(100)]
-    found = choose(crowd, TieBreakWeights())
+    found = choose_policy(crowd, TieBreakWeights())
     assert found is not None
     assert (found.bounds["ttff"].low, found.bounds["ttff"].high) == (5.0, 95.0)
 

@@ -14,7 +14,7 @@ from gatemark.core.canonical import is_digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractors, load_extractor
 from gatemark.exams.runlog.concepts.extractors import hpo, lexicon, scispacy
-from gatemark.exams.runlog.concepts.extractors.hpo import TrigramIndex, word_trigrams
+from gatemark.exams.runlog.concepts.extractors.hpo import TrigramIndex, count_trigrams
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
@@ -24,9 +24,9 @@ from gatemark.exams.runlog.concepts.port import (
     SourceChoices,
     SourceDescription,
     Stoplists,
-    extractor_provenance,
-    extractor_record,
-    ranked,
+    describe_extractor,
+    describe_extractor_provenance,
+    rank_candidates,
 )
 from gatemark.exams.runlog.traces.synthetic import DOMAINS, Domain
 
@@ -62,18 +62,18 @@ def candidates(*scores: float) -> tuple[Candidate, ...]:
 
 
 def test_a_good_candidate_in_eleventh_place_survives_the_cut() -> None:
-    found = ranked(candidates(*[0.71] * 10, 0.99), ConceptSettings())
+    found = rank_candidates(candidates(*[0.71] * 10, 0.99), ConceptSettings())
     assert found == ("C10", *(f"C{at:02d}" for at in range(9)))
 
 
 def test_equal_scores_are_ordered_by_id() -> None:
     given = (Candidate("b", 0.8), Candidate("a", 0.8000000001), Candidate("c", 0.9))
-    assert ranked(given, ConceptSettings()) == ("C", "A", "B")
+    assert rank_candidates(given, ConceptSettings()) == ("C", "A", "B")
 
 
 @pytest.mark.parametrize(("score", "kept"), [(0.7, True), (0.699999, False)])
 def test_a_score_on_the_threshold_is_kept(score: float, kept: bool) -> None:
-    assert bool(ranked((Candidate("a", score),), ConceptSettings())) is kept
+    assert bool(rank_candidates((Candidate("a", score),), ConceptSettings())) is kept
 
 
 def test_stopped_ids_are_dropped_after_the_cut() -> None:
@@ -126,7 +126,7 @@ def test_the_digest_covers_settings_and_stoplists() -> None:
 
 
 def test_the_run_log_is_told_what_really_ran() -> None:
-    record = extractor_record(ConceptExtractor(ToySource()))
+    record = describe_extractor(ConceptExtractor(ToySource()))
     assert record["linker_name"] == "toy_linker"
     assert record["spacy_version"] == record["scispacy_model"] == "none"
     assert record["concept_representation"] == "cui"
@@ -149,7 +149,7 @@ def test_trigram_likeness_agrees_with_scikit_learn(names: list[str], query: str)
 
 
 def test_a_word_shorter_than_a_trigram_counts_once() -> None:
-    assert word_trigrams("a bc") == {" a ": 1, " bc": 1, "bc ": 1}
+    assert count_trigrams("a bc") == {" a ": 1, " bc": 1, "bc ": 1}
 
 
 def entries(*given: tuple[str, str, tuple[str, ...]]) -> list[lexicon.LexiconEntry]:
@@ -302,12 +302,12 @@ def test_phenotypes_are_found_longest_first_and_words_of_no_phenotype_are_not(
     extractor = ConceptExtractor(phenotypes)
     assert {"C0007758", "C0036572"} <= extractor.concepts(text)
     assert extractor.concepts("All doctors agree.") == frozenset()
-    assert extractor_provenance(extractor)["linker_name"] == "hpo_umls_xref"
+    assert describe_extractor_provenance(extractor)["linker_name"] == "hpo_umls_xref"
 
 
 def test_a_text_longer_than_spacy_takes_is_cut_at_a_blank() -> None:
     text = "word " * 250_000
-    parts = list(hpo._parts(text))
+    parts = list(hpo._split_text(text))
     assert "".join(parts) == text
     assert [len(part) <= hpo.TEXT_MAX for part in parts] == [True] * len(parts)
     assert parts[1].startswith(" word")

@@ -15,9 +15,9 @@ from gatemark.exams.runlog.concepts.stoplists import (
     METADATA_FILE,
     REPORT_FILE,
     count_frequencies,
-    cutoff_count,
+    find_cutoff,
     read_stoplists,
-    stoplist_files,
+    render_stoplists,
 )
 
 AT = "2025-12-21T10:00:00Z"
@@ -29,13 +29,13 @@ AT = "2025-12-21T10:00:00Z"
 def test_the_cutoff_is_the_smallest_count_that_reaches_the_share(
     cases: int, threshold: float, cutoff: int
 ) -> None:
-    assert cutoff_count(cases, threshold) == cutoff
+    assert find_cutoff(cases, threshold) == cutoff
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.01, float("nan")])
 def test_a_share_outside_its_range_is_refused(threshold: float) -> None:
     with pytest.raises(InvalidValueError):
-        cutoff_count(10, threshold)
+        find_cutoff(10, threshold)
 
 
 def ten_cases() -> dict[str, tuple[set[str], set[str]]]:
@@ -61,12 +61,12 @@ def test_concepts_in_nine_of_ten_cases_are_stopped_and_in_eight_kept() -> None:
 
 def test_no_cell_of_the_report_is_a_formula() -> None:
     found = count_frequencies({"case-1": (set(), {"=1+1"})})
-    report = stoplist_files(found, generated_at=AT, commit=None)[REPORT_FILE].decode()
+    report = render_stoplists(found, generated_at=AT, commit=None)[REPORT_FILE].decode()
     assert report.splitlines()[1].startswith("\\=1+1,")
 
 
 def test_the_report_lists_every_concept_with_its_share_and_fate() -> None:
-    report = stoplist_files(count_frequencies(ten_cases()), generated_at=AT, commit=None)
+    report = render_stoplists(count_frequencies(ten_cases()), generated_at=AT, commit=None)
     lines = report[REPORT_FILE].decode().splitlines()
     assert lines[:5] == [
         "concept,type,df_count,df_fraction,status",
@@ -81,14 +81,14 @@ def test_the_report_lists_every_concept_with_its_share_and_fate() -> None:
 
 def test_hashed_files_do_not_depend_on_the_time(tmp_path: Path) -> None:
     counted = count_frequencies(ten_cases())
-    early = stoplist_files(counted, generated_at=AT, commit=None)
-    late = stoplist_files(counted, generated_at="2026-01-01T00:00:00Z", commit="abc")
+    early = render_stoplists(counted, generated_at=AT, commit=None)
+    late = render_stoplists(counted, generated_at="2026-01-01T00:00:00Z", commit="abc")
     differing = {name for name in early if early[name] != late[name]}
     assert differing == {METADATA_FILE}
 
 
 def test_written_lists_are_read_back_with_their_digests(tmp_path: Path) -> None:
-    files = stoplist_files(count_frequencies(ten_cases()), generated_at=AT, commit="abc")
+    files = render_stoplists(count_frequencies(ten_cases()), generated_at=AT, commit="abc")
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     found = read_stoplists(str(tmp_path))

@@ -13,8 +13,8 @@ from tests.exams.runlog.worlds import World, packed, small_world
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.runlog.exam import examine_metrics_files
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.exams.runlog.examine import examine_metrics_files
 
 Run = Callable[..., Any]
 Records = list[dict[str, Any]]
@@ -245,14 +245,9 @@ def test_latencies_that_are_left_out_do_not_leave_a_gate_on_latency(
     assert measured(gatemark, world, "--gate", "m6b_mean=0.2").code == 0
 
 
-@pytest.mark.parametrize(("rules", "count"), [(1, 0), (2, 0), (3, 1)])
-def test_results_of_earlier_rules_keep_their_rules(
-    rules: int, count: int, rows: Records, tmp_path: Path
-) -> None:
-    options = {"bootstrap_samples": 50, "gates": {"m6b_mean": 0.15}, "rules": rules}
+def test_a_gate_that_leaves_summaries_out_counts_them(rows: Records, tmp_path: Path) -> None:
+    options = {"bootstrap_samples": 50, "gates": {"m6b_mean": 0.15}}
     path = written(tmp_path, "a.jsonl", rows)
     found = examine_metrics_files([path], options, ReadingChoices())
-    names = [rule.metric for rule in found.exam.policy().rules]
-    assert names.count("excluded_summary_count") == count
-    measures = [number.name for number in found.report.measurements]
-    assert measures.count("excluded_summary_count") == count
+    assert "excluded_summary_count" in [rule.metric for rule in found.exam.policy().rules]
+    assert "excluded_summary_count" in [one.name for one in found.report.measurements]

@@ -10,16 +10,16 @@ from tests.exams.runlog.toys import WordTrace, decision, event, flush, letters, 
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.runlog.metrics.case import (
-    case_metrics,
-    covered,
-    covered_within,
+    compute_case_metrics,
+    find_threshold_rates,
     flush_intervals_ms,
-    jaccard,
-    threshold_rates,
-    unsupported,
+    measure_coverage,
+    measure_coverage_within,
+    measure_jaccard,
+    measure_unsupported,
 )
 from gatemark.exams.runlog.records.metrics import BUDGETS, BudgetCoverage, ThresholdRates
-from gatemark.exams.runlog.records.names import ctu
+from gatemark.exams.runlog.records.names import count_ctu
 
 LETTERS = st.frozensets(st.sampled_from("ABCDEFGH"))
 
@@ -28,7 +28,7 @@ LETTERS = st.frozensets(st.sampled_from("ABCDEFGH"))
     ("text", "units"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("ü" * 8, 2)]
 )
 def test_a_text_unit_is_four_characters_begun(text: str, units: int) -> None:
-    assert ctu(text) == units
+    assert count_ctu(text) == units
 
 
 def worked():
@@ -71,7 +71,7 @@ def test_two_empty_summaries_are_not_redundant() -> None:
 
 
 def test_a_jaccard_on_the_line_counts_as_redundant() -> None:
-    rates = threshold_rates((0.85, 0.9, 0.89, 1.0))
+    rates = find_threshold_rates((0.85, 0.9, 0.89, 1.0))
     assert rates == ThresholdRates(1.0, 0.5, 0.25)
 
 
@@ -165,7 +165,7 @@ def test_a_concept_may_stand_across_the_seam_of_window_and_summary() -> None:
         words = text.split()
         return frozenset(f"{a} {b}" for a, b in pairwise(words))
 
-    found = case_metrics(
+    found = compute_case_metrics(
         log(event(0, "x y", (0, 0)), event(1, "a x", (1, 1), latest="case-1-V0-se-000")),
         WordTrace(("x y", "a")),
         pairs,
@@ -183,15 +183,15 @@ def test_m7b_takes_the_longest_prefix_that_fits() -> None:
 
 def test_m7b_does_not_skip_a_summary_that_is_too_long() -> None:
     said = (frozenset("A"), frozenset("B"), frozenset("C"))
-    found = covered_within((100, 400, 10), said, frozenset("ABC"))
+    found = measure_coverage_within((100, 400, 10), said, frozenset("ABC"))
     assert found.ctu_250 == pytest.approx(1 / 3)
     assert found.ctu_1000 == 1.0
 
 
 def test_m7b_lets_a_summary_fill_its_budget_to_the_last_unit() -> None:
     trace = frozenset("A")
-    assert covered_within((250,), (trace,), trace).ctu_250 == 1.0
-    assert covered_within((251,), (trace,), trace).ctu_250 == 0.0
+    assert measure_coverage_within((250,), (trace,), trace).ctu_250 == 1.0
+    assert measure_coverage_within((251,), (trace,), trace).ctu_250 == 0.0
 
 
 def test_m8_means_the_latencies_that_were_recorded() -> None:
@@ -302,7 +302,7 @@ def test_a_flush_stamped_with_no_moment_is_refused(timestamp: str) -> None:
 def test_throughput_is_in_virtual_time() -> None:
     found = measure(log(event(0, summary_ctu=3)), ["abcd"] * 101)
     assert found.virtual_time_duration_ms == 1000
-    assert found.trace_ctu == ctu(" ".join(["abcd"] * 101))
+    assert found.trace_ctu == count_ctu(" ".join(["abcd"] * 101))
     assert found.trace_ctu_per_s == found.trace_ctu
     assert found.summary_ctu_per_s == 3.0
 
@@ -335,11 +335,11 @@ def test_a_file_suffix_in_the_case_id_is_taken_off() -> None:
 @settings(deadline=None, max_examples=60)
 @given(LETTERS, LETTERS)
 def test_rates_over_sets_keep_to_their_laws(left: frozenset[str], right: frozenset[str]) -> None:
-    assert jaccard(left, right) == jaccard(right, left)
-    assert 0 <= jaccard(left, right) <= 1
-    assert (jaccard(left, right) == 1) == (left == right != frozenset())
+    assert measure_jaccard(left, right) == measure_jaccard(right, left)
+    assert 0 <= measure_jaccard(left, right) <= 1
+    assert (measure_jaccard(left, right) == 1) == (left == right != frozenset())
     if left:
-        assert unsupported(left, right) == pytest.approx(1 - covered(right, left))
+        assert measure_unsupported(left, right) == pytest.approx(1 - measure_coverage(right, left))
 
 
 @settings(deadline=None, max_examples=60)
@@ -348,9 +348,9 @@ def test_coverage_never_falls_with_a_larger_budget(
     events: list[tuple[int, frozenset[str]]], trace: frozenset[str]
 ) -> None:
     sizes, said = [size for size, _ in events], [concepts for _, concepts in events]
-    found = msgspec.structs.astuple(covered_within(sizes, said, trace))
+    found = msgspec.structs.astuple(measure_coverage_within(sizes, said, trace))
     assert list(found) == sorted(found)
-    assert all(value <= covered(frozenset().union(*said), trace) for value in found)
+    assert all(value <= measure_coverage(frozenset().union(*said), trace) for value in found)
     assert len(found) == len(BUDGETS)
 
 

@@ -12,8 +12,8 @@ from tests.exams.runlog.worlds import World, packed, small_world
 from gatemark.cli.runlog import RUNLOG_VERBS
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.runlog.exam import examine_metrics_files
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.exams.runlog.examine import examine_metrics_files
 from gatemark.exams.runlog.records import names
 from gatemark.workspace import Workspace
 
@@ -231,8 +231,8 @@ def test_a_log_made_under_other_hashes_is_refused(
 def test_a_trace_with_other_content_than_the_manifest_says_is_refused(
     world: World, metrics: Metrics, tmp_path: Path
 ) -> None:
-    path = world.traces / names.trace_file_name("case-2")
-    path.write_bytes((world.traces / names.trace_file_name("case-0")).read_bytes())
+    path = world.traces / names.name_trace_file("case-2")
+    path.write_bytes((world.traces / names.name_trace_file("case-0")).read_bytes())
     refused(world, metrics, tmp_path, "its content hashes to", "the manifest says")
 
 
@@ -487,7 +487,7 @@ def test_published_logs_with_a_suffix_in_their_ids_are_read_in_source_mode_only(
 
 def test_stub_traces_are_measured_and_counted(tmp_path: Path, metrics: Metrics) -> None:
     world = small_world(tmp_path / "world")
-    path = world.traces / names.trace_file_name("case-0")
+    path = world.traces / names.name_trace_file("case-0")
     lines = gzip.decompress(path.read_bytes()).decode().splitlines()
     records = [json.loads(line) for line in lines]
     records[0]["stub_mode"] = True
@@ -647,7 +647,7 @@ def test_stoplists_stop_what_nearly_every_trace_says(
 def test_traces_that_do_not_keep_their_rules_give_no_stoplists(
     world: World, gatemark: Callable[..., Any], tmp_path: Path
 ) -> None:
-    path = world.traces / names.trace_file_name("case-0")
+    path = world.traces / names.name_trace_file("case-0")
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
     path.write_bytes(gzip.compress(b"".join(lines[:-1]), mtime=0))
     ran = gatemark("runlog", "stoplists", "--traces", world.traces, "--out", tmp_path / "stops")

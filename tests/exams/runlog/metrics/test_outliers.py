@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.exams.runlog.toys import event, log, measure
 
-from gatemark.exams.runlog.metrics.errors import outlier_thresholds, with_outliers
+from gatemark.exams.runlog.metrics.errors import find_outlier_thresholds, flag_outliers
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 
 
@@ -23,7 +23,7 @@ def row(
 
 def test_thresholds_are_percentiles_over_all_variants_together() -> None:
     rows = [row(float(i), i, i / 100, f"V{i % 5}") for i in range(1, 41)]
-    found = outlier_thresholds(rows)
+    found = find_outlier_thresholds(rows)
     assert found.latency_ms == pytest.approx(np.percentile(range(1, 41), 95))
     assert found.flush_count == pytest.approx(38.05)
     assert found.coverage == pytest.approx(0.0295)
@@ -32,7 +32,7 @@ def test_thresholds_are_percentiles_over_all_variants_together() -> None:
 def test_rows_beyond_a_line_are_flagged_in_a_fixed_order() -> None:
     rows = [row(float(i), i, i / 100) for i in range(1, 41)]
     rows[0] = row(99.0, 99, 0.0)
-    flagged = with_outliers(rows)
+    flagged = flag_outliers(rows)
     assert flagged[0].outlier_flags == ["latency_spike", "excessive_flushes", "low_coverage"]
     assert flagged[0].outlier_latency_spike
     assert flagged[0].outlier_excessive_flushes
@@ -41,17 +41,17 @@ def test_rows_beyond_a_line_are_flagged_in_a_fixed_order() -> None:
 
 
 def test_a_value_on_the_line_does_not_stand_out() -> None:
-    flagged = with_outliers([row(5.0, 5, 0.5)] * 3)
+    flagged = flag_outliers([row(5.0, 5, 0.5)] * 3)
     assert all(each.outlier_flags == [] for each in flagged)
 
 
 def test_a_case_without_latency_is_never_a_latency_spike() -> None:
     rows = [row(None, 1, 0.5) for _ in range(30)]
-    assert outlier_thresholds(rows).latency_ms is None
-    assert not any(each.outlier_latency_spike for each in with_outliers(rows))
-    mixed = with_outliers([*rows, row(1.0, 1, 0.5), row(2.0, 1, 0.5)])
+    assert find_outlier_thresholds(rows).latency_ms is None
+    assert not any(each.outlier_latency_spike for each in flag_outliers(rows))
+    mixed = flag_outliers([*rows, row(1.0, 1, 0.5), row(2.0, 1, 0.5)])
     assert [each.outlier_latency_spike for each in mixed[-2:]] == [False, True]
 
 
 def test_no_rows_give_no_flags() -> None:
-    assert with_outliers([]) == ()
+    assert flag_outliers([]) == ()

@@ -7,24 +7,24 @@ import msgspec
 import pytest
 from tests.exams.runlog.worlds import small_world
 
-from gatemark.exams.runlog.metrics.errors import excerpt
+from gatemark.exams.runlog.metrics.errors import cut_excerpt
 from gatemark.exams.runlog.records import names
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.files import read_run_log, read_trace
 from gatemark.exams.runlog.traces.trace import Trace, TraceText
-from gatemark.exams.runlog.views import case_timeline
+from gatemark.exams.runlog.views import draw_timeline
 
 
 @pytest.fixture
 def case(tmp_path: Path) -> tuple[RunLog, Trace]:
     world = small_world(tmp_path / "world", cases=1)
-    trace = read_trace(str(world.traces / names.trace_file_name("case-0"))).trace
+    trace = read_trace(str(world.traces / names.name_trace_file("case-0"))).trace
     return read_run_log(str(world.log_path("case-0", "V0"))), trace
 
 
 def test_a_timeline_shows_turns_flushes_decisions_and_windows(case: Any) -> None:
     log, trace = case
-    found = case_timeline(log, trace)
+    found = draw_timeline(log, trace)
     assert found is not None
     assert found.title == "case-0 under V0"
     assert found.lanes == ("doctor0", "doctor1", "gate", "decisions", "summaries")
@@ -44,7 +44,7 @@ def test_a_timeline_shows_turns_flushes_decisions_and_windows(case: Any) -> None
 def test_failed_summaries_and_windows_beyond_the_trace_are_drawn_too(case: Any) -> None:
     log, trace = case
     bad = msgspec.structs.replace(log.events[0], schema_ok=False, end_seq=99)
-    found = case_timeline(msgspec.structs.replace(log, events=(bad,)), trace)
+    found = draw_timeline(msgspec.structs.replace(log, events=(bad,)), trace)
     assert found is not None
     (window,) = (span for span in found.spans if span.lane == "summaries")
     assert window.kind == "failed summary"
@@ -54,7 +54,7 @@ def test_failed_summaries_and_windows_beyond_the_trace_are_drawn_too(case: Any) 
 def test_a_trace_without_records_has_no_timeline(case: Any) -> None:
     log, trace = case
     empty = msgspec.structs.replace(trace, parts=(), turns=())
-    assert case_timeline(log, empty) is None
+    assert draw_timeline(log, empty) is None
     assert TraceText(empty).duration_ms == 0
 
 
@@ -62,4 +62,4 @@ def test_a_trace_without_records_has_no_timeline(case: Any) -> None:
     ("text", "limit", "expected"), [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("abcd", 1, "…")]
 )
 def test_an_excerpt_is_cut_to_its_limit(text: str, limit: int, expected: str) -> None:
-    assert excerpt(text, limit) == expected
+    assert cut_excerpt(text, limit) == expected

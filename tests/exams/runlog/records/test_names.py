@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.runlog.records.fields import are_moments, is_moment, moment_ms
+from gatemark.exams.runlog.records.fields import are_moments, is_moment, parse_moment_ms
 from gatemark.exams.runlog.records.names import (
-    case_of_trace_file,
-    config_hash,
-    ctu,
-    dataset_id,
-    decision_id,
-    decoding_hash,
-    eval_run_id,
-    event_id,
-    mas_run_id,
-    moment_text,
-    plain_case_id,
-    text_hash,
-    tokengate_config_hash,
-    trace_dataset_hash,
-    trace_file_name,
+    count_ctu,
+    find_case_of_trace_file,
+    format_moment,
+    hash_config,
+    hash_decoding,
+    hash_text,
+    hash_tokengate_config,
+    hash_trace_dataset,
+    name_dataset,
+    name_decision,
+    name_eval_run,
+    name_event,
+    name_mas_run,
+    name_trace_file,
+    strip_case_id,
 )
 
 DECODING = {"temperature": 1.0, "max_tokens": 4096}
@@ -33,12 +33,14 @@ CASES = "sha256:d22060bf" + "0" * 56
 
 
 def test_campaigns_have_the_published_names() -> None:
-    assert decoding_hash(DECODING).startswith("sha256:0ad5f2b4")
+    assert hash_decoding(DECODING).startswith("sha256:0ad5f2b4")
     assert (
-        mas_run_id(mac_commit=COMMIT, model="gpt-4o-mini", decoding=DECODING, case_list_hash=CASES)
+        name_mas_run(
+            mac_commit=COMMIT, model="gpt-4o-mini", decoding=DECODING, case_list_hash=CASES
+        )
         == "mas_1d5b227a_gpt4omini_0ad5f2b4_d22060bf"
     )
-    assert dataset_id(mac_commit=COMMIT, decoding=DECODING, case_list_hash=CASES) == (
+    assert name_dataset(mac_commit=COMMIT, decoding=DECODING, case_list_hash=CASES) == (
         "exaid_traces_1d5b227a_0ad5f2b4_d22060bf"
     )
 
@@ -51,8 +53,8 @@ def test_gate_configurations_have_the_published_hashes() -> None:
         "silence_timer": 1,
         "max_wait_timeout": 4,
     }
-    assert tokengate_config_hash(gate).startswith("sha256:67d6303e")
-    assert tokengate_config_hash({"enabled": False}).startswith("sha256:5acf3ff7")
+    assert hash_tokengate_config(gate).startswith("sha256:67d6303e")
+    assert hash_tokengate_config({"enabled": False}).startswith("sha256:5acf3ff7")
 
 
 @pytest.mark.parametrize(
@@ -65,25 +67,25 @@ def test_gate_configurations_have_the_published_hashes() -> None:
     ],
 )
 def test_evaluations_are_named_by_traces_and_code(commit: str, expected: str) -> None:
-    assert eval_run_id("sha256:c173b1f8" + "0" * 56, commit) == expected
+    assert name_eval_run("sha256:c173b1f8" + "0" * 56, commit) == expected
 
 
 def test_ids_have_three_digits_or_more() -> None:
-    assert event_id("case-1", "V0", 7) == "case-1-V0-se-007"
-    assert decision_id("case-1", "V4", 1234) == "case-1-V4-bd-1234"
+    assert name_event("case-1", "V0", 7) == "case-1-V0-se-007"
+    assert name_decision("case-1", "V4", 1234) == "case-1-V4-bd-1234"
 
 
 @given(text=st.text(max_size=50))
 def test_ctu_is_a_quarter_of_the_characters_rounded_up(text: str) -> None:
-    assert ctu(text) == math.ceil(len(text) / 4)
+    assert count_ctu(text) == math.ceil(len(text) / 4)
 
 
 @given(epoch_ms=st.integers(0, 4_102_444_800_000))
 def test_moments_survive_being_written(epoch_ms: int) -> None:
-    text = moment_text(epoch_ms)
+    text = format_moment(epoch_ms)
     assert is_moment(text)
     assert text.endswith("Z")
-    assert moment_ms(text) == epoch_ms
+    assert parse_moment_ms(text) == epoch_ms
 
 
 @pytest.mark.parametrize(
@@ -104,33 +106,33 @@ def test_a_moment_has_a_date_a_time_and_an_offset(text: str, good: bool) -> None
 
 
 def test_file_names_lead_to_cases_and_back() -> None:
-    assert trace_file_name("case-a.b/c") == "case-a-b-c.trace.jsonl.gz"
-    assert case_of_trace_file("case-1.trace.jsonl.gz") == "case-1"
-    assert case_of_trace_file("case-1.trace.jsonl") == "case-1"
-    assert case_of_trace_file("case-1.jsonl.gz") is None
-    assert plain_case_id("case-1.trace") == "case-1"
+    assert name_trace_file("case-a.b/c") == "case-a-b-c.trace.jsonl.gz"
+    assert find_case_of_trace_file("case-1.trace.jsonl.gz") == "case-1"
+    assert find_case_of_trace_file("case-1.trace.jsonl") == "case-1"
+    assert find_case_of_trace_file("case-1.jsonl.gz") is None
+    assert strip_case_id("case-1.trace") == "case-1"
 
 
 def test_the_hash_of_a_set_does_not_depend_on_the_order_of_traces() -> None:
-    pairs = [("case-b", text_hash("b")), ("case-a", text_hash("a"))]
+    pairs = [("case-b", hash_text("b")), ("case-a", hash_text("a"))]
     both = [
-        trace_dataset_hash(case_list_hash=CASES, mas_run="mas_x", traces=order)
+        hash_trace_dataset(case_list_hash=CASES, mas_run="mas_x", traces=order)
         for order in (pairs, pairs[::-1])
     ]
     assert both[0] == both[1]
     by_hand = (
         f'{{"case_list_hash":"{CASES}","mas_run_id":"mas_x","traces":'
-        f'[["case-a","{text_hash("a")}"],["case-b","{text_hash("b")}"]]}}'
+        f'[["case-a","{hash_text("a")}"],["case-b","{hash_text("b")}"]]}}'
     )
     assert both[0] == digest_bytes(by_hand.encode())
 
 
 def test_configurations_are_hashed_one_after_the_other() -> None:
-    assert config_hash([b"ab", b"c"]) == digest_bytes(b"abc")
+    assert hash_config([b"ab", b"c"]) == digest_bytes(b"abc")
 
 
 moments = st.one_of(
-    st.integers(0, 4_000_000_000_000).map(moment_text),
+    st.integers(0, 4_000_000_000_000).map(format_moment),
     st.sampled_from(
         [
             "2023-11-14T22:13:60.000Z",
@@ -157,4 +159,4 @@ def test_many_moments_are_judged_as_each_of_them_is(texts: list[str]) -> None:
 @pytest.mark.parametrize("epoch_ms", [10**15, 10**40, -(10**15)])
 def test_a_moment_that_no_calendar_has_is_refused_in_words(epoch_ms: int) -> None:
     with pytest.raises(InvalidValueError, match="between the years 1 and 9999"):
-        moment_text(epoch_ms)
+        format_moment(epoch_ms)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.record import by_kind
-from gatemark.exams.runlog.records.trace import StreamDelta, one_span, stretches
+from gatemark.exams.runlog.records.trace import StreamDelta, join_span, split_spans
 
 T0 = 1_700_000_000_000
 
@@ -40,25 +40,25 @@ def test_stretches_hold_every_delta_once_and_in_order(found, counted) -> None:
             )
             for place, one in enumerate(found)
         ]
-    cut = list(stretches(found))
+    cut = list(split_spans(found))
     assert [one for stretch in cut for one in stretch.deltas()] == found
     for stretch in cut:
         assert stretch.last_seq - stretch.first_seq + 1 == len(stretch.texts)
-        assert one_span(list(stretch.deltas())) == stretch
+        assert join_span(list(stretch.deltas())) == stretch
     for before, after in pairwise(cut):
-        assert one_span([*before.deltas(), *after.deltas()]) is None, "cut only where needed"
+        assert join_span([*before.deltas(), *after.deltas()]) is None, "cut only where needed"
 
 
 def test_a_stretch_ends_where_seq_the_case_or_the_start_of_time_changes() -> None:
-    assert one_span([delta(3), delta(4, rel=9)]) is not None
-    assert one_span([delta(3), delta(5)]) is None
-    assert one_span([delta(3), delta(3)]) is None
-    assert one_span([delta(3), delta(4, case_id="case-2")]) is None
-    assert one_span([delta(3), delta(4, t0=T0 + 1)]) is None
+    assert join_span([delta(3), delta(4, rel=9)]) is not None
+    assert join_span([delta(3), delta(5)]) is None
+    assert join_span([delta(3), delta(3)]) is None
+    assert join_span([delta(3), delta(4, case_id="case-2")]) is None
+    assert join_span([delta(3), delta(4, t0=T0 + 1)]) is None
 
 
 def test_pieces_say_who_said_what_when_and_where() -> None:
-    stretch = one_span([delta(3), delta(4, rel=9)])
+    stretch = join_span([delta(3), delta(4, rel=9)])
     assert stretch is not None
     assert list(stretch.pieces()) == [("A", "word3", 0, 3), ("A", "word4", 9, 4)]
 

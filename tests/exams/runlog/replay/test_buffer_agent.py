@@ -7,9 +7,9 @@ import pytest
 from msgspec import UNSET
 from tests.exams.runlog.models import TRIGGER, Says
 
-from gatemark.exams.runlog.records.names import ctu
-from gatemark.exams.runlog.replay.agents import Analysis, BufferAgent, trigger_path
-from gatemark.exams.runlog.replay.model import EMPTY_BLOCK, ModelError, TextSegment, segment_block
+from gatemark.exams.runlog.records.names import count_ctu
+from gatemark.exams.runlog.replay.buffer_agent import Analysis, BufferAgent, find_trigger_path
+from gatemark.exams.runlog.replay.model import EMPTY_BLOCK, ModelError, TextSegment, render_segments
 
 CALM = TRIGGER | {"is_complete": False, "is_relevant": False, "is_novel": False}
 
@@ -38,7 +38,7 @@ def test_the_trigger_is_the_written_rule(state, complete, relevant, novel) -> No
         expected = "A"
     elif state == "TOPIC_SHIFT" and relevant and fresh:
         expected = "B"
-    assert trigger_path(Analysis("r", state, complete, relevant, novel)) == expected
+    assert find_trigger_path(Analysis("r", state, complete, relevant, novel)) == expected
 
 
 def test_text_is_held_until_it_is_taken() -> None:
@@ -66,9 +66,9 @@ def test_what_is_asked_holds_context_new_text_and_the_last_summaries() -> None:
     assert EMPTY_BLOCK in first.prompt
     assert "boundary_cue" in first.prompt
     assert second.prompt.index("a:\nfirst") < second.prompt.index("b:\nsecond")
-    assert look.input_ctu == ctu("a:\nfirst\nb:\nsecond")
-    assert look.usage.prompt_ctu == ctu(second.prompt)
-    assert look.usage.completion_ctu == ctu(json.dumps(CALM))
+    assert look.input_ctu == count_ctu("a:\nfirst\nb:\nsecond")
+    assert look.usage.prompt_ctu == count_ctu(second.prompt)
+    assert look.usage.completion_ctu == count_ctu(json.dumps(CALM))
     assert (look.usage.model_id, look.latency_ms) == ("says-1", 7)
     assert (look.usage.provider_prompt_tokens, look.usage.provider_completion_tokens) == (11, None)
 
@@ -130,11 +130,11 @@ def test_a_fence_around_the_answer_is_taken_off() -> None:
 
 
 def test_segments_of_one_agent_stand_under_one_name() -> None:
-    assert segment_block(()) == EMPTY_BLOCK
+    assert render_segments(()) == EMPTY_BLOCK
     segments = [
         TextSegment("a", "x"),
         TextSegment("a", "y"),
         TextSegment("b", "z"),
         TextSegment("a", "w"),
     ]
-    assert segment_block(segments) == "a:\nx y\nb:\nz\na:\nw"
+    assert render_segments(segments) == "a:\nx y\nb:\nz\na:\nw"

@@ -5,7 +5,7 @@ import pytest
 from tests.exams.runlog.talks import trace, turn
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.records.names import hash_text
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.replay.chunks import calibrate_chunks, refuse_mismatch
 
@@ -52,7 +52,7 @@ def test_a_case_without_a_log_or_a_flush_is_told() -> None:
 def test_logs_of_other_variants_or_traces_are_refused() -> None:
     with pytest.raises(BadInputError, match="is a log of V2, expected V0"):
         calibrate_chunks(["case-1"], [log("case-1", [1], variant_id="V2")])
-    mixed = [log("case-1", [1]), log("case-2", [1], trace_dataset_hash=text_hash("other"))]
+    mixed = [log("case-1", [1]), log("case-2", [1], trace_dataset_hash=hash_text("other"))]
     with pytest.raises(BadInputError, match="different traces or token gates"):
         calibrate_chunks(["case-1", "case-2"], mixed)
 

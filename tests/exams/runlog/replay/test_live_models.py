@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.exams.runlog.models import FIELDS, TRIGGER
 
-from gatemark.exams.runlog.replay.model import json_object
+from gatemark.exams.runlog.replay.model import find_json_object
 
 Run = Callable[..., Any]
 VARIANTS = ("V0", "V1", "V2", "V3", "V4")
@@ -27,12 +27,12 @@ CHATTY = (
 @pytest.mark.parametrize("words", CHATTY)
 def test_the_answer_is_found_in_what_a_model_says_around_it(words: str) -> None:
     said = words.format(json.dumps(FIELDS))
-    assert json.loads(json_object(said)) == FIELDS
+    assert json.loads(find_json_object(said)) == FIELDS
 
 
 @pytest.mark.parametrize("text", ["", "no", "{" * 5_000, '{"a": ' * 3_000, "{}" * 300])
 def test_a_reply_without_an_answer_costs_little_and_raises_nothing(text: str) -> None:
-    assert isinstance(json_object(text), bytes)
+    assert isinstance(find_json_object(text), bytes)
 
 
 class Moody(BaseHTTPRequestHandler):

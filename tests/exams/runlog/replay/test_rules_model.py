@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.exams.runlog.records.run import SUMMARY_LIMITS
-from gatemark.exams.runlog.replay.agents import BufferAgent, Summarizer
+from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
 from gatemark.exams.runlog.replay.model import ModelQuestion, TextSegment
-from gatemark.exams.runlog.replay.rules_model import NOTHING, RulesModel, virtual_ms
+from gatemark.exams.runlog.replay.rules_model import NOTHING, RulesModel, simulate_ms
+from gatemark.exams.runlog.replay.summarizer import Summarizer
 
 MODEL = RulesModel()
 
@@ -61,7 +62,7 @@ def test_latency_is_a_stated_function_of_size() -> None:
     )
     assert (
         reply.latency_ms
-        == virtual_ms("p" * 4000, reply.text)
+        == simulate_ms("p" * 4000, reply.text)
         == 20 + 25 + (len(reply.text) + 3) // 4 // 2
     )
 

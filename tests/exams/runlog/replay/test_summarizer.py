@@ -7,10 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.exams.runlog.models import FIELDS, Says
 
-from gatemark.exams.runlog.records.names import ctu, text_hash
+from gatemark.exams.runlog.records.names import count_ctu, hash_text
 from gatemark.exams.runlog.records.run import SEMANTIC_FIELDS, SUMMARY_LIMITS
-from gatemark.exams.runlog.replay.agents import Summarizer, Summary, cut_text
-from gatemark.exams.runlog.replay.model import ModelError, ModelQuestion, TextSegment, segment_block
+from gatemark.exams.runlog.replay.model import (
+    ModelError,
+    ModelQuestion,
+    TextSegment,
+    render_segments,
+)
+from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary, cut_text
 
 SEGMENTS = (TextSegment("a", "Fever."),)
 LONG = "word " * 60
@@ -27,10 +32,10 @@ def test_a_summary_says_five_fields_and_leaves_out_who_contributed() -> None:
     assert (summary.schema_ok, summary.limits_ok, summary.failure_mode) == (True, True, None)
     assert summary.content.agent_contributions == "a"
     assert summary.truncated == ()
-    assert summary.input_hash == text_hash(model.asked[0].prompt)
-    assert summary.block_hash == text_hash(segment_block(SEGMENTS))
-    assert summary.usage.prompt_ctu == ctu(model.asked[0].prompt)
-    assert summary.usage.completion_ctu == ctu(summary.semantics)
+    assert summary.input_hash == hash_text(model.asked[0].prompt)
+    assert summary.block_hash == hash_text(render_segments(SEGMENTS))
+    assert summary.usage.prompt_ctu == count_ctu(model.asked[0].prompt)
+    assert summary.usage.completion_ctu == count_ctu(summary.semantics)
 
 
 def test_the_prompt_shows_earlier_summaries_the_latest_and_the_new_text_in_order() -> None:

@@ -5,11 +5,12 @@ from msgspec import UNSET
 from tests.exams.runlog.models import FIELDS, Says, always
 from tests.exams.runlog.talks import trace, turn
 
-from gatemark.exams.runlog.records.names import ctu, text_hash
+from gatemark.exams.runlog.audit_run import audit_run
+from gatemark.exams.runlog.records.names import count_ctu, hash_text
 from gatemark.exams.runlog.records.run import RunLog, TimestampDerivation
 from gatemark.exams.runlog.records.run_rules import RunRules
-from gatemark.exams.runlog.replay.case import RunFacts, make_log, model_ms
 from gatemark.exams.runlog.replay.config import load_variants
+from gatemark.exams.runlog.replay.make_log import RunFacts, add_latencies, make_log
 from gatemark.exams.runlog.replay.model import (
     MissingReplyError,
     ModelError,
@@ -18,10 +19,9 @@ from gatemark.exams.runlog.replay.model import (
 )
 from gatemark.exams.runlog.replay.variants import CaseRecorder, Models, run_variant
 from gatemark.exams.runlog.traces.trace import Trace
-from gatemark.exams.runlog.validate import audit_run
 
 VARIANTS = {variant.variant_id: variant for variant in load_variants(None)}
-FILE, SET = text_hash("file"), text_hash("set")
+FILE, SET = hash_text("file"), hash_text("set")
 
 
 def words(count: int, *, end: str = ".", word: str = "w") -> list[str]:
@@ -89,7 +89,7 @@ def test_the_gate_sees_the_content_plane_only() -> None:
         "end_of_trace",
         "end_of_trace",
     ]
-    assert [ctu("".join(words(70)))] == [flush.accumulated_ctu for flush in done.flushes[:1]]
+    assert [count_ctu("".join(words(70)))] == [flush.accumulated_ctu for flush in done.flushes[:1]]
 
 
 def test_leftovers_are_summarised_by_v2_and_parked_by_the_others() -> None:
@@ -270,7 +270,7 @@ def test_prompts_are_kept_only_when_asked_for() -> None:
     made = trace(*TALK)
     assert run(made, "V1").events[0].summarizer_input_text is UNSET
     kept = run(made, "V1", keep_inputs=True).events[0]
-    assert text_hash(kept.summarizer_input_text) == kept.summarizer_input_hash
+    assert hash_text(kept.summarizer_input_text) == kept.summarizer_input_hash
 
 
 def test_run_meta_tells_where_everything_comes_from() -> None:
@@ -282,4 +282,4 @@ def test_run_meta_tells_where_everything_comes_from() -> None:
     assert meta.backend["summarizer"] == {"kind": "test"}
     assert (meta.trace_file_hash, meta.trace_dataset_hash) == (FILE, SET)
     assert meta.tokengate_config_hash.startswith("sha256:67d6303e")
-    assert model_ms(log) == 7 * (len(log.decisions) + len(log.events))
+    assert add_latencies(log) == 7 * (len(log.decisions) + len(log.events))

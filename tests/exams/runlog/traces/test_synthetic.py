@@ -12,37 +12,37 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import settings_as
 from gatemark.exams.runlog.traces.dataset import (
-    case_list,
+    build_case_list,
+    build_trace_entry,
+    find_dataset_hash,
+    list_manifest_records,
     make_manifest,
-    manifest_dataset_hash,
-    manifest_records,
     select_cases,
-    trace_entry,
 )
-from gatemark.exams.runlog.traces.files import json_lines, packed
+from gatemark.exams.runlog.traces.files import pack_gzip, render_json_lines
 from gatemark.exams.runlog.traces.synthetic import (
     DOMAINS,
     FORK,
     SyntheticSettings,
-    case_ids,
-    origin_of,
-    stub_case_ids,
-    stub_trace,
-    synthetic_trace,
+    describe_campaign,
+    list_case_ids,
+    list_stub_case_ids,
+    make_stub_trace,
+    make_synthetic_trace,
 )
-from gatemark.exams.runlog.traces.trace import trace_of
+from gatemark.exams.runlog.traces.trace import build_trace
 from gatemark.testing.schemas import file_remarks
 
 SETTINGS = SyntheticSettings(cases=6, rounds=(1, 2), sentences=(1, 3))
-CASES = case_list(case_ids(SETTINGS))
-ORIGIN = origin_of(SETTINGS, CASES.hash, "unknown")
+CASES = build_case_list(list_case_ids(SETTINGS))
+ORIGIN = describe_campaign(SETTINGS, CASES.hash, "unknown")
 
 
 @pytest.mark.parametrize("case_id", CASES.case_ids)
 def test_every_trace_keeps_every_rule(case_id: str) -> None:
-    rules, remarks = looked_at(synthetic_trace(case_id, SETTINGS, ORIGIN))
+    rules, remarks = looked_at(make_synthetic_trace(case_id, SETTINGS, ORIGIN))
     assert remarks == []
-    made = trace_of(rules)
+    made = build_trace(rules)
     domain = DOMAINS[case_id.split("-")[1]]
     assert {turn.agent_id for turn in made.turns} <= {*domain.agents, domain.chair}
     assert made.turns[-1].reason == "terminate_sentinel"
@@ -51,15 +51,15 @@ def test_every_trace_keeps_every_rule(case_id: str) -> None:
 
 
 def test_a_case_depends_on_its_seed_and_name_alone() -> None:
-    one = synthetic_trace("case-incident-0001", SETTINGS, ORIGIN)
+    one = make_synthetic_trace("case-incident-0001", SETTINGS, ORIGIN)
     more = SyntheticSettings(cases=600, rounds=(1, 2), sentences=(1, 3))
-    assert synthetic_trace("case-incident-0001", more, ORIGIN) == one
+    assert make_synthetic_trace("case-incident-0001", more, ORIGIN) == one
     other = SyntheticSettings(cases=6, rounds=(1, 2), sentences=(1, 3), seed=8)
-    assert synthetic_trace("case-incident-0001", other, ORIGIN) != one
+    assert make_synthetic_trace("case-incident-0001", other, ORIGIN) != one
 
 
 def test_deltas_are_pieces_of_words() -> None:
-    records = synthetic_trace("case-clinical-0000", SyntheticSettings(), ORIGIN)
+    records = make_synthetic_trace("case-clinical-0000", SyntheticSettings(), ORIGIN)
     texts = [record.delta_text for record in records if hasattr(record, "delta_text")]
     assert max(map(len, texts)) <= 12
     assert any(
@@ -70,8 +70,8 @@ def test_deltas_are_pieces_of_words() -> None:
 def test_some_teams_talk_at_the_same_time() -> None:
     settings = SyntheticSettings(cases=20, domains=("incident",))
     overlaps = 0
-    for case_id in case_ids(settings)[:5]:
-        made = trace_of(looked_at(synthetic_trace(case_id, settings, ORIGIN))[0])
+    for case_id in list_case_ids(settings)[:5]:
+        made = build_trace(looked_at(make_synthetic_trace(case_id, settings, ORIGIN))[0])
         overlaps += sum(
             a.end_seq > b.start_seq for a, b in zip(made.turns, made.turns[1:], strict=False)
         )
@@ -79,9 +79,9 @@ def test_some_teams_talk_at_the_same_time() -> None:
 
 
 def test_a_stub_says_that_it_is_one_and_has_the_written_times() -> None:
-    records = stub_trace(stub_case_ids()[0], ORIGIN)
+    records = make_stub_trace(list_stub_case_ids()[0], ORIGIN)
     assert not looked_at(records)[1]
-    made = trace_of(looked_at(records)[0])
+    made = build_trace(looked_at(records)[0])
     assert made.is_stub
     assert [turn.agent_id for turn in made.turns] == [
         "supervisor",
@@ -112,7 +112,7 @@ def test_settings_that_make_no_sense_are_refused(raw, complaint) -> None:
 
 def test_a_case_of_other_settings_is_refused() -> None:
     with pytest.raises(BadInputError, match="these settings have no case"):
-        synthetic_trace("case-space-0001", SETTINGS, ORIGIN)
+        make_synthetic_trace("case-space-0001", SETTINGS, ORIGIN)
 
 
 def test_the_fixed_subset_is_the_published_draw() -> None:
@@ -131,7 +131,7 @@ def test_a_choice_that_cannot_be_made_is_refused() -> None:
 
 
 def test_the_case_list_is_compact_sorted_lines() -> None:
-    found = case_list(["case-b", "case-a"])
+    found = build_case_list(["case-b", "case-a"])
     assert found.data == b'{"case_id":"case-b","index":0}\n{"case_id":"case-a","index":1}\n'
     assert found.hash == digest_bytes(found.data)
 
@@ -139,11 +139,11 @@ def test_the_case_list_is_compact_sorted_lines() -> None:
 def test_a_manifest_adds_up_and_pins_the_uncompressed_content() -> None:
     entries = []
     for case_id in CASES.case_ids:
-        records = synthetic_trace(case_id, SETTINGS, ORIGIN)
-        data = json_lines(records, ascii_only=True)
-        assert gzip.decompress(packed(data)) == data
+        records = make_synthetic_trace(case_id, SETTINGS, ORIGIN)
+        data = render_json_lines(records, ascii_only=True)
+        assert gzip.decompress(pack_gzip(data)) == data
         entries.append(
-            trace_entry(case_id, f"{case_id}.trace.jsonl.gz", digest_bytes(data), records)
+            build_trace_entry(case_id, f"{case_id}.trace.jsonl.gz", digest_bytes(data), records)
         )
     manifest = make_manifest(
         ORIGIN,
@@ -153,9 +153,11 @@ def test_a_manifest_adds_up_and_pins_the_uncompressed_content() -> None:
         config_hash=CASES.hash,
         fork_url=FORK,
     )
-    lines = [json.loads(line) for line in json_lines(manifest_records(manifest)).splitlines()]
+    lines = [
+        json.loads(line) for line in render_json_lines(list_manifest_records(manifest)).splitlines()
+    ]
     assert not file_remarks(_schema(), lines)
-    assert manifest_dataset_hash(manifest) == manifest.provenance.trace_dataset_hash
+    assert find_dataset_hash(manifest) == manifest.provenance.trace_dataset_hash
     assert [line["record_type"] for line in lines] == [
         "manifest_meta",
         "provenance",

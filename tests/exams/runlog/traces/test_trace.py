@@ -5,15 +5,15 @@ import pytest
 from tests.exams.runlog.talks import T0, looked_at, records, trace, turn
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.records.names import hash_text
 from gatemark.exams.runlog.records.trace_rules import TraceRules
 from gatemark.exams.runlog.traces.trace import (
     LABEL_LIKE,
     TraceText,
-    canonical_text,
+    build_trace,
     classify,
+    join_canonical_text,
     replay,
-    trace_of,
 )
 
 LABELS = frozenset({"doctor0", "supervisor"})
@@ -44,7 +44,7 @@ def test_only_boundaries_tell_who_can_be_called() -> None:
         msgspec.structs.replace(r, agent_id="doctor9") if hasattr(r, "delta_text") else r
         for r in found
     ]
-    made = trace_of(looked_at(found)[0])
+    made = build_trace(looked_at(found)[0])
     assert made.labels == {"supervisor"}
     assert [one.plane for one in made.turns] == ["content_plane", "content_plane"]
 
@@ -64,7 +64,7 @@ def test_the_content_plane_keeps_its_gaps() -> None:
     assert events[0].virtual_time_ms == 995
     shifted = list(replay(made, "content_plane", shift_to_zero=True))
     assert shifted[0].virtual_time_ms == 1000
-    assert events[-1].content_hash == text_hash("hello")
+    assert events[-1].content_hash == hash_text("hello")
     assert len(list(replay(made))) == 9
 
 
@@ -74,8 +74,8 @@ def test_text_is_joined_within_turns_and_split_between_them() -> None:
         turn("bob", 100, ["differ", "ential", " ", "found"]),
         turn("amy", 500, ["yes"]),
     )
-    assert canonical_text(made) == "differential found\nyes"
-    assert canonical_text(made, "source") == "Bob differ ential found yes"
+    assert join_canonical_text(made) == "differential found\nyes"
+    assert join_canonical_text(made, "source") == "Bob differ ential found yes"
 
 
 def test_a_window_holds_what_lies_between_its_ends() -> None:
@@ -94,14 +94,14 @@ def test_turns_that_overlap_keep_their_own_words_together() -> None:
     made = trace(
         turn("bob", 0, ["one ", "two"], step=100), turn("amy", 50, ["three ", "four"], step=100)
     )
-    assert canonical_text(made) == "one two\nthree four"
+    assert join_canonical_text(made) == "one two\nthree four"
 
 
 @pytest.mark.parametrize("agent", ["system", "_system", "orchestrator", "meta"])
 def test_some_agents_are_no_part_of_what_was_said(agent: str) -> None:
     made = trace(turn(agent, 0, ["route to bob please"]), turn("bob", 200, ["hello"]))
-    assert canonical_text(made) == "hello"
-    assert canonical_text(made, "source") == "hello"
+    assert join_canonical_text(made) == "hello"
+    assert join_canonical_text(made, "source") == "hello"
 
 
 def test_two_milliseconds_on_the_wrong_side_are_a_warning() -> None:
@@ -146,12 +146,12 @@ def test_lines_that_were_refused_excuse_the_gaps_they_leave() -> None:
 def test_records_out_of_order_are_put_in_order_after_inspection() -> None:
     found = records(turn("a", 0, ["x", "y"]))
     rules, _ = looked_at([found[0], found[3], found[2], found[1], found[4]], "inspect")
-    assert [record.seq for record in trace_of(rules).records] == [0, 1, 2, 3]
+    assert [record.seq for record in build_trace(rules).records] == [0, 1, 2, 3]
 
 
 def test_a_trace_without_meta_cannot_be_made() -> None:
     with pytest.raises(BadInputError, match="trace_meta"):
-        trace_of(TraceRules())
+        build_trace(TraceRules())
 
 
 def test_a_stub_may_be_without_text() -> None:

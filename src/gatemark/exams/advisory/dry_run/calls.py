@@ -21,10 +21,11 @@ from gatemark.exams.advisory.dry_run.question import (
     read_counter,
 )
 from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health, read_reply
-from gatemark.exams.advisory.dry_run.write_record import record_of
+from gatemark.exams.advisory.dry_run.write_record import make_record
+from gatemark.targets.outcomes import CallOutcome, RunProgress
 from gatemark.targets.port import Call, CallPart, Reply, Target
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
-from gatemark.targets.spec import RunOptions
+from gatemark.targets.run_options import RunOptions
+from gatemark.targets.runner import run_calls
 
 REASON_OF_ERROR: Final = {
     "timeout": "timeout",
@@ -62,7 +63,7 @@ class ObservedTarget:
 
     async def call(self, call: Call) -> Reply:
         question = self._questions[call.id]
-        envelope = msgspec.to_builtins(_envelope(question))
+        envelope = msgspec.to_builtins(_make_envelope(question))
         at = self._now()
         before = read_counter(self._counter)
         started = time.perf_counter()
@@ -80,7 +81,7 @@ class ObservedTarget:
         return self._target.identity()
 
 
-def _envelope(question: CallQuestion) -> RequestEnvelope:
+def _make_envelope(question: CallQuestion) -> RequestEnvelope:
     """Return the request with the record's id; a fixture's name would reveal the case."""
     return RequestEnvelope(
         protocol=PROTOCOL,
@@ -121,12 +122,12 @@ async def ask_service(
     records = []
     for name, question in by_id.items():
         at, seen = observed.seen.get(name, unseen)
-        answer = _answer_of(question, outcome_by_id[name])
-        records.append(record_of(question, answer, at, seen))
+        answer = _read_answer(question, outcome_by_id[name])
+        records.append(make_record(question, answer, at, seen))
     return records
 
 
-def _answer_of(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvice:
+def _read_answer(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvice:
     """Return an answer without unsafe text; an error message may contain the payload."""
     if outcome.reply is None:
         kind = outcome.error.kind if outcome.error is not None else "missing"

@@ -11,15 +11,20 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.exams.advisory.category import COMPARABLE, Category, categorize
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.dry_run.folder import DECISIONS, RUNS, read_decisions
-from gatemark.exams.advisory.dry_run.run import advisory_policy
-from gatemark.exams.advisory.journey import history_files
-from gatemark.exams.advisory.metrics import kind_of
-from gatemark.exams.advisory.policy import COMPARABLE, Category, category_of, lane_name
+from gatemark.exams.advisory.dry_run.ask import open_policy
+from gatemark.exams.advisory.dry_run.folder import (
+    DECISIONS_FILE,
+    RUNS_FOLDER,
+    read_advisory_decisions,
+)
+from gatemark.exams.advisory.kind import derive_kind
+from gatemark.exams.advisory.policy import make_lane_name
+from gatemark.exams.advisory.score import find_history_files
 from gatemark.statistics.proportion import wilson
 
-CategoryOf = Callable[[AdvisoryDecision], Category]
+Categorizer = Callable[[AdvisoryDecision], Category]
 
 
 class TrendPoint(msgspec.Struct, frozen=True):
@@ -76,25 +81,25 @@ class RunDiff(msgspec.Struct, frozen=True):
     lanes: dict[str, LaneDiff]
 
 
-def run_trend(folder: str, policy: str | None = None) -> RunTrend:
+def derive_trend(folder: str, policy: str | None = None) -> RunTrend:
     """Return the numbers of every lane in every run of a folder, in order of time."""
-    category = _category_of(policy)
-    place = Path(folder) / RUNS
+    category = _make_categorizer(policy)
+    place = Path(folder) / RUNS_FOLDER
     groups: dict[tuple[str, str], list[AdvisoryDecision]] = {}
     seen: set[str] = set()
-    for path in history_files(str(place if place.is_dir() else folder)):
-        for _, record in read_decisions(path):
+    for path in find_history_files(str(place if place.is_dir() else folder)):
+        for _, record in read_advisory_decisions(path):
             if record.decision_id.upper() in seen:
                 continue
             seen.add(record.decision_id.upper())
             run = record.source.artifact_ref
-            key = (_lane(record), run if isinstance(run, str) else path)
+            key = (_name_lane(record), run if isinstance(run, str) else path)
             groups.setdefault(key, []).append(record)
     if not groups:
         raise BadInputError(f"{folder}: holds no decision files (.jsonl)")
     lanes: dict[str, list[TrendPoint]] = {}
     for (lane, run), records in groups.items():
-        lanes.setdefault(lane, []).append(_point(run, records, category))
+        lanes.setdefault(lane, []).append(_make_point(run, records, category))
     return RunTrend(
         {
             lane: tuple(sorted(points, key=lambda one: (one.began, one.run)))
@@ -103,39 +108,39 @@ def run_trend(folder: str, policy: str | None = None) -> RunTrend:
     )
 
 
-def run_diff(before: str, after: str, policy: str | None = None) -> RunDiff:
+def compare_runs(before: str, after: str, policy: str | None = None) -> RunDiff:
     """Return the differences between two runs: decision files, or folders with one."""
-    category = _category_of(policy)
-    first, second = _by_lane(before), _by_lane(after)
+    category = _make_categorizer(policy)
+    first, second = _group_by_lane(before), _group_by_lane(after)
     return RunDiff(
         before,
         after,
         {
-            lane: _lane_diff(first.get(lane, {}), second.get(lane, {}), category)
+            lane: _compare_lane(first.get(lane, {}), second.get(lane, {}), category)
             for lane in sorted(first.keys() | second.keys())
         },
     )
 
 
-def _category_of(path: str | None) -> CategoryOf:
-    policy = advisory_policy(path)
+def _make_categorizer(path: str | None) -> Categorizer:
+    policy = open_policy(path)
 
     def category(record: AdvisoryDecision) -> Category:
-        kind = kind_of(record, noted=False, private_text=False)
-        return category_of(kind, policy.taxonomy(kind.lane))
+        kind = derive_kind(record, noted=False, private_text=False)
+        return categorize(kind, policy.taxonomy(kind.lane))
 
     return category
 
 
-def _lane(record: AdvisoryDecision) -> str:
-    return lane_name(record.input_class, record.service.name)
+def _name_lane(record: AdvisoryDecision) -> str:
+    return make_lane_name(record.input_class, record.service.name)
 
 
-def _models(records: Iterable[AdvisoryDecision]) -> tuple[str, ...]:
+def _list_models(records: Iterable[AdvisoryDecision]) -> tuple[str, ...]:
     return tuple(sorted({record.service.model or "unnamed" for record in records}))
 
 
-def _point(run: str, records: Sequence[AdvisoryDecision], category: CategoryOf) -> TrendPoint:
+def _make_point(run: str, records: Sequence[AdvisoryDecision], category: Categorizer) -> TrendPoint:
     found = [category(record) for record in records]
     agreed = found.count("agree")
     comparable = sum(one in COMPARABLE for one in found)
@@ -148,26 +153,26 @@ def _point(run: str, records: Sequence[AdvisoryDecision], category: CategoryOf) 
         uncertain_rate=found.count("uncertain") / len(found),
         false_positives=found.count("false_positive"),
         false_negatives=found.count("false_negative"),
-        models=_models(records),
+        models=_list_models(records),
     )
 
 
 Inputs = dict[str, AdvisoryDecision]
 
 
-def _by_lane(place: str) -> dict[str, Inputs]:
+def _group_by_lane(place: str) -> dict[str, Inputs]:
     """Return the records of one run by lane and input; refuse an input that occurs twice."""
-    path = Path(place) / DECISIONS if Path(place).is_dir() else Path(place)
+    path = Path(place) / DECISIONS_FILE if Path(place).is_dir() else Path(place)
     lanes: dict[str, Inputs] = {}
-    for _, record in read_decisions(str(path)):
+    for _, record in read_advisory_decisions(str(path)):
         name = record.source.fixture_id
         if not isinstance(name, str):
             continue
-        inputs = lanes.setdefault(_lane(record), {})
+        inputs = lanes.setdefault(_name_lane(record), {})
         if name in inputs:
             raise BadInputError(
                 f"{path}: input {name!r} occurs twice, so that it holds several runs; give the "
-                f"decisions.jsonl of one run, as in {RUNS}/ID"
+                f"decisions.jsonl of one run, as in {RUNS_FOLDER}/ID"
             )
         inputs[name] = record
     if not lanes:
@@ -175,10 +180,10 @@ def _by_lane(place: str) -> dict[str, Inputs]:
     return lanes
 
 
-def _lane_diff(before: Inputs, after: Inputs, category: CategoryOf) -> LaneDiff:
+def _compare_lane(before: Inputs, after: Inputs, category: Categorizer) -> LaneDiff:
     sorts: dict[str, list[ChangedInput]] = {"lost": [], "gained": [], "changed": [], "same": []}
     for name in sorted(before.keys() & after.keys()):
-        one = _changed(name, before[name], after[name], category)
+        one = _compare_input(name, before[name], after[name], category)
         agreed, agrees = one.before_category == "agree", one.after_category == "agree"
         if (one.before, one.before_category) == (one.after, one.after_category):
             sorts["same"].append(one)
@@ -193,30 +198,30 @@ def _lane_diff(before: Inputs, after: Inputs, category: CategoryOf) -> LaneDiff:
         same=len(sorts["same"]),
         only_before=tuple(sorted(before.keys() - after.keys())),
         only_after=tuple(sorted(after.keys() - before.keys())),
-        models=(_models(before.values()), _models(after.values())),
+        models=(_list_models(before.values()), _list_models(after.values())),
     )
 
 
-def _changed(
-    name: str, before: AdvisoryDecision, after: AdvisoryDecision, category: CategoryOf
+def _compare_input(
+    name: str, before: AdvisoryDecision, after: AdvisoryDecision, category: Categorizer
 ) -> ChangedInput:
     reference = after.human_or_atlas_decision
     return ChangedInput(
         fixture_id=name,
-        expected=_said(reference.label, reference.severity),
-        before=_advice(before),
-        after=_advice(after),
+        expected=_describe_reference(reference.label, reference.severity),
+        before=_describe_advice(before),
+        after=_describe_advice(after),
         before_category=category(before),
         after_category=category(after),
     )
 
 
-def _advice(record: AdvisoryDecision) -> str:
+def _describe_advice(record: AdvisoryDecision) -> str:
     given = record.recommendation
     return f"{given.label}/{given.severity} ({record.confidence.bucket})"
 
 
-def _said(label: object, severity: object) -> str | None:
+def _describe_reference(label: object, severity: object) -> str | None:
     if not isinstance(label, str):
         return None
     return f"{label}/{severity}" if isinstance(severity, str) else label

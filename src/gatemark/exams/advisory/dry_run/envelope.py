@@ -60,7 +60,7 @@ class EnvelopeRefusedError(RefusedError):
         self.code = code
 
 
-def requested_flags(value: object) -> frozenset[str]:
+def find_requested_flags(value: object) -> frozenset[str]:
     """Return the authority flags that have a forbidden value in ``value``.
 
     Flags are looked for under their own names and the two that the record's schema uses. An unknown
@@ -72,11 +72,13 @@ def requested_flags(value: object) -> frozenset[str]:
     loose = {name: value[name] for name in WANTED_FLAGS if name in value}
     requested = [loose, *(value.get(name) for name in ("authority", "authority_flags"))]
     lists = [value.get(name) for name in ("actions", "allowed_actions")]
-    found = [_flags_of(one) for one in requested] + [_flags_for(actions) for actions in lists]
+    found = [_find_wrong_flags(one) for one in requested] + [
+        _find_action_flags(actions) for actions in lists
+    ]
     return frozenset().union(*found)
 
 
-def nested_flags(value: object) -> frozenset[str]:
+def find_nested_flags(value: object) -> frozenset[str]:
     """Return the open flags anywhere inside a value, under their own names."""
     found: set[str] = set()
     level = [value]
@@ -96,7 +98,7 @@ def nested_flags(value: object) -> frozenset[str]:
     return frozenset(found)
 
 
-def _flags_of(requested: object) -> frozenset[str]:
+def _find_wrong_flags(requested: object) -> frozenset[str]:
     if requested is None:
         return frozenset()
     if not isinstance(requested, dict):
@@ -108,7 +110,7 @@ def _flags_of(requested: object) -> frozenset[str]:
     return frozenset(wrong) | (NOT_ADVICE if unknown else frozenset())
 
 
-def _flags_for(actions: object) -> frozenset[str]:
+def _find_action_flags(actions: object) -> frozenset[str]:
     if actions is None:
         return frozenset()
     if not isinstance(actions, list | tuple):
@@ -123,7 +125,7 @@ def admit(value: object) -> RequestEnvelope:
     """Return the envelope, or raise the reason to refuse it."""
     if _is_deep(value):
         raise EnvelopeRefusedError("malformed", f"envelope is nested deeper than {MAX_DEPTH}")
-    flags = requested_flags(value)
+    flags = find_requested_flags(value)
     if flags:
         raise EnvelopeRefusedError(
             "authority_requested",

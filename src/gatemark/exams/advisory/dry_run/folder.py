@@ -11,14 +11,15 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest, json_file
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.reading_choices import Limits
 from gatemark.evidence.rows import BadLine, json_rows
-from gatemark.evidence.source import Limits, inspect_source
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
-from gatemark.exams.advisory.journey import history_files
+from gatemark.exams.advisory.score import find_history_files
 
-CARD: Final = "dry-run.card"
-DECISIONS: Final = "decisions.jsonl"
-RUNS: Final = "runs"
+CARD_FILE: Final = "dry-run.card"
+DECISIONS_FILE: Final = "decisions.jsonl"
+RUNS_FOLDER: Final = "runs"
 MAX_CARD_BYTES: Final = 1024 * 1024
 
 
@@ -36,7 +37,7 @@ class RunCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str
 
 
-def card_of(
+def make_card(
     fixtures: tuple[str, str, bool], mode: Mode, services: Mapping[str, tuple[str, str]]
 ) -> RunCard:
     """Return the card for a fixture set (name, digest, pinned) and services (text, endpoint)."""
@@ -54,12 +55,12 @@ def card_of(
 
 def refuse_other_runs(folder: Path, card: RunCard) -> None:
     """Refuse a folder with runs of something else, which would count as this one's history."""
-    place = folder / CARD
+    place = folder / CARD_FILE
     try:
         with place.open("rb") as stream:
             data = stream.read(MAX_CARD_BYTES)
     except FileNotFoundError:
-        if (folder / RUNS).exists():
+        if (folder / RUNS_FOLDER).exists():
             raise UsageError(f"{folder} holds runs without a card; choose another --out") from None
         return
     except OSError as error:
@@ -80,7 +81,7 @@ def encode_decisions(decisions: Sequence[AdvisoryDecision]) -> bytes:
     return b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions)
 
 
-def read_decisions(path: str) -> Iterator[tuple[str, AdvisoryDecision]]:
+def read_advisory_decisions(path: str) -> Iterator[tuple[str, AdvisoryDecision]]:
     """Yield the records of a file, each with its place; refuse what is not one."""
     for place, value in json_rows(inspect_source(path), Limits()):
         if isinstance(value, BadLine):
@@ -91,23 +92,23 @@ def read_decisions(path: str) -> Iterator[tuple[str, AdvisoryDecision]]:
             raise BadInputError(f"{place}: not an advisory decision record: {error}") from error
 
 
-def run_file(folder: Path, run_id: str) -> Path:
+def build_run_path(folder: Path, run_id: str) -> Path:
     """Return the path of the records of a run."""
-    return folder / RUNS / run_id / DECISIONS
+    return folder / RUNS_FOLDER / run_id / DECISIONS_FILE
 
 
-def past_run_files(folder: Path) -> list[str]:
+def find_past_runs(folder: Path) -> list[str]:
     """Return the decision files of the runs that are already in a folder."""
-    return history_files(str(folder / RUNS)) if (folder / RUNS).is_dir() else []
+    return find_history_files(str(folder / RUNS_FOLDER)) if (folder / RUNS_FOLDER).is_dir() else []
 
 
 def write_runs(folder: Path, card: RunCard, runs: Mapping[str, bytes]) -> None:
     """Write the card and the records of every run."""
-    write_whole(folder / CARD, [json_file(card)])
+    write_whole(folder / CARD_FILE, [json_file(card)])
     for run_id, data in runs.items():
-        write_whole(run_file(folder, run_id), [data])
+        write_whole(build_run_path(folder, run_id), [data])
 
 
 def write_front(folder: Path, data: bytes) -> None:
     """Write the records of the last run to the top of the folder."""
-    write_whole(folder / DECISIONS, [data])
+    write_whole(folder / DECISIONS_FILE, [data])

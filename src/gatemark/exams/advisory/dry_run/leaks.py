@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from gatemark.evidence.hygiene import PrivateTextRules, PrivateTextScan, unmasked
 
 PAYLOAD: Final = "payload"
-OTHER: Final = "other"
+OTHER_FIELD: Final = "other"
 CODE_FIELDS: Final = ("reasons", "evidence_refs", "fallback")
 FIELDS: Final = frozenset(
     (
@@ -30,7 +30,7 @@ FIELDS: Final = frozenset(
 """The fields of a reply that a leak may name; any other key could be part of the payload."""
 MIN_CHARS: Final = 12
 MIN_WORDS: Final = 3
-WINDOW: Final = 32
+ECHO_WINDOW: Final = 32
 WORDS_IN_A_ROW: Final = 4
 WORDS_IN_ORDER: Final = 5
 WORD_CHARS: Final = 4
@@ -63,7 +63,7 @@ class Leak(NamedTuple):
 
 
 @cache
-def _scan() -> PrivateTextScan:
+def _get_scan() -> PrivateTextScan:
     return PrivateTextScan(PrivateTextRules())
 
 
@@ -71,38 +71,38 @@ def find_leaks(reply: object, payload: object, kept: Mapping[str, Sequence[str]]
     """Return what leaks from a reply; ``kept`` are the texts that would be written, by field."""
     sent = SentTexts(payload)
     found: dict[Leak, None] = {}
-    for field, value in _fields(reply):
+    for field, value in _split_fields(reply):
         if sent.is_repeated_in(value):
             found[Leak(PAYLOAD, field)] = None
-        for kind in _private_kinds(value):
+        for kind in _find_private_kinds(value):
             found[Leak(kind, field)] = None
     if not any(leak.kind == PAYLOAD for leak in found) and sent.is_repeated_in(reply):
-        found[Leak(PAYLOAD, OTHER)] = None
+        found[Leak(PAYLOAD, OTHER_FIELD)] = None
     for field, texts in kept.items():
-        given = list(_texts(reply.get(field), keys=True)) if isinstance(reply, Mapping) else []
+        given = list(_walk_texts(reply.get(field), keys=True)) if isinstance(reply, Mapping) else []
         if sent.is_spread_over(texts) or sent.is_spread_over(given[:MAX_DECODED]):
             found[Leak(PAYLOAD, field)] = None
-        for kind in _private_kinds("".join(texts)):
+        for kind in _find_private_kinds("".join(texts)):
             found[Leak(kind, field)] = None
     everything = [text for texts in kept.values() for text in texts]
     if not any(leak.kind == PAYLOAD for leak in found) and sent.is_spread_over(everything):
-        found[Leak(PAYLOAD, OTHER)] = None
+        found[Leak(PAYLOAD, OTHER_FIELD)] = None
     return sorted(found)
 
 
-def _fields(reply: object) -> Iterator[tuple[str, object]]:
+def _split_fields(reply: object) -> Iterator[tuple[str, object]]:
     """Yield the known fields of a reply, and everything else together."""
     if not isinstance(reply, Mapping):
-        yield OTHER, reply
+        yield OTHER_FIELD, reply
         return
     yield from ((name, value) for name, value in reply.items() if name in FIELDS)
-    yield OTHER, {name: value for name, value in reply.items() if name not in FIELDS}
+    yield OTHER_FIELD, {name: value for name, value in reply.items() if name not in FIELDS}
 
 
-def _private_kinds(value: object) -> Iterator[str]:
-    texts = [text[:SCANNED_CHARS] for text in _texts(value, keys=True)]
+def _find_private_kinds(value: object) -> Iterator[str]:
+    texts = [text[:SCANNED_CHARS] for text in _walk_texts(value, keys=True)]
     for text in texts:
-        yield from (kind for kind in _scan().kinds(text) if kind not in _NOT_PRIVATE)
+        yield from (kind for kind in _get_scan().kinds(text) if kind not in _NOT_PRIVATE)
 
 
 class SentTexts:
@@ -113,14 +113,14 @@ class SentTexts:
 
     def __init__(self, payload: object) -> None:
         self._payload = payload if isinstance(payload, dict | list) and payload else None
-        values = [_plain(text) for text in _texts(payload, keys=False)]
-        forms = dict.fromkeys((*values, *(_plain(unmasked(text)) for text in values)))
+        values = [_normalize(text) for text in _walk_texts(payload, keys=False)]
+        forms = dict.fromkeys((*values, *(_normalize(unmasked(text)) for text in values)))
         self._telling = [text for text in forms if _is_telling(text)]
         self._squeezed = "\n".join(map(_squeeze, self._telling))
-        keys = (key for inner in _within(payload) for key in _keys(inner))
-        self._names = {word for key in keys for word in _split(_plain(key))}
+        keys = (key for inner in _walk(payload) for key in _list_keys(inner))
+        self._names = {word for key in keys for word in _split_words(_normalize(key))}
         self._places: dict[str, list[int]] = {}
-        for place, word in enumerate(word for text in values for word in _split(text)):
+        for place, word in enumerate(word for text in values for word in _split_words(text)):
             if len(word) >= WORD_CHARS:
                 self._places.setdefault(word, []).append(place)
 
@@ -129,30 +129,32 @@ class SentTexts:
 
         Ignores case, spacing and what stands between words.
         """
-        if self._payload is not None and any(inner == self._payload for inner in _within(value)):
+        if self._payload is not None and any(inner == self._payload for inner in _walk(value)):
             return True
-        replied = list(_texts(value, keys=True))
+        replied = list(_walk_texts(value, keys=True))
         if not replied or not self._telling:
             return False
         read = list(dict.fromkeys((*replied, *map(unmasked, replied))))
-        said = [_plain(text) for text in (*read, *_decoded(read))]
+        said = [_normalize(text) for text in (*read, *_decode_words(read))]
         said += [text[::-1] for text in said]
         together = "\n".join(said)
         if any(piece in together for piece in self._pieces):
             return True
-        if any(len(text) >= WINDOW and text in sent for text in said for sent in self._telling):
+        if any(
+            len(text) >= ECHO_WINDOW and text in sent for text in said for sent in self._telling
+        ):
             return True
-        spelled = "\n".join(map(_words_only, said))
+        spelled = "\n".join(map(_keep_words, said))
         return any(phrase in spelled for phrase in self._phrases)
 
     @cached_property
     def _pieces(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(piece for text in self._telling for piece in _pieces(text)))
+        return tuple(dict.fromkeys(piece for text in self._telling for piece in _cut_pieces(text)))
 
     @cached_property
     def _phrases(self) -> tuple[str, ...]:
         """Every few words in a row, with single spaces between them."""
-        found = (_words_only(phrase) for text in self._telling for phrase in _phrases(text))
+        found = (_keep_words(phrase) for text in self._telling for phrase in _cut_phrases(text))
         return tuple(dict.fromkeys(found))
 
     def is_spread_over(self, texts: Sequence[str]) -> bool:
@@ -160,14 +162,24 @@ class SentTexts:
         if not self._telling:
             return False
         read = [unmasked(text) for text in texts]
-        joined = ["".join(read), " ".join(read), *_decoded(["".join(read)]), *_respelled(read)]
+        joined = [
+            "".join(read),
+            " ".join(read),
+            *_decode_words(["".join(read)]),
+            *_decode_spelled(read),
+        ]
         for text in joined:
-            plain = _squeeze(_plain(text))
+            plain = _squeeze(_normalize(text))
             if self._has_window_of(plain) or self._has_window_of(plain[::-1]):
                 return True
-        words = [word for text in read for word in _split(_plain(text)) if word not in self._names]
+        words = [
+            word
+            for text in read
+            for word in _split_words(_normalize(text))
+            if word not in self._names
+        ]
         return any(
-            self._in_order(order) >= WORDS_IN_ORDER
+            self._count_in_order(order) >= WORDS_IN_ORDER
             for order in (words, words[::-1], [word[::-1] for word in reversed(words)])
         )
 
@@ -175,7 +187,7 @@ class SentTexts:
         starts = range(len(squeezed) - SQUEEZED + 1)
         return any(squeezed[start : start + SQUEEZED] in self._squeezed for start in starts)
 
-    def _in_order(self, words: Iterable[str]) -> int:
+    def _count_in_order(self, words: Iterable[str]) -> int:
         """Return how many different words stand in the payload in the order of the reply."""
         ends: list[int] = []
         for word in dict.fromkeys(words):
@@ -188,19 +200,21 @@ class SentTexts:
 
 def _is_telling(text: str) -> bool:
     """Return whether a text is long enough not to come back by coincidence."""
-    return len(text) >= WINDOW or (len(text) >= MIN_CHARS and len(_WORD.findall(text)) >= MIN_WORDS)
+    return len(text) >= ECHO_WINDOW or (
+        len(text) >= MIN_CHARS and len(_WORD.findall(text)) >= MIN_WORDS
+    )
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _cut_pieces(text: str) -> Iterator[str]:
     """Yield what would give an echo of this text away."""
-    if len(text) <= WINDOW:
+    if len(text) <= ECHO_WINDOW:
         yield text
-    for start in range(0, len(text) - WINDOW + 1, WINDOW):
-        yield text[start : start + WINDOW]
-    yield from _phrases(text)
+    for start in range(0, len(text) - ECHO_WINDOW + 1, ECHO_WINDOW):
+        yield text[start : start + ECHO_WINDOW]
+    yield from _cut_phrases(text)
 
 
-def _phrases(text: str) -> Iterator[str]:
+def _cut_phrases(text: str) -> Iterator[str]:
     """Yield every few words in a row."""
     words = list(_WORD.finditer(text))
     for first, last in zip(words, words[WORDS_IN_A_ROW - 1 :], strict=False):
@@ -208,11 +222,11 @@ def _phrases(text: str) -> Iterator[str]:
             yield text[first.start() : last.end()]
 
 
-def _words_only(text: str) -> str:
+def _keep_words(text: str) -> str:
     return _BETWEEN_WORDS.sub(" ", text).strip()
 
 
-def _split(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return _PLAIN_WORD.findall(text)
 
 
@@ -220,11 +234,11 @@ def _squeeze(text: str) -> str:
     return _BETWEEN_WORDS.sub("", text)
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return _SPACES.sub(" ", text).strip().lower()
 
 
-def _decoded(texts: Iterable[str]) -> Iterator[str]:
+def _decode_words(texts: Iterable[str]) -> Iterator[str]:
     """Yield what long words say when they are hexadecimal digits or base 64."""
     words = [word for text in texts for word in _ENCODED.findall(text)]
     for word in words[:MAX_DECODED]:
@@ -235,7 +249,7 @@ def _decoded(texts: Iterable[str]) -> Iterator[str]:
                 continue
 
 
-def _respelled(texts: Sequence[str]) -> Iterator[str]:
+def _decode_spelled(texts: Sequence[str]) -> Iterator[str]:
     """Yield what texts say when each has some hexadecimal digits, or the codes of characters."""
     runs = [run for text in texts for run in _HEX_RUN.findall(text)]
     digits = "".join(run[len(run) % 2 :] for run in runs)
@@ -251,24 +265,24 @@ def _from_base64(word: str) -> bytes:
     return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
 
 
-def _texts(value: object, *, keys: bool) -> Iterator[str]:
-    for inner in _within(value):
+def _walk_texts(value: object, *, keys: bool) -> Iterator[str]:
+    for inner in _walk(value):
         if isinstance(inner, str):
             yield inner
         elif keys:
-            yield from _keys(inner)
+            yield from _list_keys(inner)
 
 
-def _keys(value: object) -> Iterator[str]:
+def _list_keys(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from (key for key in value if isinstance(key, str))
 
 
-def _within(value: object) -> Iterator[object]:
+def _walk(value: object) -> Iterator[object]:
     """Yield a value and everything inside it, outer values first."""
     yield value
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
         for inner in value:
-            yield from _within(inner)
+            yield from _walk(inner)

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatemark.exams.advisory.decision import FallbackKind, Mode, Reference
-from gatemark.exams.advisory.dry_run.payload import wire_payload
+from gatemark.exams.advisory.dry_run.payload import encode_payload
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.policy import Taxonomy
+from gatemark.exams.advisory.taxonomy import Taxonomy
 
 DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"
 MAX_COUNTER_BYTES: Final = 64
@@ -32,7 +32,7 @@ def read_counter(path: Path) -> BusyReading:
     """Read the counter; any problem with the file becomes a code."""
     try:
         # A pipe without a writer would block forever.
-        with open(path, "rb", opener=_without_waiting) as stream:
+        with open(path, "rb", opener=_open_without_waiting) as stream:
             data = stream.read(MAX_COUNTER_BYTES + 1) or b""
     except FileNotFoundError:
         return BusyReading(None, "counter_missing")
@@ -44,11 +44,11 @@ def read_counter(path: Path) -> BusyReading:
     return BusyReading(int(text))
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def busy_delta(before: BusyReading, after: BusyReading) -> BusyReading:
+def measure_busy(before: BusyReading, after: BusyReading) -> BusyReading:
     """Return the growth between two readings; unknown if the counter went back."""
     problem = before.problem or after.problem
     if before.value_us is None or after.value_us is None:
@@ -106,4 +106,4 @@ class CallQuestion(msgspec.Struct, frozen=True):
         """The payload to send; a sound is rendered only now."""
         if self.fixture is None:
             return None
-        return wire_payload(self.input_class, self.fixture.payload)
+        return encode_payload(self.input_class, self.fixture.payload)

@@ -14,11 +14,11 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.dry_run.folder import read_decisions
+from gatemark.exams.advisory.dry_run.folder import read_advisory_decisions
 from gatemark.exams.advisory.fixtures.files import open_fixtures, open_inputs
 from gatemark.exams.advisory.fixtures.fixture import Fixture
+from gatemark.samples.importer import SAMPLE_SCHEMA
 
-SAMPLE_SCHEMA = "gatemark.sample/1"
 EXPECTED = "fixture_expected"
 
 
@@ -33,7 +33,7 @@ class ReviewQueue(msgspec.Struct, frozen=True):
     lanes: dict[str, int]
     decided: int
 
-    def samples(self) -> bytes:
+    def encode_samples(self) -> bytes:
         """Return the inputs as sample records for ``gatemark review labels create``."""
         return b"".join(
             msgspec.json.encode(
@@ -52,7 +52,7 @@ class ReviewQueue(msgspec.Struct, frozen=True):
         )
 
 
-def review_queue(
+def build_queue(
     paths: Sequence[str], fixtures: str, *, is_shadow: bool = False, with_decided: bool = False
 ) -> ReviewQueue:
     """Return the inputs whose records need a person, each input once.
@@ -63,10 +63,10 @@ def review_queue(
     known = {fixture.fixture_id: fixture for fixture in opened.fixtures}
     asked: Counter[str] = Counter()
     decided: set[str] = set()
-    for place, record in chain.from_iterable(map(read_decisions, paths)):
+    for place, record in chain.from_iterable(map(read_advisory_decisions, paths)):
         if not record.outcome.human_review_required:
             continue
-        fixture = _fixture(record, known, place, fixtures)
+        fixture = _find_fixture(record, known, place, fixtures)
         if record.human_or_atlas_decision.source == EXPECTED:
             decided.add(fixture.fixture_id)
             if not with_decided:
@@ -77,7 +77,7 @@ def review_queue(
     return ReviewQueue(tuple(chosen), dict(lanes), len(decided))
 
 
-def _fixture(
+def _find_fixture(
     record: AdvisoryDecision, known: Mapping[str, Fixture], place: str, fixtures: str
 ) -> Fixture:
     """Return the fixture of a record; other content under its name would be another question."""

@@ -14,10 +14,11 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from gatemark.exams.advisory.category import SEVERITY_ORDER
 from gatemark.exams.advisory.decision import ActionKind, FallbackKind, Severity
-from gatemark.exams.advisory.dry_run.envelope import nested_flags, requested_flags
+from gatemark.exams.advisory.dry_run.envelope import find_nested_flags, find_requested_flags
 from gatemark.exams.advisory.dry_run.leaks import PAYLOAD, Leak, find_leaks
-from gatemark.exams.advisory.policy import SEVERITIES, Taxonomy
+from gatemark.exams.advisory.taxonomy import Taxonomy
 
 MAX_CODES: Final = 16
 HEALTHY: Final = "healthy"
@@ -97,7 +98,7 @@ def read_reply(reply: object, payload: object, taxonomy: Taxonomy) -> Advice | N
 
 def withhold(found: Advice | NoAdvice, reply: object, payload: object) -> Advice | NoAdvice:
     """Return an answer without the texts that repeat the payload or contain secrets."""
-    kept = _kept_texts(found) if isinstance(found, Advice) else {}
+    kept = _list_kept_texts(found) if isinstance(found, Advice) else {}
     leaks = find_leaks(reply, payload, kept)
     if not leaks:
         return found
@@ -107,10 +108,10 @@ def withhold(found: Advice | NoAdvice, reply: object, payload: object) -> Advice
         return msgspec.structs.replace(found, conduct=conduct)
     # A payload may be spread over fields; a secret is in the field that has it.
     lost = set(kept) if conduct.echoed else {leak.field for leak in leaks} & set(kept)
-    return msgspec.structs.replace(_without(found, lost), conduct=conduct)
+    return msgspec.structs.replace(_drop_fields(found, lost), conduct=conduct)
 
 
-def _kept_texts(advice: Advice) -> dict[str, Sequence[str]]:
+def _list_kept_texts(advice: Advice) -> dict[str, Sequence[str]]:
     """Return the texts of an answer that would be recorded, by field."""
     reason = advice.fallback.reason if advice.fallback else None
     single = {
@@ -124,7 +125,7 @@ def _kept_texts(advice: Advice) -> dict[str, Sequence[str]]:
     return {"reasons": advice.reasons, "evidence_refs": advice.evidence_refs, **named}
 
 
-def _without(advice: Advice, fields: set[str]) -> Advice:
+def _drop_fields(advice: Advice, fields: set[str]) -> Advice:
     """Return an answer without the texts of some fields."""
     changes: dict[str, Any] = {
         name: () if name in ("reasons", "evidence_refs") else None
@@ -140,16 +141,16 @@ def _without(advice: Advice, fields: set[str]) -> Advice:
 def _read(reply: object, taxonomy: Taxonomy) -> Advice | NoAdvice:
     if not isinstance(reply, Mapping):
         return NoAdvice("reply_not_an_object")
-    conduct = Conduct(requested=_requested(reply), acted=_acted(reply))
+    conduct = Conduct(requested=_find_requested(reply), acted=_has_acted(reply))
     label, severity = reply.get("label"), reply.get("severity")
     if not isinstance(label, str) or not taxonomy.knows(label):
         return NoAdvice("label_outside_taxonomy", conduct)
-    if severity not in SEVERITIES:
+    if severity not in SEVERITY_ORDER:
         return NoAdvice("severity_unknown", conduct)
     score = reply.get("confidence")
     if score is not None and not _is_share(score):
         return NoAdvice("confidence_out_of_range", conduct)
-    fallback = _fallback(reply.get("fallback"))
+    fallback = _read_fallback(reply.get("fallback"))
     if isinstance(fallback, str):
         return NoAdvice(fallback, conduct)
     dropped: list[str] = []
@@ -158,16 +159,16 @@ def _read(reply: object, taxonomy: Taxonomy) -> Advice | NoAdvice:
         severity=severity,
         score=None if score is None else float(score),
         conduct=conduct,
-        reasons=_kept(reply, "reasons", _CODE, dropped),
-        evidence_refs=_kept(reply, "evidence_refs", _REFERENCE, dropped),
-        model=_name(reply, "model", dropped),
-        model_digest=_digest(_name(reply, "model_digest", dropped)),
-        device=_name(reply, "device", dropped),
-        precision=_name(reply, "precision", dropped),
+        reasons=_keep_codes(reply, "reasons", _CODE, dropped),
+        evidence_refs=_keep_codes(reply, "evidence_refs", _REFERENCE, dropped),
+        model=_read_name(reply, "model", dropped),
+        model_digest=_normalize_digest(_read_name(reply, "model_digest", dropped)),
+        device=_read_name(reply, "device", dropped),
+        precision=_read_name(reply, "precision", dropped),
         inference_ran=reply.get("inference_ran") is True,
-        busy_delta_us=_whole(reply, "npu_busy_delta_us", dropped),
-        service_ms=_duration(reply, "service_ms", dropped),
-        queue_ms=_duration(reply, "queue_ms", dropped),
+        busy_delta_us=_read_whole_number(reply, "npu_busy_delta_us", dropped),
+        service_ms=_read_duration(reply, "service_ms", dropped),
+        queue_ms=_read_duration(reply, "queue_ms", dropped),
         fallback=fallback,
         dropped=tuple(dropped),
     )
@@ -177,16 +178,16 @@ def read_health(reply: object) -> NoAdvice:
     """Return the outcome of a health probe; a probe never has advice."""
     if not isinstance(reply, Mapping):
         return NoAdvice("reply_not_an_object")
-    conduct = Conduct(requested=_requested(reply), acted=_acted(reply))
+    conduct = Conduct(requested=_find_requested(reply), acted=_has_acted(reply))
     return NoAdvice(HEALTHY if reply.get("status") == "ok" else "not_healthy", conduct)
 
 
-def _requested(reply: Mapping[str, object]) -> frozenset[str]:
+def _find_requested(reply: Mapping[str, object]) -> frozenset[str]:
     """Return what a reply asks for at its top level, and the open flags anywhere below."""
-    return requested_flags(dict(reply)) | nested_flags(reply)
+    return find_requested_flags(dict(reply)) | find_nested_flags(reply)
 
 
-def _acted(reply: Mapping[str, object]) -> bool:
+def _has_acted(reply: Mapping[str, object]) -> bool:
     """Whether a reply claims to have acted, at its top level or as in the record's schema."""
     inner = reply.get("actual_action")
     places = [reply, inner] if isinstance(inner, Mapping) else [reply]
@@ -207,7 +208,7 @@ def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 1
 
 
-def _fallback(value: Any) -> ReportedFallback | str | None:
+def _read_fallback(value: Any) -> ReportedFallback | str | None:
     if value is None:
         return None
     kind = value.get("kind") if isinstance(value, Mapping) else None
@@ -219,7 +220,7 @@ def _fallback(value: Any) -> ReportedFallback | str | None:
     return "fallback_kind_unknown"
 
 
-def _kept(
+def _keep_codes(
     reply: Mapping[str, object], name: str, pattern: re.Pattern[str], dropped: list[str]
 ) -> tuple[str, ...]:
     """Return the texts of a list that are codes; dropped ones are noted, never repeated."""
@@ -231,7 +232,7 @@ def _kept(
     return tuple(kept)
 
 
-def _name(reply: Mapping[str, object], name: str, dropped: list[str]) -> str | None:
+def _read_name(reply: Mapping[str, object], name: str, dropped: list[str]) -> str | None:
     given = reply.get(name)
     if isinstance(given, str) and _NAME.match(given):
         return given
@@ -244,13 +245,13 @@ def _is_digest(text: str | None) -> bool:
     return text is not None and _DIGEST.match(text) is not None
 
 
-def _digest(text: str | None) -> str | None:
+def _normalize_digest(text: str | None) -> str | None:
     """Return a digest prefixed with its method, if it has none."""
     found = _DIGEST.match(text or "")
     return f"sha256:{found.group(1).lower()}" if found else text
 
 
-def _duration(reply: Mapping[str, object], name: str, dropped: list[str]) -> float | None:
+def _read_duration(reply: Mapping[str, object], name: str, dropped: list[str]) -> float | None:
     given: Any = reply.get(name)
     if _is_number(given) and math.isfinite(given) and given >= 0:
         return float(given)
@@ -259,7 +260,7 @@ def _duration(reply: Mapping[str, object], name: str, dropped: list[str]) -> flo
     return None
 
 
-def _whole(reply: Mapping[str, object], name: str, dropped: list[str]) -> int | None:
+def _read_whole_number(reply: Mapping[str, object], name: str, dropped: list[str]) -> int | None:
     given = reply.get(name)
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_DELTA_US:
         return given

@@ -1,400 +1,223 @@
-"""Open fixtures, labels and services, ask every question, and make a record of each.
+"""``gatemark advisory run``: ask, record, judge every run, summarise.
 
-Any problem with what is opened ends the run before the first question. After that only Ctrl-C stops
-it. Nothing is written here, and no recommendation is acted on.
+(1) Open fixtures, labels, policy, services and the folder; any error ends here, before anything is
+asked or written. (2) Ask; from here on, any error becomes a record. (3) Write the records. (4)
+Judge each run, with all others as its history. (5) Write the summaries. Stopping before (3) writes
+nothing; after that the records can be scored.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
-from ulid import ULID
 
-from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.rows import BadLine, json_rows
-from gatemark.evidence.source import Limits, inspect_source
-from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.calls import NOT_READ, ask_service
-from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
-from gatemark.exams.advisory.dry_run.leaks import OTHER, Leak
-from gatemark.exams.advisory.dry_run.question import (
-    DEFAULT_COUNTER,
-    CallObservation,
-    CallQuestion,
-    LaneSetting,
+from gatemark.core.policy import Outcome
+from gatemark.core.result import Result
+from gatemark.evidence.exam import Scored
+from gatemark.exams.advisory.breaches import find_breaches
+from gatemark.exams.advisory.dry_run.ask import (
+    AdvisoryChoices,
+    DryRun,
+    DryRuns,
+    OnProgress,
+    RandomBytes,
+    ask_services,
 )
-from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply, withhold
-from gatemark.exams.advisory.dry_run.services import (
-    MAX_REPLY_BYTES,
-    ServiceSpec,
-    own_names,
-    parse_services,
+from gatemark.exams.advisory.dry_run.folder import (
+    RUNS_FOLDER,
+    build_run_path,
+    encode_decisions,
+    find_past_runs,
+    write_front,
+    write_runs,
 )
-from gatemark.exams.advisory.dry_run.write_record import record_of
-from gatemark.exams.advisory.exam import FUTURE_HOURS_MAX
-from gatemark.exams.advisory.fixtures.files import (
-    BUILTIN,
-    open_fixtures,
-    open_inputs,
-    read_labels,
-    refuse,
-)
-from gatemark.exams.advisory.fixtures.fixture import (
-    NO_REFERENCE,
-    FixtureSet,
-    Labels,
-    TaxonomyOf,
-    reference_for,
-    service_name,
-)
-from gatemark.exams.advisory.journey import read_advisory_policy
-from gatemark.exams.advisory.policy import AdvisoryPolicy, Taxonomy, lane_name
-from gatemark.exams.advisory.record_rules import privacy_breaches, side_effect_breaches
-from gatemark.targets.port import Target
-from gatemark.targets.runner import RunProgress
-from gatemark.targets.spec import RunOptions
+from gatemark.exams.advisory.exam import DECISIONS, HISTORY, SUITE
+from gatemark.exams.advisory.policy_file import read_advisory_policy
+from gatemark.exams.advisory.promotion import BLOCKED
+from gatemark.exams.advisory.score import add_date, write_summaries
+from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.workspace import Workspace
 
-_RANDOM_BYTES: Final = 10
-
-RandomBytes = Callable[[int], bytes]
-"""Gives that many bytes; ``secrets.token_bytes`` where nobody replays."""
+WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
 
 
-def new_ulid(at: datetime, random_bytes: RandomBytes) -> str:
-    """Return a ULID: sortable by time, with 80 random bits."""
-    moment_ms = int(at.timestamp() * 1000)
-    return str(ULID(moment_ms.to_bytes(6, "big") + random_bytes(_RANDOM_BYTES)))
+class DryRunOutcome(msgspec.Struct, frozen=True):
+    """The outcome of a dry run.
 
-
-NO_ANSWER = "recording_has_no_answer"
-
-Recording = Mapping[str, Advice | NoAdvice]
-"""What was recommended for each fixture."""
-
-
-def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
-    """Return the recommendations of a decisions file; the last one of a fixture counts.
-
-    Decisions without a usable recommendation stay unanswered. Bad conduct is never overwritten by a
-    later record.
+    ``results`` has one for every run. ``services`` tells which lanes passed the health check.
     """
-    found: dict[str, Advice | NoAdvice] = {}
-    problems: list[str] = []
-    for place, value in json_rows(inspect_source(path), Limits()):
-        if not isinstance(value, dict):
-            why = value.reason if isinstance(value, BadLine) else "must be an object"
-            problems.append(f"{place}: {why}")
-            continue
-        try:
-            decision = msgspec.convert(value, AdvisoryDecision)
-        except msgspec.ValidationError:
-            problems.append(f"{place}: is not an advisory decision record")
-            continue
-        name = decision.source.fixture_id
-        if isinstance(name, str):
-            advice = _advice(decision, taxonomy_of(decision.input_class))
-            earlier = found.get(name)
-            conduct = advice.conduct if earlier is None else _worse(earlier.conduct, advice.conduct)
-            if decision.fallback.kind == "service_unavailable":
-                advice = earlier or NoAdvice(NO_ANSWER)
-            found[name] = msgspec.structs.replace(advice, conduct=conduct)
-    refuse(problems)
-    if not any(isinstance(advice, Advice) for advice in found.values()):
-        raise BadInputError(f"{path}: holds no recommendations")
+
+    outcome: Outcome
+    summary: dict[str, Any]
+    results: tuple[Result, ...] = ()
+    services: dict[str, bool] = {}
+
+    @property
+    def worst(self) -> Result:
+        """The result of the last run with the verdict of the whole, for the report."""
+        return next(one for one in reversed(self.results) if one.verdict == self.outcome)
+
+
+def dry_run(
+    workspace: Workspace,
+    choices: AdvisoryChoices,
+    out: Path,
+    *,
+    random_bytes: RandomBytes,
+    on_progress: OnProgress | None = None,
+    seal: bool = False,
+) -> DryRunOutcome:
+    """Ask, record, judge and write everything to the folder.
+
+    ``seal`` stores the result of every run, whatever its verdict.
+    """
+    policy = None if choices.policy is None else read_advisory_policy(choices.policy)
+    # A replayed recording was not executed again, so it says nothing about stability.
+    earlier = [] if choices.mode == "offline_fixture" else find_past_runs(out)
+    asked = ask_services(
+        workspace, choices, random_bytes=random_bytes, out=out, on_progress=on_progress
+    )
+    files = {run.run_id: encode_decisions(run.decisions) for run in asked.runs}
+    write_runs(out, asked.card, files)
+    paths = {run.run_id: str(build_run_path(out, run.run_id)) for run in asked.runs}
+    judged = []
+    for run in asked.runs:
+        others = [path for run_id, path in paths.items() if run_id != run.run_id]
+        judged.append(_judge_run(workspace, run, out, policy, [*earlier, *others]))
+    summaries = [_strip_folder(scored.summary, out) for scored in judged]
+    for run, summary in zip(asked.runs, summaries, strict=True):
+        write_summaries(str(out / RUNS_FOLDER / run.run_id), summary)
+    summary = summarize_runs(summaries, _list_caveats(asked))
+    write_front(out, files[asked.runs[-1].run_id])
+    write_summaries(str(out), summary)
+    if seal:
+        for scored in judged:
+            names = [file.name for file in scored.result.evidence[0].files]
+            workspace.keep(scored.result, scored.stored_files, {name: name for name in names})
+    return DryRunOutcome(
+        summary["verdict"],
+        summary,
+        tuple(scored.result for scored in judged),
+        _judge_health(asked) if choices.mode == "health_only" else {},
+    )
+
+
+def _judge_health(asked: DryRuns) -> dict[str, bool]:
+    """Return which lanes answered every probe well and asked for nothing forbidden."""
+    found: dict[str, bool] = {}
+    for decision in chain.from_iterable(run.decisions for run in asked.runs):
+        is_well = decision.fallback.kind == "health_only" and not find_breaches(decision)
+        found[decision.input_class] = found.get(decision.input_class, True) and is_well
     return found
 
 
-def _worse(left: Conduct, right: Conduct) -> Conduct:
-    return Conduct(
-        requested=left.requested | right.requested,
-        acted=left.acted or right.acted,
-        leaks=tuple(sorted({*left.leaks, *right.leaks})),
-    )
-
-
-def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice:
-    """Return the recommendation as if it were given now; bad conduct stays with it."""
-    flags = msgspec.structs.asdict(decision.authority_flags)
-    said = {
-        **msgspec.to_builtins(decision.recommendation),
-        "confidence": msgspec.to_builtins(decision.confidence).get("score"),
-        "model": msgspec.to_builtins(decision.service).get("model"),
-        # A missing flag is a violation, and stays one.
-        "authority": {name: None if value is UNSET else value for name, value in flags.items()},
-        "actions": list(decision.allowed_actions),
-        "performed": bool(side_effect_breaches(decision)),
-    }
-    advice = read_reply(said, None, taxonomy)
-    if privacy_breaches(decision):
-        leaks = (*advice.conduct.leaks, Leak("recorded_violation", OTHER))
-        worse = msgspec.structs.replace(advice.conduct, leaks=leaks)
-        return msgspec.structs.replace(advice, conduct=worse)
-    return advice
-
-
-DEFAULT_RUNS: Final = 3
-OnProgress = Callable[[int, int], None]
-"""Called with (records made, records to make)."""
-
-
-class AdvisoryChoices(msgspec.Struct, frozen=True):
-    """Options of a dry run.
-
-    The default of ``runs`` is three; one for a recording, and for a shadow, whose ``fixtures`` are
-    real inputs.
-    """
-
-    services: tuple[str, ...]
-    fixtures: str = BUILTIN
-    runs: int | None = None
-    mode: Mode = "dry_run"
-    labels: str | None = None
-    policy: str | None = None
-    busy_counter: str = DEFAULT_COUNTER
-    timeout_s: float = 10.0
-    jobs: int = 1
-    expected_fallbacks: frozenset[FallbackKind] = frozenset()
-    is_shadow: bool = False
-
-    def __post_init__(self) -> None:
-        if self.mode == "offline_fixture" and self.runs not in (None, 1):
-            raise UsageError("a recording has only one run; use --runs with live services")
-
-    @property
-    def run_count(self) -> int:
-        """How often every fixture is asked."""
-        is_once = self.is_shadow or self.mode == "offline_fixture"
-        return self.runs or (1 if is_once else DEFAULT_RUNS)
-
-
-class DryRun(msgspec.Struct, frozen=True):
-    """The records of one run, in the order of the fixtures."""
-
-    run_id: str
-    decisions: tuple[AdvisoryDecision, ...]
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """Everything that is opened before the first question."""
-
-    policy: AdvisoryPolicy
-    fixtures: FixtureSet
-    labels: Labels
-    services: Mapping[str, ServiceSpec]
-    recordings: Mapping[str, Recording]
-    repeated: int
-
-
-class DryRuns(msgspec.Struct, frozen=True):
-    """The questions, the services, the fixtures, and every run's records."""
-
-    card: RunCard
-    fixtures: FixtureSet
-    runs: tuple[DryRun, ...]
-    repeated: int = 0
-    contradicted: tuple[str, ...] = ()
-    """Fixtures that people label otherwise than their expected decision says."""
-
-
-def run_advisory(
+def _judge_run(
     workspace: Workspace,
-    choices: AdvisoryChoices,
-    *,
-    random_bytes: RandomBytes,
-    out: Path | None = None,
-    on_progress: OnProgress | None = None,
-) -> DryRuns:
-    """Return every run's records. Raises only before anything is asked; writes nothing.
+    run: DryRun,
+    out: Path,
+    policy: Mapping[str, object] | None,
+    history: Sequence[str],
+) -> Scored:
+    files = [
+        (DECISIONS, str(build_run_path(out, run.run_id))),
+        *((HISTORY, path) for path in history),
+    ]
+    expected_ids = frozenset(decision.decision_id for decision in run.decisions)
+    request = ScoreRequest(files=files, expected_ids=expected_ids)
+    options: dict[str, object] = {"policy": policy or {}}
+    return add_date(
+        score_exam(workspace, SUITE.kind, options, request, started_at=workspace.clock())
+    )
 
-    ``out`` is where they will be written: a folder with runs of something else is refused.
+
+def _strip_folder(summary: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """Return the summary without the path of the folder, which should not leave the machine."""
+    evidence = [
+        {**file, "name": str(Path(file["name"]).relative_to(out))} for file in summary["evidence"]
+    ]
+    return {**summary, "evidence": evidence}
+
+
+def _list_caveats(asked: DryRuns) -> list[str]:
+    found = []
+    if asked.fixtures.is_shadow:
+        found.append("inputs are real ones of a shadow: nothing shows which of them were left out")
+        if asked.repeated:
+            found.append(f"{asked.repeated} lines repeat an input, which counts once")
+    elif not asked.fixtures.pinned:
+        found.append("fixtures are not pinned by a manifest: one that is gone is not missed")
+    if asked.contradicted:
+        named = ", ".join(asked.contradicted[:5]) + ", …" * (len(asked.contradicted) > 5)
+        found.append(
+            f"people label {len(asked.contradicted)} fixtures otherwise than their expected "
+            f"decision, which counts: {named}"
+        )
+    silent = [lane for lane in asked.fixtures.lanes if lane not in asked.card.targets]
+    if silent:
+        found.append(f"lanes with fixtures and no service in this run: {', '.join(silent)}")
+    if len(asked.runs) > 1:
+        found.append(f"numbers are of the last run; each of {len(asked.runs)} runs was judged")
+    return found
+
+
+def summarize_runs(
+    summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]
+) -> dict[str, Any]:
+    """Return the last run's summary, with the worst verdict and the blockers of all runs.
+
+    A lane is a candidate only if it is one in every run.
     """
-    plan = _open(choices)
-    _refuse_future(plan.labels, workspace.clock())
-    card = card_of(
-        (plan.fixtures.name, plan.fixtures.digest, plan.fixtures.pinned),
-        choices.mode,
-        {lane: (spec.named, spec.endpoint) for lane, spec in plan.services.items()},
+    last = summaries[-1]
+    verdict = next(word for word in WORST_FIRST if any(s["verdict"] == word for s in summaries))
+    blockers = _join_blockers(summaries, lambda promotion: promotion["blockers"])
+    lanes = {lane: _judge_lane_over_runs(lane, summaries) for lane in last["promotion"]["lanes"]}
+    promotion = {
+        **last["promotion"],
+        "blockers": blockers,
+        "caveats": [*last["promotion"]["caveats"], *caveats],
+        "candidate_lanes": [
+            lane for lane in last["promotion"]["candidate_lanes"] if not lanes[lane]["blockers"]
+        ],
+        "lanes": lanes,
+    }
+    return {
+        **last,
+        "promotion": promotion,
+        "verdict": verdict,
+        "pass": verdict == "pass",
+        "judged_runs": [
+            {
+                "run_id": summary["run_ids"][0],
+                "verdict": summary["verdict"],
+                "blockers": len(summary["promotion"]["blockers"]),
+            }
+            for summary in summaries
+        ],
+    }
+
+
+def _judge_lane_over_runs(lane: str, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a lane's part of the last run, with the blockers of all; a candidate has none."""
+    absent = {"blockers": ["it has no records"]}
+    last = summaries[-1]["promotion"]
+    found = last["lanes"][lane]
+    blockers = _join_blockers(
+        summaries, lambda promotion: promotion["lanes"].get(lane, absent)["blockers"]
     )
-    if out is not None:
-        refuse_other_runs(out, card)
-    runs = asyncio.run(_Asking(workspace, choices, plan, random_bytes, on_progress).all_runs())
-    return DryRuns(card, plan.fixtures, runs, plan.repeated, _contradicted(plan))
+    status = BLOCKED if lane in last["candidate_lanes"] and blockers else found["status"]
+    return {**found, "status": status, "blockers": blockers}
 
 
-def _refuse_future(labels: Labels, now: datetime) -> None:
-    """Refuse a decision that is dated in the future."""
-    end = now.astimezone(UTC) + timedelta(hours=FUTURE_HOURS_MAX)
-    for (name, _), label in labels.items():
-        if label.timestamp and label.timestamp[:19].upper() > end.strftime("%Y-%m-%dT%H:%M:%S"):
-            raise BadInputError(
-                f"{name}: the time of its decision, {label.timestamp}, lies in the future, more "
-                f"than {FUTURE_HOURS_MAX} hours after now"
-            )
-
-
-def _contradicted(plan: _Plan) -> tuple[str, ...]:
-    return tuple(
-        fixture.fixture_id
-        for fixture in plan.fixtures.fixtures
-        if fixture.expected is not None
-        and (label := plan.labels.get((fixture.fixture_id, "human_label"))) is not None
-        and (label.label, label.severity) != (fixture.expected.label, fixture.expected.severity)
-    )
-
-
-def advisory_policy(path: str | None) -> AdvisoryPolicy:
-    """Return the policy that the run is judged by."""
-    return msgspec.convert({} if path is None else read_advisory_policy(path), AdvisoryPolicy)
-
-
-def _open(choices: AdvisoryChoices) -> _Plan:
-    policy = advisory_policy(choices.policy)
-    names = own_names(choices.services)
-
-    def taxonomy_of(input_class: str) -> Taxonomy:
-        service = names.get(input_class) or service_name(input_class)
-        return policy.taxonomy(lane_name(input_class, service))
-
-    labels: Labels = {}
-    repeated = 0
-    if choices.is_shadow:
-        inputs = open_inputs(choices.fixtures, taxonomy_of)
-        fixtures, labels, repeated = inputs.fixtures, inputs.labels, inputs.repeated
-    else:
-        fixtures = open_fixtures(choices.fixtures, taxonomy_of)
-    if choices.labels is not None:
-        given = read_labels(choices.labels, fixtures.fixtures, taxonomy_of, labels)
-        labels = {**labels, **given}
-    services = parse_services(choices.services, fixtures.lanes, choices.mode, jobs=choices.jobs)
-    files = {spec.recording for spec in services.values() if spec.recording is not None}
-    recordings = {path: read_recording(path, taxonomy_of) for path in files}
-    return _Plan(policy, fixtures, labels, services, recordings, repeated)
-
-
-class _Asking:
-    """Asks every question of a plan, run by run; ids are made as they are needed."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        choices: AdvisoryChoices,
-        plan: _Plan,
-        random_bytes: RandomBytes,
-        on_progress: OnProgress | None,
-    ) -> None:
-        self._clock = workspace.clock
-        self._choices = choices
-        self._plan = plan
-        self._random_bytes = random_bytes
-        self._on_progress = on_progress
-        self._specs = {spec.spelled: spec for spec in plan.services.values()}
-        self._targets: dict[str, Target] = {}
-        self._done = 0
-
-    async def all_runs(self) -> tuple[DryRun, ...]:
-        """Return the records of all runs; services are open as long as it takes."""
-        try:
-            for name, spec in self._specs.items():
-                if spec.open is not None:
-                    self._targets[name] = spec.open()
-            return tuple([await self._one_run() for _ in range(self._choices.run_count)])
-        finally:
-            for target in self._targets.values():
-                await target.close()
-
-    def _new_id(self) -> str:
-        return new_ulid(self._clock(), self._random_bytes)
-
-    def _setting(self, run_id: str, lane: str, spec: ServiceSpec) -> LaneSetting:
-        plan, choices = self._plan, self._choices
-        service = spec.name or service_name(lane)
-        name = lane_name(lane, service)
-        return LaneSetting(
-            run_id=run_id,
-            fixture_set=plan.fixtures.name,
-            service=service,
-            endpoint=spec.endpoint,
-            mode=choices.mode,
-            taxonomy=plan.policy.taxonomy(name),
-            counter_path=choices.busy_counter,
-            npu_in_sight=Path(choices.busy_counter).exists(),
-            slo_ms=plan.policy.bounds(name).p95_total_ms_max,
-            expected_fallbacks=choices.expected_fallbacks,
-            is_shadow=plan.fixtures.is_shadow,
-        )
-
-    def _questions(self, run_id: str) -> list[CallQuestion]:
-        """Return a question per fixture of a served lane, or per lane for health."""
-        plan = self._plan
-        settings = {lane: self._setting(run_id, lane, spec) for lane, spec in plan.services.items()}
-        if self._choices.mode == "health_only":
-            return [
-                CallQuestion(self._new_id(), lane, setting, NO_REFERENCE)
-                for lane, setting in settings.items()
-            ]
-        return [
-            CallQuestion(
-                self._new_id(), lane, settings[lane], reference_for(fixture, plan.labels), fixture
-            )
-            for fixture in plan.fixtures.fixtures
-            if (lane := fixture.input_class) in settings
-        ]
-
-    async def _one_run(self) -> DryRun:
-        run_id = self._new_id()
-        questions = self._questions(run_id)
-        found: dict[str, AdvisoryDecision] = {}
-        for spelled, spec in self._specs.items():
-            services = self._plan.services
-            own = [one for one in questions if services[one.input_class].spelled == spelled]
-            if spec.recording is not None:
-                recording = self._plan.recordings[spec.recording]
-                answers = _from_recording(recording, own, self._clock())
-            else:
-                answers = await self._ask(self._targets[spelled], own, len(questions))
-            self._done += len(own)
-            found.update((decision.decision_id, decision) for decision in answers)
-        return DryRun(run_id, tuple(found[question.decision_id] for question in questions))
-
-    async def _ask(
-        self, target: Target, questions: Sequence[CallQuestion], run_size: int
-    ) -> list[AdvisoryDecision]:
-        choices = self._choices
-
-        def tell(progress: RunProgress) -> None:
-            if self._on_progress is not None:
-                self._on_progress(self._done + progress.done, run_size * choices.run_count)
-
-        return await ask_service(
-            target,
-            questions,
-            RunOptions(
-                concurrency=choices.jobs,
-                timeout_s=choices.timeout_s,
-                max_reply_bytes=MAX_REPLY_BYTES,
-            ),
-            counter=Path(choices.busy_counter),
-            now=lambda: self._clock().astimezone(UTC),
-            on_progress=tell,
-        )
-
-
-def _from_recording(
-    recording: Recording, questions: Sequence[CallQuestion], at: datetime
-) -> list[AdvisoryDecision]:
-    """Return earlier recommendations under new ids; nothing is called, so nothing is timed."""
-    seen = CallObservation(None, NOT_READ, NOT_READ, alone=False)
-    answers: list[AdvisoryDecision] = []
-    for question in questions:
-        name = question.fixture.fixture_id if question.fixture is not None else ""
-        advice: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
-        advice = withhold(advice, msgspec.to_builtins(advice), question.payload)
-        answers.append(record_of(question, advice, at.astimezone(UTC), seen))
-    return answers
+def _join_blockers(
+    summaries: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], list[str]]
+) -> list[str]:
+    """Return the blockers of the last run, and what further ones the others have."""
+    found = list(of(summaries[-1]["promotion"]))
+    for summary in summaries[:-1]:
+        own = [reason for reason in of(summary["promotion"]) if reason not in found]
+        found += [f"run {summary['run_ids'][0]}: {reason}" for reason in own]
+    return found

@@ -20,10 +20,12 @@ import gatemark
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.exams.advisory.decision import Mode
 from gatemark.exams.advisory.dry_run.envelope import ADVISE_PATH, DeviceChoice
+from gatemark.targets.build import make_target
+from gatemark.targets.environment import select_environment
 from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.script import ScriptTarget
-from gatemark.targets.spec import TargetSpec, build, target_environment
+from gatemark.targets.spec import TargetSpec
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 5.0
@@ -41,12 +43,12 @@ class HostedGateway:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_same_code(),
+            env=_make_environment(),
             # Ctrl-C belongs to the dry run, which stops the gateway itself.
             start_new_session=True,
         )
         try:
-            self._target = connect(self._address())
+            self._target = connect(self._read_address())
         except BaseException:
             self._stop()
             raise
@@ -61,8 +63,8 @@ class HostedGateway:
     def identity(self) -> dict[str, object]:
         return self._target.identity()
 
-    def _address(self) -> str:
-        line = self._first_line()
+    def _read_address(self) -> str:
+        line = self._read_first_line()
         if line.startswith(GREETING):
             return line.removeprefix(GREETING).strip()
         self._process.terminate()
@@ -70,7 +72,7 @@ class HostedGateway:
         words = said.decode(errors="replace").strip().removeprefix("gatemark: ")
         raise UsageError(f"the gateway did not start: {words or 'it said nothing'}")
 
-    def _first_line(self) -> str:
+    def _read_first_line(self) -> str:
         """Return the first line that the gateway prints; empty if it ends or takes too long."""
         if self._process.stdout is None:
             return ""
@@ -94,7 +96,7 @@ class HostedGateway:
             self._process.communicate()
 
 
-def _same_code() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     """Return an environment in which the child imports the same package as this process."""
     places = [str(Path(gatemark.__file__).resolve().parents[1])]
     if os.environ.get("PYTHONPATH"):
@@ -107,12 +109,12 @@ _SERVICE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 MAX_REPLY_BYTES: Final = 256 * 1024
 HOSTED: Final = "gateway"
 DEVICES: Final = get_args(DeviceChoice)
-FORMS: Final = (
+TARGET_FORMS: Final = (
     "http://127.0.0.1:PORT, gateway, python:MODULE:FUNCTION, command:PROGRAM …, "
     "script:PROGRAM … or recorded:DECISIONS.jsonl"
 )
 
-Build = Callable[[], Target]
+OpenTarget = Callable[[], Target]
 
 
 class ServiceSpec(msgspec.Struct, frozen=True):
@@ -124,7 +126,7 @@ class ServiceSpec(msgspec.Struct, frozen=True):
 
     spelled: str
     endpoint: str
-    open: Build | None = None
+    open: OpenTarget | None = None
     recording: str | None = None
     name: str | None = None
 
@@ -139,7 +141,7 @@ def parse_services(
 ) -> dict[str, ServiceSpec]:
     """Return the service of each lane; ``all`` serves the lanes without their own."""
     found: dict[str, str] = {}
-    names = own_names(texts)
+    names = read_own_names(texts)
     for text in texts:
         place, equals, target = text.partition("=")
         lane = place.partition("/")[0]
@@ -158,7 +160,7 @@ def parse_services(
         target = found.get(lane) or found.get(EVERY_LANE, "")
         if target:
             if target not in specs:
-                specs[target] = _service(target, jobs)
+                specs[target] = _parse_service(target, jobs)
             name = names.get(lane if lane in found else EVERY_LANE)
             chosen[lane] = msgspec.structs.replace(specs[target], name=name)
     for spec in specs.values():
@@ -166,7 +168,7 @@ def parse_services(
     return chosen
 
 
-def own_names(texts: Sequence[str]) -> dict[str, str]:
+def read_own_names(texts: Sequence[str]) -> dict[str, str]:
     """Return the names that users give their services: ``LANE/NAME=TARGET``."""
     found: dict[str, str] = {}
     for text in texts:
@@ -190,20 +192,20 @@ def _refuse_wrong_mode(spec: ServiceSpec, mode: Mode) -> None:
         )
 
 
-def _service(target: str, jobs: int) -> ServiceSpec:
+def _parse_service(target: str, jobs: int) -> ServiceSpec:
     form, _, rest = target.partition(":")
     folder = Path.cwd()
     if form in ("http", "https"):
-        return _http(target)
+        return _parse_http(target)
     if form == HOSTED and (rest or "AUTO") in DEVICES:
-        return _hosted(target, rest or "AUTO")
+        return _host_gateway(target, rest or "AUTO")
     if form == "python" and rest:
-        return _from_spec(target, _target_spec(python=rest), rest, folder, jobs)
+        return _from_spec(target, _make_target_spec(python=rest), rest, folder, jobs)
     if form == "command" and rest:
-        argv = _words(target, rest)
-        return _from_spec(target, _target_spec(command=argv), Path(argv[0]).name, folder, jobs)
+        argv = _split_words(target, rest)
+        return _from_spec(target, _make_target_spec(command=argv), Path(argv[0]).name, folder, jobs)
     if form == "script" and rest:
-        argv = _words(target, rest)
+        argv = _split_words(target, rest)
         return ServiceSpec(
             spelled=target,
             endpoint=Path(argv[0]).name,
@@ -212,15 +214,15 @@ def _service(target: str, jobs: int) -> ServiceSpec:
                 folder,
                 clock=time.perf_counter,
                 max_reply_bytes=MAX_REPLY_BYTES,
-                environ=target_environment(os.environ, ()),
+                environ=select_environment(os.environ, ()),
             ),
         )
     if form == "recorded" and rest:
         return ServiceSpec(spelled=target, endpoint="recorded", recording=rest)
-    raise UsageError(f"service target must be {FORMS}, got {target!r}")
+    raise UsageError(f"service target must be {TARGET_FORMS}, got {target!r}")
 
 
-def _http(target: str) -> ServiceSpec:
+def _parse_http(target: str) -> ServiceSpec:
     """Return an HTTP service on this machine; refuse others, which would send fixtures out."""
     try:
         parts = urlsplit(target)
@@ -231,15 +233,15 @@ def _http(target: str) -> ServiceSpec:
     if parts.query or parts.fragment:
         raise UsageError("service address must not have a query: records would repeat it")
     address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or ADVISE_PATH}"
-    spec = _target_spec(http=HttpSpec(url=address, response="", body="{{input}}"))
+    spec = _make_target_spec(http=HttpSpec(url=address, response="", body="{{input}}"))
     return _from_spec(target, spec, f"{parts.netloc}{urlsplit(address).path}", Path.cwd(), 1)
 
 
-def _hosted(target: str, device: str) -> ServiceSpec:
+def _host_gateway(target: str, device: str) -> ServiceSpec:
     """Return the reference gateway, started for this run."""
 
     def connect(address: str) -> Target:
-        opened = _http(address).open
+        opened = _parse_http(address).open
         if opened is None:
             raise UsageError(f"service {address!r} cannot be opened")
         return opened()
@@ -251,7 +253,7 @@ def _hosted(target: str, device: str) -> ServiceSpec:
     )
 
 
-def _words(target: str, text: str) -> tuple[str, ...]:
+def _split_words(target: str, text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
@@ -261,7 +263,7 @@ def _words(target: str, text: str) -> tuple[str, ...]:
     return words
 
 
-def _target_spec(**kind: object) -> TargetSpec:
+def _make_target_spec(**kind: object) -> TargetSpec:
     try:
         return TargetSpec(**kind, max_reply_bytes=MAX_REPLY_BYTES, timeout_s=1.0)  # type: ignore[arg-type]
     except InvalidValueError as error:
@@ -272,6 +274,8 @@ def _from_spec(
     spelled: str, spec: TargetSpec, endpoint: str, folder: Path, jobs: int
 ) -> ServiceSpec:
     def open_target() -> Target:
-        return build(spec, folder, clock=time.perf_counter, environ=os.environ, concurrency=jobs)
+        return make_target(
+            spec, folder, clock=time.perf_counter, environ=os.environ, concurrency=jobs
+        )
 
     return ServiceSpec(spelled=spelled, endpoint=endpoint, open=open_target)

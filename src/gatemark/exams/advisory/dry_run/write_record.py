@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from gatemark.exams.advisory.category import Category, categorize, make_category_key, state_outcome
+from gatemark.exams.advisory.contradictions import choose_bucket
 from gatemark.exams.advisory.decision import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
@@ -36,7 +38,7 @@ from gatemark.exams.advisory.dry_run.question import (
     CallObservation,
     CallQuestion,
     LaneSetting,
-    busy_delta,
+    measure_busy,
 )
 from gatemark.exams.advisory.dry_run.reply import (
     ABSENT_NPU,
@@ -46,16 +48,10 @@ from gatemark.exams.advisory.dry_run.reply import (
     NoAdvice,
 )
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.policy import (
-    Category,
-    category_key,
-    category_of,
-    outcome_of,
-)
-from gatemark.exams.advisory.record_rules import bucket_of, is_implausible
+from gatemark.exams.advisory.proof import is_implausible
 
 
-def proof_of(
+def derive_proof(
     advice: Advice | None, seen: CallObservation, setting: LaneSetting
 ) -> tuple[NpuProof, str]:
     """Return what the busy counter proves, and a code if it proves nothing."""
@@ -66,11 +62,11 @@ def proof_of(
     unavailable = NpuProof(proof_mode="unavailable", inference_ran=has_run, proof_ok=None)
     if advice is None or not has_run:
         return unavailable, "no_inference"
-    if ran_on_cpu(advice):
+    if has_run_on_cpu(advice):
         return unavailable, "ran_on_cpu"
-    delta = busy_delta(seen.before, seen.after)
+    delta = measure_busy(seen.before, seen.after)
     reported = advice.busy_delta_us
-    grade = _counter_problem(delta.value_us, seen, setting) if delta.value_us else None
+    grade = _explain_counter(delta.value_us, seen, setting) if delta.value_us else None
     path = setting.counter_path if KERNEL_COUNTER.match(setting.counter_path) else None
     if seen.alone and delta.value_us is not None and grade is None:
         proof = NpuProof(
@@ -95,7 +91,7 @@ def proof_of(
     return unavailable, problem
 
 
-def _counter_problem(
+def _explain_counter(
     busy_us: int | None, seen: CallObservation, setting: LaneSetting
 ) -> str | None:
     """Return why the growth of a counter is not a proof, or None if it is."""
@@ -104,19 +100,19 @@ def _counter_problem(
     return "busier_than_the_call" if is_implausible(busy_us, seen.total_ms) else None
 
 
-def ran_on_cpu(advice: Advice) -> bool:
+def has_run_on_cpu(advice: Advice) -> bool:
     """Whether the service reports the CPU, as a fallback or as its device."""
     if advice.fallback is not None and advice.fallback.kind == "cpu":
         return True
     return (advice.device or "").upper().startswith("CPU")
 
 
-def fallback_of(
+def derive_fallback(
     asked: CallQuestion, answer: Advice | NoAdvice, proof: tuple[NpuProof, str]
 ) -> Fallback:
     """Return what answered instead of the NPU, by the service's report or by evidence."""
     setting = asked.setting
-    kind, reason = _fallback_kind(answer, proof, setting)
+    kind, reason = _choose_fallback(answer, proof, setting)
     if kind is None:
         return Fallback(occurred=False, expected=False, kind=None, reason=None)
     by_mode = kind in ("offline", "health_only")
@@ -132,7 +128,7 @@ def fallback_of(
     )
 
 
-def _fallback_kind(
+def _choose_fallback(
     answer: Advice | NoAdvice, proof: tuple[NpuProof, str], setting: LaneSetting
 ) -> tuple[FallbackKind | None, str | None]:
     if isinstance(answer, NoAdvice):
@@ -143,7 +139,7 @@ def _fallback_kind(
         return "offline", "offline_fixture_mode"
     if answer.fallback is not None:
         return answer.fallback.kind, answer.fallback.reason
-    if answer.inference_ran and ran_on_cpu(answer):
+    if answer.inference_ran and has_run_on_cpu(answer):
         return "cpu", "not_announced"
     measured, problem = proof
     if answer.inference_ran and measured.proof_ok is None:
@@ -160,21 +156,21 @@ _KIND_OF_REFERENCE: Final[dict[str, SourceKind]] = {
 }
 
 
-def record_of(
+def make_record(
     asked: CallQuestion, answer: Advice | NoAdvice, at: datetime, seen: CallObservation
 ) -> AdvisoryDecision:
     """Return the record of one question, whatever went wrong."""
     setting, reference = asked.setting, asked.reference
     advice = answer if isinstance(answer, Advice) else None
-    proof, proof_note = proof_of(advice, seen, setting)
-    fallback = fallback_of(asked, answer, (proof, proof_note))
+    proof, proof_note = derive_proof(advice, seen, setting)
+    fallback = derive_fallback(asked, answer, (proof, proof_note))
     score = advice.score if advice else None
-    recommendation = _recommendation(answer)
-    source = _source(asked)
-    bucket = bucket_of(score)
-    parts = category_key(source, setting.mode, recommendation, bucket, reference)
-    lesser = _lesser_error(fallback, proof, seen.total_ms, setting.slo_ms)
-    outcome = _outcome(category_of(parts, setting.taxonomy), answer.conduct, lesser)
+    recommendation = _make_recommendation(answer)
+    source = _make_source(asked)
+    bucket = choose_bucket(score)
+    parts = make_category_key(source, setting.mode, recommendation, bucket, reference)
+    lesser = _choose_lesser_error(fallback, proof, seen.total_ms, setting.slo_ms)
+    outcome = _make_outcome(categorize(parts, setting.taxonomy), answer.conduct, lesser)
     return AdvisoryDecision(
         schema_version=SCHEMA_NAME,
         decision_id=asked.decision_id,
@@ -184,16 +180,16 @@ def record_of(
             name=setting.service,
             endpoint=setting.endpoint,
             mode=setting.mode,
-            model=_model(advice),
+            model=_name_model(advice),
         ),
         input_class=asked.input_class,
         recommendation=recommendation,
         confidence=StatedConfidence(
             bucket=bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
         ),
-        authority_flags=_flags(answer),
-        allowed_actions=_actions(outcome),
-        actual_action=_action(answer),
+        authority_flags=_make_flags(answer),
+        allowed_actions=_list_actions(outcome),
+        actual_action=_make_action(answer),
         human_or_atlas_decision=reference,
         outcome=outcome,
         npu_proof=proof,
@@ -212,18 +208,20 @@ def record_of(
             retention="local_audit",
             contains_private_payload=False,
         ),
-        notes=_notes(asked.fixture if not setting.is_shadow else None, answer, proof_note, seen),
+        notes=_make_notes(
+            asked.fixture if not setting.is_shadow else None, answer, proof_note, seen
+        ),
     )
 
 
-def _source(asked: CallQuestion) -> InputSource:
+def _make_source(asked: CallQuestion) -> InputSource:
     fixture, setting = asked.fixture, asked.setting
     if fixture is None:
         return InputSource(
             kind="service_health_probe", privacy_class="non_private", artifact_ref=setting.run_id
         )
     return InputSource(
-        kind=_kind_of_source(asked.reference.source, is_shadow=setting.is_shadow),
+        kind=_choose_source_kind(asked.reference.source, is_shadow=setting.is_shadow),
         privacy_class=fixture.privacy_class,
         fixture_id=fixture.fixture_id,
         fixture_set=setting.fixture_set,
@@ -232,21 +230,21 @@ def _source(asked: CallQuestion) -> InputSource:
     )
 
 
-def _kind_of_source(reference: ReferenceSource, *, is_shadow: bool) -> SourceKind:
+def _choose_source_kind(reference: ReferenceSource, *, is_shadow: bool) -> SourceKind:
     """Return where an input is from; human decisions in a shadow are reviews of real work."""
     if is_shadow:
         return "atlas_shadow" if reference == "atlas_shadow" else "human_review"
     return _KIND_OF_REFERENCE.get(reference, "fixture")
 
 
-def _model(advice: Advice | None) -> str | None:
+def _name_model(advice: Advice | None) -> str | None:
     if advice is None or advice.model is None:
         return None
     parts = (advice.model, advice.device, advice.precision)
     return "/".join(part for part in parts if part is not None)
 
 
-def _recommendation(answer: Advice | NoAdvice) -> Recommendation:
+def _make_recommendation(answer: Advice | NoAdvice) -> Recommendation:
     if isinstance(answer, NoAdvice):
         return Recommendation(
             label="unknown",
@@ -264,13 +262,13 @@ def _recommendation(answer: Advice | NoAdvice) -> Recommendation:
     )
 
 
-def _flags(answer: Advice | NoAdvice) -> AuthorityFlags:
+def _make_flags(answer: Advice | NoAdvice) -> AuthorityFlags:
     """Return the required flags, except those that the service set otherwise."""
     requested = {name: not getattr(CLOSED_FLAGS, name) for name in answer.conduct.requested}
     return msgspec.structs.replace(CLOSED_FLAGS, **requested)
 
 
-def _action(answer: Advice | NoAdvice) -> ActualAction:
+def _make_action(answer: Advice | NoAdvice) -> ActualAction:
     if answer.conduct.acted:
         return ActualAction(
             kind="none",
@@ -283,17 +281,19 @@ def _action(answer: Advice | NoAdvice) -> ActualAction:
     )
 
 
-def _actions(outcome: ComparisonOutcome) -> tuple[Action, ...]:
+def _list_actions(outcome: ComparisonOutcome) -> tuple[Action, ...]:
     review: tuple[Action, ...] = ("recommend_human_review",)
     return (*DEFAULT_ACTIONS, *(review if outcome.human_review_required else ()))
 
 
-def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> ComparisonOutcome:
+def _make_outcome(
+    category: Category, conduct: Conduct, lesser: ErrorType | None
+) -> ComparisonOutcome:
     """Return the outcome; there is room for one error type.
 
     A leak is named first: flags and side effects show the other violations themselves.
     """
-    comparison, error = outcome_of(category)
+    comparison, error = state_outcome(category)
     if conduct.leaks:
         error = "privacy_violation"
     elif conduct.requested or conduct.acted:
@@ -309,7 +309,7 @@ def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> 
     )
 
 
-def _lesser_error(
+def _choose_lesser_error(
     fallback: Fallback, proof: NpuProof, total_ms: float | None, slo_ms: float | None
 ) -> ErrorType | None:
     if fallback.occurred and not fallback.expected:
@@ -323,7 +323,7 @@ def _is_longer(time_ms: float | None, limit_ms: float | None) -> bool:
     return time_ms is not None and limit_ms is not None and time_ms > limit_ms
 
 
-def _notes(
+def _make_notes(
     fixture: Fixture | None, answer: Advice | NoAdvice, proof_note: str, seen: CallObservation
 ) -> tuple[str, ...]:
     """Return short codes that have no field of their own."""

@@ -15,8 +15,8 @@ from gatemark.exams.advisory.dry_run.envelope import (
     EnvelopeRefusedError,
     RequestEnvelope,
 )
-from gatemark.exams.advisory.dry_run.payload import PayloadRuling, row_of, settled_by_rule
-from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, busy_delta, read_counter
+from gatemark.exams.advisory.dry_run.payload import PayloadRuling, compute_row, settle_by_rule
+from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, measure_busy, read_counter
 from gatemark.exams.advisory.gateway.models import LaneModel, load_cards
 from gatemark.exams.advisory.gateway.quiet_openvino import ov
 
@@ -45,7 +45,7 @@ class Advisor:
                     "device": lane.device,
                     "precision": lane.precision,
                     "model_digest": lane.card.digest,
-                    "fallback": self._device_fallback(lane),
+                    "fallback": self._describe_fallback(lane),
                 }
                 for name, lane in self._lanes.items()
             },
@@ -63,20 +63,24 @@ class Advisor:
                 "unknown_lane", f"no lane is called {envelope.input_class!r} here"
             )
         if envelope.operation == "health":
-            said = {"protocol": PROTOCOL, "status": "ok", **self._machine(lane)}
+            said = {"protocol": PROTOCOL, "status": "ok", **self._describe_machine(lane)}
         else:
-            ruling = settled_by_rule(envelope.input_class, envelope.payload)
-            said = self._ruled(lane, ruling) if ruling else self._inferred(lane, envelope)
-            said["evidence_refs"] = _evidence(envelope.payload)
+            ruling = settle_by_rule(envelope.input_class, envelope.payload)
+            said = (
+                self._answer_by_rule(lane, ruling)
+                if ruling
+                else self._answer_by_model(lane, envelope)
+            )
+            said["evidence_refs"] = _name_evidence(envelope.payload)
             said |= {"authority": WANTED_FLAGS, "actions": sorted(ALLOWED_ACTIONS)}
         return {**said, "service_ms": (time.perf_counter() - started) * 1000}
 
-    def _ruled(self, lane: LaneModel, ruling: PayloadRuling) -> dict[str, object]:
+    def _answer_by_rule(self, lane: LaneModel, ruling: PayloadRuling) -> dict[str, object]:
         fallback = None
         if ruling.fallback is not None:
             fallback = {"kind": ruling.fallback, "reason": ruling.reason}
         return {
-            **self._machine(lane),
+            **self._describe_machine(lane),
             "label": ruling.label,
             "severity": ruling.severity,
             "confidence": 1.0,
@@ -85,9 +89,9 @@ class Advisor:
             "fallback": fallback,
         }
 
-    def _inferred(self, lane: LaneModel, envelope: RequestEnvelope) -> dict[str, object]:
+    def _answer_by_model(self, lane: LaneModel, envelope: RequestEnvelope) -> dict[str, object]:
         try:
-            row = row_of(envelope.input_class, envelope.payload)
+            row = compute_row(envelope.input_class, envelope.payload)
         except BadInputError as error:
             raise EnvelopeRefusedError("unreadable_payload", str(error)) from error
         on_npu = lane.device != "CPU"
@@ -95,10 +99,10 @@ class Advisor:
         inferred = lane.infer(row)
         delta = None
         if before is not None:
-            delta = busy_delta(before, read_counter(self._counter)).value_us
+            delta = measure_busy(before, read_counter(self._counter)).value_us
         certainty = "low_confidence" if inferred.confidence < LOW_CONFIDENCE else "model_confident"
         return {
-            **self._machine(lane),
+            **self._describe_machine(lane),
             "label": inferred.label,
             "severity": inferred.severity,
             "confidence": inferred.confidence,
@@ -106,10 +110,10 @@ class Advisor:
             "inference_ran": True,
             "queue_ms": inferred.queue_ms,
             "npu_busy_delta_us": delta,
-            "fallback": self._device_fallback(lane),
+            "fallback": self._describe_fallback(lane),
         }
 
-    def _machine(self, lane: LaneModel) -> dict[str, object]:
+    def _describe_machine(self, lane: LaneModel) -> dict[str, object]:
         return {
             "device": lane.device,
             "precision": lane.precision,
@@ -117,11 +121,11 @@ class Advisor:
             "model_digest": lane.card.digest,
         }
 
-    def _device_fallback(self, lane: LaneModel) -> dict[str, str] | None:
+    def _describe_fallback(self, lane: LaneModel) -> dict[str, str] | None:
         return None if lane.fallback is None else {"kind": "cpu", "reason": lane.fallback}
 
 
-def _evidence(payload: object) -> list[str]:
+def _name_evidence(payload: object) -> list[str]:
     """Return the names of the fields that were used; only names that are plain words."""
     if not isinstance(payload, dict):
         return []

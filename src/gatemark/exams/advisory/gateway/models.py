@@ -13,7 +13,7 @@ import numpy as np
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.exams.advisory.dry_run.envelope import DeviceChoice
-from gatemark.exams.advisory.dry_run.payload import Row
+from gatemark.exams.advisory.dry_run.payload import FeatureRow
 from gatemark.exams.advisory.gateway.quiet_openvino import ov
 
 FOLDER: Final = "reference_models"
@@ -63,23 +63,23 @@ class Inference(NamedTuple):
 
 def load_cards() -> ModelCards:
     """Return the cards of the built-in models."""
-    return msgspec.json.decode(_file(CARDS), type=ModelCards)
+    return msgspec.json.decode(_read_file(CARDS), type=ModelCards)
 
 
 def load_files(input_class: str, card: ModelCard) -> tuple[bytes, bytes]:
     """Return structure and weights of a lane's model; refuse files that are not the pinned ones."""
-    pair = (_file(f"{input_class}.xml"), _file(f"{input_class}.bin"))
+    pair = (_read_file(f"{input_class}.xml"), _read_file(f"{input_class}.bin"))
     for name, data, pin in zip(("xml", "bin"), pair, (card.xml, card.bin), strict=True):
         if digest_bytes(data) != pin:
             raise IntegrityError(f"model {input_class}.{name} is not the file that {CARDS} pins")
     return pair
 
 
-def _file(name: str) -> bytes:
+def _read_file(name: str) -> bytes:
     return (files("gatemark.exams.advisory.gateway") / FOLDER / name).read_bytes()
 
 
-class Placed(NamedTuple):
+class PlacedModel(NamedTuple):
     """A compiled model, where it runs, and why not on the NPU if it does not."""
 
     compiled: Any
@@ -88,7 +88,9 @@ class Placed(NamedTuple):
     fallback: FallbackReason | None
 
 
-def place(core: ov.Core, model: ov.Model, choice: DeviceChoice, *, npu: str = "NPU") -> Placed:
+def compile_model(
+    core: ov.Core, model: ov.Model, choice: DeviceChoice, *, npu: str = "NPU"
+) -> PlacedModel:
     """Compile for the NPU by name, else for the CPU by name; never by a list of both.
 
     OpenVINO's own automatic choice would silently run on the CPU. An NPU that does not accept the
@@ -100,7 +102,7 @@ def place(core: ov.Core, model: ov.Model, choice: DeviceChoice, *, npu: str = "N
         reason = "npu_compile_failed" if present else "npu_absent"
         for config in (PRECISION, {}) if present else ():
             try:
-                return _placed(core.compile_model(model, npu, config), npu, None)
+                return _make_placed(core.compile_model(model, npu, config), npu, None)
             except RuntimeError:
                 continue
         if choice == "NPU":
@@ -108,12 +110,12 @@ def place(core: ov.Core, model: ov.Model, choice: DeviceChoice, *, npu: str = "N
                 f"device NPU was asked for, but {reason.replace('_', ' ')}; "
                 f"OpenVINO sees {', '.join(core.available_devices)}"
             )
-    return _placed(core.compile_model(model, "CPU", ON_CPU), "CPU", reason)
+    return _make_placed(core.compile_model(model, "CPU", ON_CPU), "CPU", reason)
 
 
-def _placed(compiled: Any, device: str, fallback: FallbackReason | None) -> Placed:
+def _make_placed(compiled: Any, device: str, fallback: FallbackReason | None) -> PlacedModel:
     precision = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-    return Placed(compiled, device, str(precision), fallback)
+    return PlacedModel(compiled, device, str(precision), fallback)
 
 
 class LaneModel:
@@ -123,13 +125,13 @@ class LaneModel:
         self, input_class: str, card: ModelCard, core: ov.Core, choice: DeviceChoice
     ) -> None:
         xml, weights = load_files(input_class, card)
-        placed = place(core, core.read_model(model=xml, weights=weights), choice)
+        placed = compile_model(core, core.read_model(model=xml, weights=weights), choice)
         self.card = card
         self.device, self.precision, self.fallback = placed[1:]
         self._request = placed.compiled.create_infer_request()
         self._turn = threading.Lock()
 
-    def infer(self, row: Row) -> Inference:
+    def infer(self, row: FeatureRow) -> Inference:
         """Run the model on one row."""
         waiting_since = time.perf_counter()
         with self._turn:

@@ -85,7 +85,7 @@ class Gateway(ThreadingHTTPServer):
         self._guard = threading.Lock()
         self._empty = threading.Condition(self._guard)
         try:
-            super().__init__((LOOPBACK, port), Handler)
+            super().__init__((LOOPBACK, port), GatewayHandler)
         except OSError as error:
             raise UsageError(f"port {port} cannot be opened: {error.strerror or error}") from error
 
@@ -127,7 +127,7 @@ class Gateway(ThreadingHTTPServer):
             self._empty.wait_for(lambda: not self._open, timeout=grace_s)
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedReader(io.RawIOBase):
     """Reads from a socket until a deadline, however slowly data arrives."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -149,7 +149,7 @@ class _RefusedRequestError(EnvelopeRefusedError):
     """A request whose body was not read, so that its connection is closed."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class GatewayHandler(BaseHTTPRequestHandler):
     """One connection, any number of requests, each within its time."""
 
     server: Gateway
@@ -162,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self._bounded = _Bounded(self.connection)
+        self._bounded = _BoundedReader(self.connection)
         self.rfile.close()
         self.rfile = io.BufferedReader(self._bounded)
 
@@ -211,14 +211,14 @@ class Handler(BaseHTTPRequestHandler):
             raise _RefusedRequestError("not_local", "requests from web pages are refused")
 
     def _advise(self) -> dict[str, Any]:
-        body = self._body()
+        body = self._read_body()
         try:
             value = msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise EnvelopeRefusedError("malformed", "body is not JSON") from error
         return self.server.advise(admit(value))
 
-    def _body(self) -> bytes:
+    def _read_body(self) -> bytes:
         if self.headers.get_content_type() != "application/json":
             raise _RefusedRequestError("media_type", "content type must be application/json")
         length = self.headers.get("Content-Length", "")

@@ -34,7 +34,7 @@ _LET_THROUGH: Final = (GatemarkError, KeyboardInterrupt, GeneratorExit)
 
 
 @contextmanager
-def target_code(doing: str) -> Iterator[None]:
+def name_target_errors(doing: str) -> Iterator[None]:
     """Turn an exception of a target into an error with its place; ``doing`` names the call."""
     try:
         yield
@@ -80,9 +80,9 @@ def build_target(
         reference = spec["python"]
     else:
         raise UsageError(f"target must name an example or a python function, got {dict(spec)}")
-    with _importable(folder):
+    with _make_importable(folder):
         builder = _load(reference)
-        with target_code(f"{reference}(options, seeds)"):
+        with name_target_errors(f"{reference}(options, seeds)"):
             target = builder(options, seeds)
     needed = (*_MEMBERS, *_TO_RESTORE) if needs_restore else _MEMBERS
     missing = [name for name in needed if not hasattr(target, name)]
@@ -103,8 +103,8 @@ def _load(reference: str) -> Builder:
         raise UsageError(f"target must look like 'module:function', got {reference!r}")
     module_name, function_name = match.groups()
     try:
-        with target_code(f"importing {module_name}"):
-            module = _imported(module_name)
+        with name_target_errors(f"importing {module_name}"):
+            module = _import_fresh(module_name)
     except BadInputError as error:
         cause = error.__cause__
         if isinstance(cause, ModuleNotFoundError):
@@ -117,7 +117,7 @@ def _load(reference: str) -> Builder:
     return builder
 
 
-def _imported(module_name: str) -> ModuleType:
+def _import_fresh(module_name: str) -> ModuleType:
     importlib.invalidate_caches()
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
@@ -127,7 +127,7 @@ def _imported(module_name: str) -> ModuleType:
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[None]:
+def _make_importable(folder: Path) -> Iterator[None]:
     """Make modules of the folder importable, and unload them afterwards."""
     place = str(folder.resolve())
     known = set(sys.modules)
@@ -149,17 +149,17 @@ MAX_TEXT: Final = 512
 def check_facts(target: OverheadTarget) -> None:
     """Refuse a target whose facts do not fit an arm file."""
     kinds = get_args(MetricKind)
-    _must(target.kind in kinds, "kind", f"one of {', '.join(kinds)}", target.kind)
-    _must(_is_text(target.device), "device", "a text", target.device)
+    _require(target.kind in kinds, "kind", f"one of {', '.join(kinds)}", target.kind)
+    _require(_is_text(target.device), "device", "a text", target.device)
     for name in ("seq_len", "stride"):
         value = getattr(target, name)
-        _must(_is_count(value) and value >= 1, name, "a whole number >= 1", value)
+        _require(_is_count(value) and value >= 1, name, "a whole number >= 1", value)
     guards: object = target.guards
     is_list = isinstance(guards, tuple | list) and all(map(_is_text, guards))
-    _must(is_list, "guards", "a tuple of names", guards)
+    _require(is_list, "guards", "a tuple of names", guards)
 
 
-def checked_outcome(kind: str, outcome: object, place: str) -> Loss | AccuracyCounts:
+def check_outcome(kind: str, outcome: object, place: str) -> Loss | AccuracyCounts:
     """Return an outcome of the right type in plain numbers; ``place`` names window and arm."""
     wanted = AccuracyCounts if kind == "accuracy" else Loss
     if not isinstance(outcome, wanted):
@@ -171,18 +171,18 @@ def checked_outcome(kind: str, outcome: object, place: str) -> Loss | AccuracyCo
     if isinstance(outcome, AccuracyCounts):
         for name in ("correct", "total"):
             value = getattr(outcome, name)
-            _must(_is_count(value), subject + name, "a whole number >= 0", value)
+            _require(_is_count(value), subject + name, "a whole number >= 0", value)
         return AccuracyCounts(correct=int(outcome.correct), total=int(outcome.total))
     tokens, loss = outcome.tokens, outcome.loss
-    _must(_is_count(tokens), subject + "tokens", "a whole number >= 0", tokens)
-    _must(_is_number(loss, Real), subject + "loss", "a number", loss)
+    _require(_is_count(tokens), subject + "tokens", "a whole number >= 0", tokens)
+    _require(_is_number(loss, Real), subject + "loss", "a number", loss)
     try:
         return Loss(tokens=int(tokens), loss=float(loss))
     except OverflowError:
         return Loss(tokens=int(tokens), loss=math.inf)
 
 
-def checked_outcomes(found: object, count: int, place: str) -> list[Loss | AccuracyCounts]:
+def check_outcomes(found: object, count: int, place: str) -> list[Loss | AccuracyCounts]:
     """Return the outcomes of a batch, one per window; each is checked separately later."""
     if not isinstance(found, Sequence) or len(found) != count:
         got = len(found) if isinstance(found, Sequence) else type(found).__name__
@@ -193,21 +193,21 @@ def checked_outcomes(found: object, count: int, place: str) -> list[Loss | Accur
     return list(found)
 
 
-def checked_memory(peak: object) -> int | str:
+def check_memory(peak: object) -> int | str:
     """Return the peak in bytes, or the reason why it is unknown."""
     if isinstance(peak, str) and peak.strip():
         return peak
     if _is_count(peak):
         return int(peak)
-    raise _wrong("peak_memory()", "bytes as a whole number >= 0, or a reason", peak)
+    raise _make_error("peak_memory()", "bytes as a whole number >= 0, or a reason", peak)
 
 
-def _must(holds: bool, subject: str, wanted: str, got: object) -> None:
+def _require(holds: bool, subject: str, wanted: str, got: object) -> None:
     if not holds:
-        raise _wrong(subject, wanted, got)
+        raise _make_error(subject, wanted, got)
 
 
-def _wrong(subject: str, wanted: str, got: object) -> BadInputError:
+def _make_error(subject: str, wanted: str, got: object) -> BadInputError:
     seen = got if isinstance(got, str | int | float | None) else type(got).__name__
     return BadInputError(f"overhead target: {subject} must be {wanted}, got {seen!r:.80}")
 
@@ -235,7 +235,7 @@ class NamedWindow(msgspec.Struct, frozen=True):
 
 def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
     """Name windows by content, position and plan, so that no two plans share a name."""
-    with target_code("windows()"):
+    with name_target_errors("windows()"):
         windows = tuple(target.windows())
     if not windows:
         raise BadInputError("overhead target: windows() must give at least one window, got none")

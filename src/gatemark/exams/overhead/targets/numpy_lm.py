@@ -45,26 +45,30 @@ def make_tokens(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     places = {word: place for place, word in enumerate(VOCABULARY)}
     tokens: list[int] = []
     while len(tokens) < count:
-        tokens.extend(places[word] for word in _sentence(rng))
+        tokens.extend(places[word] for word in _draw_sentence(rng))
     return np.array(tokens[:count], dtype=np.int64)
 
 
-def _sentence(rng: np.random.Generator) -> list[str]:
+def _draw_sentence(rng: np.random.Generator) -> list[str]:
     """Return a sentence about an animal and a thing; each animal prefers some verbs."""
     animal = int(rng.integers(len(_ANIMALS)))
     # Habits make the next word depend on more than the last one.
     verb = (animal + int(rng.integers(3))) % len(_VERBS)
     thing = (2 * verb + int(rng.integers(2))) % len(_THINGS)
-    words = [*_described(rng, _ANIMALS[animal]), _VERBS[verb], *_described(rng, _THINGS[thing])]
+    words = [
+        *_draw_noun_phrase(rng, _ANIMALS[animal]),
+        _VERBS[verb],
+        *_draw_noun_phrase(rng, _THINGS[thing]),
+    ]
     if rng.random() < 0.4:
         place = _THINGS[int(rng.integers(len(_THINGS)))]
-        words += [_pick(rng, _PREPOSITIONS), *_described(rng, place)]
+        words += [_pick(rng, _PREPOSITIONS), *_draw_noun_phrase(rng, place)]
     if rng.random() < 0.3:
         words.append(_pick(rng, _ADVERBS))
     return [*words, _END]
 
 
-def _described(rng: np.random.Generator, noun: str) -> list[str]:
+def _draw_noun_phrase(rng: np.random.Generator, noun: str) -> list[str]:
     words = [_pick(rng, _ARTICLES)]
     if rng.random() < 0.5:
         words.append(_pick(rng, _ADJECTIVES))
@@ -104,18 +108,18 @@ PRESETS: Final[dict[Preset, GuardSettings]] = {
 }
 
 
-def clipped(values: Floats, limit: float) -> Floats:
+def clip_values(values: Floats, limit: float) -> Floats:
     """Clip values to [-limit, limit]."""
     return np.clip(values, -limit, limit)
 
 
-def capped(weights: Floats, cap: float) -> Floats:
+def cap_spectrum(weights: Floats, cap: float) -> Floats:
     """Scale weights down so that no singular value exceeds the cap."""
     largest = float(np.linalg.norm(weights, 2))
     return weights * (cap / largest) if largest > cap else weights
 
 
-def steadied(hidden: Floats, calibrated: float, tolerance: float) -> Floats:
+def steady_variance(hidden: Floats, calibrated: float, tolerance: float) -> Floats:
     """Scale a hidden state so that its spread stays within the tolerance."""
     spread = float(hidden.std())
     low, high = calibrated * (1 - tolerance), calibrated * (1 + tolerance)
@@ -173,7 +177,7 @@ class NumpyLm:
         self._settings = guards
         self._active = GuardSettings()
         self._trained_norm = float(np.linalg.norm(weights["out"], 2))
-        spreads = [float(self._hidden(row).std()) for row in windows[:16]]
+        spreads = [float(self._compute_hidden(row).std()) for row in windows[:16]]
         self._calibrated = float(np.median(spreads))
 
     def windows(self) -> Sequence[EvidenceWindow]:
@@ -203,30 +207,30 @@ class NumpyLm:
         self._active = active
         share = active.spectral_cap
         if share is not None:
-            self._weights["out"] = capped(self._weights["out"], share * self._trained_norm)
+            self._weights["out"] = cap_spectrum(self._weights["out"], share * self._trained_norm)
 
     def evaluate(self, window: EvidenceWindow) -> Loss:
         row: Tokens = window.data
-        hidden = self._hidden(row)
+        hidden = self._compute_hidden(row)
         if self._active.variance is not None:
-            hidden = steadied(hidden, self._calibrated, self._active.variance)
+            hidden = steady_variance(hidden, self._calibrated, self._active.variance)
         logits = hidden @ self._weights["out"] + self._weights["out_bias"]
-        losses = _losses(logits, row[CONTEXT:])
+        losses = _compute_losses(logits, row[CONTEXT:])
         return Loss(tokens=losses.size, loss=float(losses.mean()))
 
-    def _hidden(self, row: Tokens) -> Floats:
-        before = self._weights["embed"][_contexts(row)].reshape(-1, CONTEXT * EMBEDDED)
+    def _compute_hidden(self, row: Tokens) -> Floats:
+        before = self._weights["embed"][_build_contexts(row)].reshape(-1, CONTEXT * EMBEDDED)
         active = before @ self._weights["hidden"] + self._weights["hidden_bias"]
         if self._active.clip is not None:
-            active = clipped(active, self._active.clip)
+            active = clip_values(active, self._active.clip)
         return np.tanh(active)
 
 
-def _contexts(row: Tokens) -> Tokens:
+def _build_contexts(row: Tokens) -> Tokens:
     return np.lib.stride_tricks.sliding_window_view(row[:-1], CONTEXT)
 
 
-def _losses(logits: Floats, wanted: Tokens) -> Floats:
+def _compute_losses(logits: Floats, wanted: Tokens) -> Floats:
     highest = logits.max(axis=1, keepdims=True)
     total = np.log(np.exp(logits - highest).sum(axis=1)) + highest[:, 0]
     return np.asarray(total - logits[np.arange(wanted.size), wanted])
@@ -236,7 +240,7 @@ def _train(settings: NumpyModelSettings, rng: np.random.Generator) -> Weights:
     """Train by Adam with a decreasing rate, on small batches."""
     words = len(VOCABULARY)
     tokens = make_tokens(settings.train_tokens, rng)
-    contexts, wanted = _contexts(tokens), tokens[CONTEXT:]
+    contexts, wanted = _build_contexts(tokens), tokens[CONTEXT:]
     weights: Weights = {
         "embed": rng.normal(0, 0.1, (words, EMBEDDED)),
         "hidden": rng.normal(0, 0.2, (CONTEXT * EMBEDDED, HIDDEN)),
@@ -249,7 +253,7 @@ def _train(settings: NumpyModelSettings, rng: np.random.Generator) -> Weights:
     for step in range(1, settings.steps + 1):
         rate = LEARNING_RATE * (1 - (step - 1) / settings.steps)
         picked = rng.integers(0, wanted.size, BATCH)
-        gradients = _gradients(weights, contexts[picked], wanted[picked])
+        gradients = _compute_gradients(weights, contexts[picked], wanted[picked])
         for name, slope in gradients.items():
             means[name] += (1 - _DECAYS[0]) * (slope - means[name])
             squares[name] += (1 - _DECAYS[1]) * (slope**2 - squares[name])
@@ -259,7 +263,7 @@ def _train(settings: NumpyModelSettings, rng: np.random.Generator) -> Weights:
     return weights
 
 
-def _gradients(weights: Weights, contexts: Tokens, wanted: Tokens) -> Weights:
+def _compute_gradients(weights: Weights, contexts: Tokens, wanted: Tokens) -> Weights:
     before = weights["embed"][contexts].reshape(-1, CONTEXT * EMBEDDED)
     hidden = np.tanh(before @ weights["hidden"] + weights["hidden_bias"])
     logits = hidden @ weights["out"] + weights["out_bias"]

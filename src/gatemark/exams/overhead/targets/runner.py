@@ -16,26 +16,24 @@ import statistics
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Final, TypeVar
 
-import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError, IncomparableError
 from gatemark.core.progress import Progress
 from gatemark.exams.overhead.costs import GuardCosts
-from gatemark.exams.overhead.records import MemorySource
 from gatemark.exams.overhead.targets.loading import (
     MAX_TEXT,
     NamedWindow,
     check_facts,
-    checked_memory,
-    checked_outcome,
-    checked_outcomes,
+    check_memory,
+    check_outcome,
+    check_outcomes,
+    name_target_errors,
     name_windows,
-    target_code,
 )
+from gatemark.exams.overhead.targets.passes import ArmMemory, OverheadRun, PassOutcome, PassRun
 from gatemark.exams.overhead.targets.port import (
     AccuracyCounts,
     ArmName,
@@ -47,6 +45,8 @@ from gatemark.exams.overhead.targets.port import (
     Reseedable,
     SingleGuards,
 )
+from gatemark.exams.overhead.targets.process_peak import ProcessPeak
+from gatemark.exams.overhead.targets.state_reset import Reloading, Restoring
 from gatemark.exams.overhead.targets.timing import (
     SHORTEST_MS,
     TimedGroup,
@@ -61,131 +61,12 @@ SWITCH_TRIES: Final = 3
 """The fastest try counts; other load on the machine only adds time."""
 GUARD_GROUPS: Final = 40
 """Groups of windows that each guard is timed alone on."""
-
-RESET_PEAK: Final = "5"
-"""Written to ``clear_refs`` to reset the peak to the current size."""
-
 T = TypeVar("T")
 Clock = Callable[[], float]
-Build = Callable[[], OverheadTarget]
-PassOutcome = Loss | AccuracyCounts
 Values = dict[str, dict[int, PassOutcome]]
 """Outcomes by arm and place of the window."""
 GUARD_ARM: Final = "guard "
 """Prefix of the name of an arm with one guard alone."""
-
-
-class ProcessPeak:
-    """Read the peak of the resident memory of this process since the last reset; Linux has one.
-
-    Resetting costs microseconds, so a pass can be measured while it is timed.
-    """
-
-    def __init__(self, folder: Path = Path("/proc/self")) -> None:
-        self._folder = folder
-
-    def reset(self) -> str | None:
-        """Reset the peak to the current size; return the reason if that is not possible."""
-        try:
-            (self._folder / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
-        except OSError as error:
-            return f"this system cannot reset the peak memory of a process ({error.strerror})"
-        return None
-
-    def read(self) -> int | str:
-        """Return the peak in bytes, or the reason why it is unknown."""
-        try:
-            status = (self._folder / "status").read_text(encoding="ascii", errors="replace")
-        except OSError as error:
-            return f"this system does not report the peak memory of a process ({error.strerror})"
-        for line in status.splitlines():
-            name, _, value = line.partition(":")
-            if name == "VmHWM" and value.split()[1:] == ["kB"]:
-                return int(value.split()[0]) * 1024
-        return "this system does not report the peak memory of a process (no VmHWM)"
-
-
-class PassRun(msgspec.Struct, frozen=True):
-    """One pass: an outcome and a time per window, and the hashes of the state before and after.
-
-    ``peak_rss`` is the peak of the process in bytes, or the reason why it is unknown.
-    """
-
-    arm: ArmName
-    outcomes: tuple[PassOutcome, ...]
-    latency_ms: tuple[float, ...]
-    before: str
-    after: str
-    restored: str
-    peak_rss: int | str
-
-
-class ArmMemory(msgspec.Struct, frozen=True):
-    """The peak of an arm in bytes or a reason, where it was read, and the peak of the process."""
-
-    peak: int | str
-    source: MemorySource | None
-    rss: int | str
-
-
-class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
-    """All passes and their costs. ``timing`` is a reason if arms could not take turns."""
-
-    kind: str
-    device: str
-    seq_len: int
-    stride: int
-    guards: tuple[str, ...]
-    seeds: PassSeeds
-    snapshot_hash: str
-    windows: tuple[NamedWindow, ...]
-    passes: tuple[PassRun, ...]
-    memory: dict[ArmName, ArmMemory]
-    installs_ms: tuple[float, ...]
-    timing: tuple[TimedGroup, ...] | str
-    guard_runs: tuple[GuardCosts, ...]
-
-
-class Restoring:
-    """Keeps one target and restores its state from a snapshot."""
-
-    is_cheap = True
-    verb = "restore()"
-
-    def __init__(self, target: OverheadTarget) -> None:
-        self.target = target
-        with target_code("snapshot()"):
-            self._snapshot = target.snapshot()
-
-    def bring_back(self, *, is_touched: bool) -> None:
-        """Restore the snapshot, with the guards off."""
-        with target_code("restore()"):
-            if is_touched:
-                self.target.toggle(guarded=False)
-            self.target.restore(self._snapshot)
-
-
-class Reloading:
-    """Builds the target again whenever its state must be reset; needs no ``restore``."""
-
-    is_cheap = False
-    verb = "building the target again"
-
-    def __init__(self, build: Build) -> None:
-        self._build = build
-        self.target = build()
-        self._names = [window.window_id for window in name_windows(self.target)]
-
-    def bring_back(self, *, is_touched: bool) -> None:
-        """Build the target again; the old one goes first, so that only one is in memory."""
-        del is_touched
-        del self.target
-        self.target = self._build()
-        if [window.window_id for window in name_windows(self.target)] != self._names:
-            raise IncomparableError(
-                "overhead target: it has other windows after it was built again; "
-                "use the seeds to choose them"
-            )
 
 
 def run_arms(
@@ -225,7 +106,7 @@ def run_arms(
 
     passes = [runner.run_pass(arm, tick, number * len(windows)) for number, arm in enumerate(ORDER)]
     # Step 4.
-    memory = {arm: runner.memory_of(arm, passes) for arm in ORDER[:2]}
+    memory = {arm: runner.measure_memory(arm, passes) for arm in ORDER[:2]}
     # Step 5.
     timing, guard_runs = runner.time_arms(passes, timed, tick)
     if isinstance(timing, str):
@@ -264,7 +145,7 @@ class _Runner:
         self._batch_size = batch_size
         self._meter = meter
         self.installs_ms: list[float] = []
-        self.state_hash = self._fingerprint()
+        self.state_hash = self._take_fingerprint()
         self._touched = False
         self._is_fresh = True
         self._needs_restore = False
@@ -284,13 +165,13 @@ class _Runner:
         self._prepare(arm)
         outcomes: list[PassOutcome] = []
         times: list[float] = []
-        for batch in _batches(self._windows, self._batch_size):
-            found, elapsed_ms = self._timed(arm, batch)
+        for batch in _split_batches(self._windows, self._batch_size):
+            found, elapsed_ms = self._time_batch(arm, batch)
             outcomes.extend(found)
             times.extend([max(elapsed_ms / len(batch), SHORTEST_MS)] * len(batch))
             tick(done + len(outcomes))
         peak_rss = cannot_reset or self._meter.read()
-        after = self._fingerprint()
+        after = self._take_fingerprint()
         return PassRun(
             arm=arm,
             outcomes=tuple(outcomes),
@@ -301,7 +182,7 @@ class _Runner:
             peak_rss=peak_rss,
         )
 
-    def memory_of(self, arm: ArmName, passes: Sequence[PassRun]) -> ArmMemory:
+    def measure_memory(self, arm: ArmName, passes: Sequence[PassRun]) -> ArmMemory:
         """Return the peak of the device, else of the process, else of Python's allocator.
 
         The bare peak is that of the first pass, before any guard could leave something behind;
@@ -313,12 +194,12 @@ class _Runner:
         if arm == "guarded" and len(known) == len(peaks):
             rss = max(known)
         if isinstance(self._state.target, MemoryMeter):
-            device = self._device_peak(arm, self._state.target)
+            device = self._measure_device_peak(arm, self._state.target)
             if isinstance(device, int):
                 return ArmMemory(device, "device", rss)
         if isinstance(rss, int):
             return ArmMemory(rss, "process", rss)
-        return ArmMemory(self._traced_peak(arm), "python", rss)
+        return ArmMemory(self._measure_traced_peak(arm), "python", rss)
 
     def time_arms(
         self, passes: Sequence[PassRun], places: Sequence[int], tick: Callable[[int], None]
@@ -331,7 +212,7 @@ class _Runner:
         size = group_size(len(places), window_ms, switch_ms, self._batch_size)
         if isinstance(size, str):
             return size, ()
-        groups = list(_batches(places, size))
+        groups = list(_split_batches(places, size))
         values: Values = {}
         done = len(ORDER) * len(self._windows)
 
@@ -342,9 +223,9 @@ class _Runner:
 
         self._restore("timing")
         self._reseed()
-        evaluate_ms = self._evaluator(values, count)
+        evaluate_ms = self._make_evaluator(values, count)
         timed = time_side_by_side(("bare", "guarded"), groups, self._switch, evaluate_ms)
-        if (place := _unguarded(passes, values["guarded"])) is not None:
+        if (place := _find_unguarded(passes, values["guarded"])) is not None:
             self._restore("timing")
             name = self._windows[place].window_id
             return f"the guards did not act on window {name} when the arms took turns", ()
@@ -361,7 +242,7 @@ class _Runner:
             return ()
         arms = ("bare", *(GUARD_ARM + name for name in guards))
         values: Values = {}
-        evaluate_ms = self._evaluator(values, lambda _windows: None)
+        evaluate_ms = self._make_evaluator(values, lambda _windows: None)
         timed = time_side_by_side(arms, groups, self._switch, evaluate_ms)
         fastest = {arm: sum(min(group.times_ms[arm]) for group in timed) for arm in arms}
         return tuple(
@@ -370,20 +251,20 @@ class _Runner:
                 windows=len(values[arm]),
                 bare_ms=fastest["bare"],
                 alone_ms=fastest[arm],
-                shift=_mean_shift(values["bare"], values[arm]),
+                shift=_average_shift(values["bare"], values[arm]),
             )
             for arm in arms[1:]
         )
 
-    def _evaluator(
+    def _make_evaluator(
         self, values: Values, count: Callable[[int], None]
     ) -> Callable[[str, Sequence[int]], float]:
         """Return a function that times a group of windows and notes their outcomes."""
 
         def evaluate_ms(arm: str, group: Sequence[int]) -> float:
             spent = 0.0
-            for batch in _batches(group, self._batch_size):
-                found, elapsed = self._timed(arm, [self._windows[place] for place in batch])
+            for batch in _split_batches(group, self._batch_size):
+                found, elapsed = self._time_batch(arm, [self._windows[place] for place in batch])
                 spent += elapsed
                 values.setdefault(arm, {}).update(zip(batch, found, strict=True))
                 count(len(batch))
@@ -402,7 +283,7 @@ class _Runner:
         self._switch("guarded")
         self._evaluate("guarded", self._windows[: self._batch_size])
         self._switch("bare")
-        self._needs_restore = self._fingerprint() != self.state_hash
+        self._needs_restore = self._take_fingerprint() != self.state_hash
         if self._needs_restore and not self._state.is_cheap:
             return "the toggle does not undo the guards, and building the target again is slow"
         return min(self._switch_ms() for _ in range(SWITCH_TRIES))
@@ -424,20 +305,20 @@ class _Runner:
             self._toggle(guarded=True)
         elif arm.startswith(GUARD_ARM) and isinstance(self._state.target, SingleGuards):
             name = arm.removeprefix(GUARD_ARM)
-            with target_code(f"toggle_one({name!r})"):
+            with name_target_errors(f"toggle_one({name!r})"):
                 self._state.target.toggle_one(name)
 
-    def _device_peak(self, arm: ArmName, target: MemoryMeter) -> int | str:
+    def _measure_device_peak(self, arm: ArmName, target: MemoryMeter) -> int | str:
         """Return the peak of the device over a few windows, or why it is unknown."""
         self._restore(f"the memory pass of the {arm} arm")
         self._prepare(arm)
-        with target_code("start_memory()"):
+        with name_target_errors("start_memory()"):
             target.start_memory()
         self._evaluate_some(arm)
-        with target_code("peak_memory()"):
-            return checked_memory(target.peak_memory())
+        with name_target_errors("peak_memory()"):
+            return check_memory(target.peak_memory())
 
-    def _traced_peak(self, arm: ArmName) -> int:
+    def _measure_traced_peak(self, arm: ArmName) -> int:
         """Return the peak of Python's allocator over a few windows."""
         self._restore(f"the memory pass of the {arm} arm")
         self._prepare(arm)
@@ -449,7 +330,7 @@ class _Runner:
             tracemalloc.stop()
 
     def _evaluate_some(self, arm: ArmName) -> None:
-        for batch in _batches(self._windows[:MEMORY_WINDOWS], self._batch_size):
+        for batch in _split_batches(self._windows[:MEMORY_WINDOWS], self._batch_size):
             self._evaluate(arm, batch)
 
     def _prepare(self, arm: ArmName) -> None:
@@ -464,14 +345,14 @@ class _Runner:
             self.installs_ms.append(max((self._clock() - started) * 1000, SHORTEST_MS))
 
     def _toggle(self, *, guarded: bool) -> None:
-        with target_code(f"toggle(guarded={guarded})"):
+        with name_target_errors(f"toggle(guarded={guarded})"):
             self._state.target.toggle(guarded=guarded)
 
     def _restore(self, around: str) -> str:
         if self._state.is_cheap or not self._is_fresh:
             self._state.bring_back(is_touched=self._touched)
             self._is_fresh = True
-        found = self._fingerprint()
+        found = self._take_fingerprint()
         if found != self.state_hash:
             raise IncomparableError(
                 f"overhead target: {self._state.verb} around {around} did not bring the state "
@@ -480,8 +361,8 @@ class _Runner:
             )
         return found
 
-    def _fingerprint(self) -> str:
-        with target_code("fingerprint()"):
+    def _take_fingerprint(self) -> str:
+        with name_target_errors("fingerprint()"):
             found = str(self._state.target.fingerprint())
         if not found.strip() or len(found) > MAX_TEXT:
             raise BadInputError(
@@ -501,17 +382,19 @@ class _Runner:
         if seeds.torch is not None and torch is not None:
             torch.manual_seed(seeds.torch)
         if isinstance(self._state.target, Reseedable):
-            with target_code("reseed()"):
+            with name_target_errors("reseed()"):
                 self._state.target.reseed(seeds)
 
-    def _timed(self, arm: str, batch: Sequence[NamedWindow]) -> tuple[list[PassOutcome], float]:
+    def _time_batch(
+        self, arm: str, batch: Sequence[NamedWindow]
+    ) -> tuple[list[PassOutcome], float]:
         """Return the outcomes of a batch of windows, and the milliseconds that they took."""
         started = self._clock()
         found = self._evaluate(arm, batch)
         elapsed_ms = (self._clock() - started) * 1000.0
         kind = self._state.target.kind
         return [
-            checked_outcome(kind, outcome, f"{window.window_id} in the {arm} arm")
+            check_outcome(kind, outcome, f"{window.window_id} in the {arm} arm")
             for window, outcome in zip(batch, found, strict=True)
         ], elapsed_ms
 
@@ -520,20 +403,20 @@ class _Runner:
         target = self._state.target
         if self._batch_size > 1 and isinstance(target, Batched):
             place = f"{batch[0].window_id} to {batch[-1].window_id} in the {arm} arm"
-            with target_code(f"evaluate_batch() of windows {place}"):
+            with name_target_errors(f"evaluate_batch() of windows {place}"):
                 found = target.evaluate_batch([window.window for window in batch])
-            return checked_outcomes(found, len(batch), place)
+            return check_outcomes(found, len(batch), place)
         (window,) = batch
-        with target_code(f"evaluate() of window {window.window_id} in the {arm} arm"):
+        with name_target_errors(f"evaluate() of window {window.window_id} in the {arm} arm"):
             return [target.evaluate(window.window)]
 
 
-def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def _split_batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
-def _unguarded(passes: Sequence[PassRun], found: dict[int, PassOutcome]) -> int | None:
+def _find_unguarded(passes: Sequence[PassRun], found: dict[int, PassOutcome]) -> int | None:
     """Return a window that the guards change in a pass but not when the arms took turns."""
     bare, guarded = passes[0].outcomes, passes[1].outcomes
     return next(
@@ -541,7 +424,7 @@ def _unguarded(passes: Sequence[PassRun], found: dict[int, PassOutcome]) -> int 
     )
 
 
-def _mean_shift(bare: dict[int, PassOutcome], alone: dict[int, PassOutcome]) -> float | None:
+def _average_shift(bare: dict[int, PassOutcome], alone: dict[int, PassOutcome]) -> float | None:
     """Return the mean increase of the loss, or the drop of accuracy, over the windows of both."""
     weight = shift = 0.0
     for place, before in bare.items():
@@ -553,18 +436,3 @@ def _mean_shift(bare: dict[int, PassOutcome], alone: dict[int, PassOutcome]) -> 
             weight += before.total
             shift += before.correct - after.correct
     return shift / weight if weight and math.isfinite(shift) else None
-
-
-def largest_repeat_shift(run: OverheadRun, arm: ArmName) -> float | None:
-    """Return the largest change of a window between two passes of an arm, if all are finite."""
-    passes = [found.outcomes for found in run.passes if found.arm == arm]
-    shifts = [
-        abs(_value(first) - _value(again))
-        for first, again in zip(passes[0], passes[-1], strict=True)
-    ]
-    largest = max(shifts)
-    return largest if math.isfinite(largest) else None
-
-
-def _value(outcome: PassOutcome) -> float:
-    return outcome.loss if isinstance(outcome, Loss) else float(outcome.correct)

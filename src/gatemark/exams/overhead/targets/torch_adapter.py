@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, UsageError, not_installed
 from gatemark.exams.overhead.records import MetricKind
-from gatemark.exams.overhead.targets.port import (
-    AccuracyCounts,
-    EvidenceWindow,
-    Loss,
-    PassSeeds,
-)
+from gatemark.exams.overhead.targets.port import AccuracyCounts, EvidenceWindow, Loss, PassSeeds
 
 try:
     import torch
@@ -119,7 +114,7 @@ class TorchTarget:
         """Evaluate windows together, in as few calls of the model as their shapes allow."""
         raise NotImplementedError
 
-    def _logits(self, *inputs: torch.Tensor) -> torch.Tensor:
+    def _compute_logits(self, *inputs: torch.Tensor) -> torch.Tensor:
         answer = self._model(*(tensor.to(self.device) for tensor in inputs))
         logits: torch.Tensor = getattr(answer, "logits", answer)
         return logits.float()
@@ -131,7 +126,7 @@ class TorchTarget:
 
     def restore(self, snapshot: dict[str, torch.Tensor]) -> None:
         self.toggle(guarded=False)
-        hidden = self._hidden_buffers()
+        hidden = self._list_hidden_buffers()
         kept = {name: tensor for name, tensor in snapshot.items() if name not in hidden}
         # Strict, so that a missing name is an error and not a half restored state.
         self._model.load_state_dict(kept, strict=True)
@@ -146,15 +141,17 @@ class TorchTarget:
             found.update(f"{name}{tuple(plain.shape)}{plain.dtype}".encode())
             found.update(plain.flatten().view(torch.uint8).numpy().tobytes())
         for name, module in self._model.named_modules():
-            found.update(f"{name} {module.training} {_patches(module)}\n".encode())
+            found.update(f"{name} {module.training} {_list_patches(module)}\n".encode())
         for guard in self._chain:
-            found.update(f"{guard.name} {_kept_by(getattr(guard, '__dict__', {}))}\n".encode())
+            found.update(
+                f"{guard.name} {_describe_guard_state(getattr(guard, '__dict__', {}))}\n".encode()
+            )
         return DIGEST_PREFIX + found.hexdigest()
 
     def _state(self) -> dict[str, torch.Tensor]:
-        return {**self._model.state_dict(), **self._hidden_buffers()}
+        return {**self._model.state_dict(), **self._list_hidden_buffers()}
 
-    def _hidden_buffers(self) -> dict[str, torch.Tensor]:
+    def _list_hidden_buffers(self) -> dict[str, torch.Tensor]:
         """Return buffers that are registered but not saved; evaluating may change them."""
         saved = set(self._model.state_dict())
         return {
@@ -233,12 +230,12 @@ class CausalLm(TorchTarget):
         self._rows = _cut(token_ids, self.seq_len, self.stride, max_windows)
 
     def windows(self) -> Sequence[EvidenceWindow]:
-        return tuple(EvidenceWindow(_content(row), row) for row in self._rows)
+        return tuple(EvidenceWindow(_encode_content(row), row) for row in self._rows)
 
     def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
         rows = torch.stack([window.data for window in windows])
         with torch.inference_mode():
-            return _losses(self._logits(rows)[:, :-1], rows[:, 1:])
+            return _compute_losses(self._compute_logits(rows)[:, :-1], rows[:, 1:])
 
 
 class MaskedLm(CausalLm):
@@ -282,7 +279,7 @@ class MaskedLm(CausalLm):
 
     def windows(self) -> Sequence[EvidenceWindow]:
         return tuple(
-            EvidenceWindow(_content(row) + _content(mask), (row, mask))
+            EvidenceWindow(_encode_content(row) + _encode_content(mask), (row, mask))
             for row, mask in zip(self._rows, self._masks, strict=True)
         )
 
@@ -291,11 +288,11 @@ class MaskedLm(CausalLm):
         places = torch.stack([window.data[1] for window in windows])
         shown = rows.scatter(1, places, self._mask_id)
         with torch.inference_mode():
-            logits = self._logits(shown)
+            logits = self._compute_logits(shown)
             picked = logits.gather(
                 1, places.to(logits.device).unsqueeze(-1).expand(-1, -1, logits.shape[-1])
             )
-            return _losses(picked, rows.gather(1, places))
+            return _compute_losses(picked, rows.gather(1, places))
 
 
 class Seq2SeqLm(TorchTarget):
@@ -320,12 +317,14 @@ class Seq2SeqLm(TorchTarget):
             raise BadInputError("pairs must be non-empty lists of source and wanted token ids")
         super().__init__(model, guards, device)
         self._start_id = start_id
-        self._pairs = tuple((_ids(source), _ids(wanted)) for source, wanted in pairs)
+        self._pairs = tuple((_list_ids(source), _list_ids(wanted)) for source, wanted in pairs)
         self.seq_len = self.stride = max(wanted.numel() for _, wanted in self._pairs)
 
     def windows(self) -> Sequence[EvidenceWindow]:
         return tuple(
-            EvidenceWindow(_content(source) + b"|" + _content(wanted), (source, wanted))
+            EvidenceWindow(
+                _encode_content(source) + b"|" + _encode_content(wanted), (source, wanted)
+            )
             for source, wanted in self._pairs
         )
 
@@ -338,17 +337,19 @@ class Seq2SeqLm(TorchTarget):
         losses = {
             place: loss
             for alike in places.values()
-            for place, loss in zip(alike, self._alike([windows[p] for p in alike]), strict=True)
+            for place, loss in zip(
+                alike, self._score_alike([windows[p] for p in alike]), strict=True
+            )
         }
         return [losses[place] for place in range(len(windows))]
 
-    def _alike(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
+    def _score_alike(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
         sources = torch.stack([window.data[0] for window in windows])
         wanted = torch.stack([window.data[1] for window in windows])
         start = torch.full((len(windows), 1), self._start_id)
         shown = torch.cat([start, wanted[:, :-1]], dim=1)
         with torch.inference_mode():
-            return _losses(self._logits(sources, shown), wanted)
+            return _compute_losses(self._compute_logits(sources, shown), wanted)
 
 
 class Classifier(TorchTarget):
@@ -379,17 +380,17 @@ class Classifier(TorchTarget):
         super().__init__(model, guards, device)
         self.seq_len = self.stride = window_size
         self._inputs = inputs.to("cpu").split(window_size)[:count]
-        self._labels = _ids(labels).split(window_size)[:count]
+        self._labels = _list_ids(labels).split(window_size)[:count]
 
     def windows(self) -> Sequence[EvidenceWindow]:
         return tuple(
-            EvidenceWindow(_content(data) + _content(labels), (data, labels))
+            EvidenceWindow(_encode_content(data) + _encode_content(labels), (data, labels))
             for data, labels in zip(self._inputs, self._labels, strict=True)
         )
 
     def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[AccuracyCounts]:
         with torch.inference_mode():
-            logits = self._logits(torch.cat([window.data[0] for window in windows]))
+            logits = self._compute_logits(torch.cat([window.data[0] for window in windows]))
             found = logits.argmax(dim=-1).to("cpu").split(self.seq_len)
         return [
             AccuracyCounts(correct=int((one == window.data[1]).sum()), total=one.numel())
@@ -398,7 +399,7 @@ class Classifier(TorchTarget):
 
 
 @contextmanager
-def deterministic() -> Iterator[None]:
+def use_deterministic_algorithms() -> Iterator[None]:
     """Use deterministic algorithms of torch inside the block."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(mode=True)
@@ -408,7 +409,7 @@ def deterministic() -> Iterator[None]:
         torch.use_deterministic_algorithms(mode=before)
 
 
-def _patches(module: torch.nn.Module) -> str:
+def _list_patches(module: torch.nn.Module) -> str:
     """Name the hooks of a module by kind and owner, and a replaced ``forward``."""
     hooks = [
         f"{kind} {getattr(hook, '__module__', '')}.{getattr(hook, '__qualname__', type(hook))}"
@@ -420,24 +421,27 @@ def _patches(module: torch.nn.Module) -> str:
     return "; ".join([*hooks, *([f"forward {forward!r}"] if forward is not None else [])])
 
 
-def _kept_by(value: object) -> str:
+def _describe_guard_state(value: object) -> str:
     """Describe what a guard keeps on its own object: numbers, texts, tensors and lists of them."""
     if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{tuple(value.shape)}{hashlib.sha256(_content(value)).hexdigest()}"
+        return (
+            f"{value.dtype}{tuple(value.shape)}{hashlib.sha256(_encode_content(value)).hexdigest()}"
+        )
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!s}: {_kept_by(kept)}' for key, kept in value.items())}}}"
+        parts = (f"{key!s}: {_describe_guard_state(kept)}" for key, kept in value.items())
+        return f"{{{', '.join(parts)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_kept_by, value))}]"
+        return f"[{', '.join(map(_describe_guard_state, value))}]"
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
     return type(value).__qualname__
 
 
-def _ids(values: Sequence[int]) -> torch.Tensor:
+def _list_ids(values: Sequence[int]) -> torch.Tensor:
     return torch.as_tensor(values, dtype=torch.int64, device="cpu").flatten()
 
 
-def _content(tensor: torch.Tensor) -> bytes:
+def _encode_content(tensor: torch.Tensor) -> bytes:
     """Return the bytes of a tensor that identify a window."""
     plain = tensor.to("cpu").contiguous()
     if plain.dtype == torch.int64:
@@ -445,7 +449,7 @@ def _content(tensor: torch.Tensor) -> bytes:
     return bytes(plain.flatten().view(torch.uint8).numpy().tobytes())
 
 
-def _losses(logits: torch.Tensor, wanted: torch.Tensor) -> list[Loss]:
+def _compute_losses(logits: torch.Tensor, wanted: torch.Tensor) -> list[Loss]:
     """Return the mean loss of each row over its tokens."""
     losses = torch.nn.functional.cross_entropy(
         logits.transpose(1, 2), wanted.to(logits.device), reduction="none"
@@ -456,7 +460,7 @@ def _losses(logits: torch.Tensor, wanted: torch.Tensor) -> list[Loss]:
 def _cut(
     token_ids: Sequence[int], seq_len: int, stride: int, max_windows: int | None
 ) -> tuple[torch.Tensor, ...]:
-    tokens = _ids(token_ids)
+    tokens = _list_ids(token_ids)
     starts = range(0, tokens.numel() - seq_len + 1, stride)
     rows = tuple(tokens[start : start + seq_len].clone() for start in starts[:max_windows])
     if not rows:

@@ -119,7 +119,7 @@ class ConceptExtractor:
         self.description = source.describe()
         self.settings = settings or ConceptSettings()
         self.stoplists = stoplists or Stoplists()
-        self._cached = lru_cache(CACHED_TEXTS)(self._concepts)
+        self._cached = lru_cache(CACHED_TEXTS)(self._extract_concepts)
 
     def concepts(self, text: str) -> frozenset[str]:
         """Return the set of concepts in a text; cached by text."""
@@ -127,8 +127,8 @@ class ConceptExtractor:
 
     def cuis_and_surfaces(self, text: str) -> tuple[frozenset[str], frozenset[str]]:
         """Return both representations at once, for counting the texts with each."""
-        kept = self._kept_mentions(text)
-        return _linked(kept, self.settings, self.stoplists), frozenset(kept)
+        kept = self._filter_mentions(text)
+        return _link_mentions(kept, self.settings, self.stoplists), frozenset(kept)
 
     def identity(self) -> dict[str, object]:
         """Return what must be equal for two extractors to find the same concepts."""
@@ -144,13 +144,13 @@ class ConceptExtractor:
         """The digest of the identity."""
         return digest(self.identity())
 
-    def _concepts(self, text: str) -> frozenset[str]:
-        kept = self._kept_mentions(text)
+    def _extract_concepts(self, text: str) -> frozenset[str]:
+        kept = self._filter_mentions(text)
         if self.settings.concept_representation == "surface":
             return frozenset(kept)
-        return _linked(kept, self.settings, self.stoplists)
+        return _link_mentions(kept, self.settings, self.stoplists)
 
-    def _kept_mentions(self, text: str) -> dict[str, set[tuple[Candidate, ...]]]:
+    def _filter_mentions(self, text: str) -> dict[str, set[tuple[Candidate, ...]]]:
         """Return mentions that are long enough and not stopped, by their lower-case surface."""
         if not text.strip():
             return {}
@@ -164,7 +164,7 @@ class ConceptExtractor:
         return kept
 
 
-def _linked(
+def _link_mentions(
     mentions: dict[str, set[tuple[Candidate, ...]]], settings: ConceptSettings, stoplists: Stoplists
 ) -> frozenset[str]:
     """Link each mention: threshold, order by score and then id, cut, and only then the stoplist."""
@@ -172,13 +172,15 @@ def _linked(
         name
         for rankings in mentions.values()
         for candidates in rankings
-        for name in ranked(candidates, settings)
+        for name in rank_candidates(candidates, settings)
         if name.upper() not in stoplists.cuis
     )
 
 
 @lru_cache(1 << 16)
-def ranked(candidates: tuple[Candidate, ...], settings: ConceptSettings) -> tuple[str, ...]:
+def rank_candidates(
+    candidates: tuple[Candidate, ...], settings: ConceptSettings
+) -> tuple[str, ...]:
     """Return the ids linked to a mention, best first, each once."""
     normalise = _NORMALISERS[settings.cui_normalization]
     best: dict[str, float] = {}
@@ -198,7 +200,7 @@ _NORMALISERS: dict[Normalisation, Callable[[str], str]] = {
 }
 
 
-def extractor_record(extractor: ConceptExtractor) -> dict[str, object]:
+def describe_extractor(extractor: ConceptExtractor) -> dict[str, object]:
     """Return the ``concept_extractor`` object of a run log, from what actually ran."""
     found, settings = extractor.description, extractor.settings
     is_scispacy = "scispacy" in found.libraries
@@ -218,7 +220,7 @@ def extractor_record(extractor: ConceptExtractor) -> dict[str, object]:
     }
 
 
-def extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
+def describe_extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
     """Return name, version, digests and settings of what actually ran, for the provenance."""
     found = extractor.description
     return {
@@ -237,5 +239,5 @@ def extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
         "stop_cuis_hash": extractor.stoplists.stop_cuis_hash,
         "stop_entities_count": len(extractor.stoplists.entities),
         "stop_cuis_count": len(extractor.stoplists.cuis),
-        "run_meta": extractor_record(extractor),
+        "run_meta": describe_extractor(extractor),
     }

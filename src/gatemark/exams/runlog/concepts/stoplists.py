@@ -63,7 +63,7 @@ class Frequencies(NamedTuple):
         )
 
 
-def cutoff_count(case_count: int, threshold: float) -> int:
+def find_cutoff(case_count: int, threshold: float) -> int:
     """Return the smallest number of cases that is at least this share of them.
 
     Computed in decimals: in binary, 0.7 of 10 cases would be a little more than 7.
@@ -85,10 +85,10 @@ def count_frequencies(
         counts.update(("SURFACE", name) for name in {name.lower() for name in surfaces})
     rows = [Frequency(name, kind, count) for (kind, name), count in counts.items()]
     rows.sort(key=lambda row: (-row.df_count, row.concept, row.type))
-    return Frequencies(len(found), cutoff_count(len(found), threshold), threshold, tuple(rows))
+    return Frequencies(len(found), find_cutoff(len(found), threshold), threshold, tuple(rows))
 
 
-def stoplist_files(
+def render_stoplists(
     frequencies: Frequencies, *, generated_at: str, commit: str | None
 ) -> dict[str, bytes]:
     """Return the files of a stoplist folder, by name."""
@@ -97,14 +97,14 @@ def stoplist_files(
     )
     packed = msgspec.json.encode(metadata, order="sorted")
     return {
-        ENTITIES_FILE: _list_bytes("surfaces", frequencies, "SURFACE"),
-        CUIS_FILE: _list_bytes("concept ids", frequencies, "CUI"),
-        REPORT_FILE: _report_bytes(frequencies),
+        ENTITIES_FILE: _render_list("surfaces", frequencies, "SURFACE"),
+        CUIS_FILE: _render_list("concept ids", frequencies, "CUI"),
+        REPORT_FILE: _render_report(frequencies),
         METADATA_FILE: msgspec.json.format(packed, indent=2) + b"\n",
     }
 
 
-def _list_bytes(what: str, frequencies: Frequencies, kind: ConceptType) -> bytes:
+def _render_list(what: str, frequencies: Frequencies, kind: ConceptType) -> bytes:
     names = frequencies.stopped(kind)
     head = (
         f"# {what} in at least {frequencies.cutoff} of {frequencies.case_count} cases",
@@ -114,7 +114,7 @@ def _list_bytes(what: str, frequencies: Frequencies, kind: ConceptType) -> bytes
     return "".join(f"{line}\n" for line in (*head, *names)).encode()
 
 
-def _report_bytes(frequencies: Frequencies) -> bytes:
+def _render_report(frequencies: Frequencies) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("concept", "type", "df_count", "df_fraction", "status"))
@@ -135,22 +135,22 @@ def _report_bytes(frequencies: Frequencies) -> bytes:
 def read_stoplists(folder: str) -> Stoplists:
     """Read the stoplists of a folder; raise if one of the two lists is missing."""
     place = Path(folder)
-    entities = _bounded(place / ENTITIES_FILE)
-    cuis = _bounded(place / CUIS_FILE)
+    entities = _read_bounded(place / ENTITIES_FILE)
+    cuis = _read_bounded(place / CUIS_FILE)
     report = place / REPORT_FILE
-    metadata = _metadata(place / METADATA_FILE)
+    metadata = _read_metadata(place / METADATA_FILE)
     return Stoplists(
-        entities=frozenset(name.lower() for name in _entries(entities, ENTITIES_FILE)),
-        cuis=frozenset(name.upper() for name in _entries(cuis, CUIS_FILE)),
+        entities=frozenset(name.lower() for name in _read_entries(entities, ENTITIES_FILE)),
+        cuis=frozenset(name.upper() for name in _read_entries(cuis, CUIS_FILE)),
         stop_entities_hash=digest_bytes(entities),
         stop_cuis_hash=digest_bytes(cuis),
-        stoplist_df_report_hash=digest_bytes(_bounded(report)) if report.is_file() else None,
+        stoplist_df_report_hash=digest_bytes(_read_bounded(report)) if report.is_file() else None,
         generated_at=metadata.stoplists_generated_at if metadata else None,
         generated_by_commit=metadata.stoplists_generated_by_commit if metadata else None,
     )
 
 
-def _entries(data: bytes, name: str) -> list[str]:
+def _read_entries(data: bytes, name: str) -> list[str]:
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -159,16 +159,16 @@ def _entries(data: bytes, name: str) -> list[str]:
     return [line for line in stripped if line and not line.startswith("#")]
 
 
-def _metadata(path: Path) -> StoplistMetadata | None:
+def _read_metadata(path: Path) -> StoplistMetadata | None:
     if not path.is_file():
         return None
     try:
-        return msgspec.json.decode(_bounded(path), type=StoplistMetadata)
+        return msgspec.json.decode(_read_bounded(path), type=StoplistMetadata)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: {error}") from error
 
 
-def _bounded(path: Path) -> bytes:
+def _read_bounded(path: Path) -> bytes:
     try:
         info = path.stat()
         if not stat.S_ISREG(info.st_mode):

@@ -11,21 +11,22 @@ from msgspec import UNSET, Meta, Struct
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.exam import option
-from gatemark.evidence.source import ReadingChoices, inspect_source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
-from gatemark.exams.runlog.exam import read_rows
-from gatemark.exams.runlog.metrics.case import CaseText, Extract, support_text
-from gatemark.exams.runlog.metrics.measure_case import find_logs
+from gatemark.exams.runlog.examine import read_rows
+from gatemark.exams.runlog.metrics.case import CaseText, Extract, find_support_text
+from gatemark.exams.runlog.metrics.find_logs import find_logs
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.exams.runlog.records.names import plain_case_id
+from gatemark.exams.runlog.records.names import strip_case_id
 from gatemark.exams.runlog.records.run import BufferDecision, RunLog, TokengateFlush
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import (
-    cases_of_traces,
     find_traces,
-    json_lines,
+    group_traces_by_case,
     read_run_log,
     read_trace,
+    render_json_lines,
 )
 from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder, TraceText
 from gatemark.statistics.quantiles import linear_percentile
@@ -43,7 +44,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     coverage: float | None
 
 
-def outlier_thresholds(rows: Sequence[PerCaseMetrics]) -> Thresholds:
+def find_outlier_thresholds(rows: Sequence[PerCaseMetrics]) -> Thresholds:
     """Return the 95th percentiles of latency and flushes and the 5th of coverage."""
     latencies = [
         row.m8_summary_latency_ms_mean for row in rows if row.m8_summary_latency_ms_mean is not None
@@ -55,13 +56,13 @@ def outlier_thresholds(rows: Sequence[PerCaseMetrics]) -> Thresholds:
     )
 
 
-def with_outliers(rows: Sequence[PerCaseMetrics]) -> tuple[PerCaseMetrics, ...]:
+def flag_outliers(rows: Sequence[PerCaseMetrics]) -> tuple[PerCaseMetrics, ...]:
     """Return the rows with their flags; a value exactly on the threshold is not an outlier."""
-    lines = outlier_thresholds(rows)
-    return tuple(_flagged(row, lines) for row in rows)
+    lines = find_outlier_thresholds(rows)
+    return tuple(_flag_row(row, lines) for row in rows)
 
 
-def _flagged(row: PerCaseMetrics, lines: Thresholds) -> PerCaseMetrics:
+def _flag_row(row: PerCaseMetrics, lines: Thresholds) -> PerCaseMetrics:
     latency = row.m8_summary_latency_ms_mean
     is_slow = latency is not None and lines.latency_ms is not None and latency > lines.latency_ms
     is_busy = lines.flush_count is not None and _flush_count(row) > lines.flush_count
@@ -91,7 +92,7 @@ _SHOWN = (
 )
 
 
-def case_analysis(
+def analyse_case(
     row: PerCaseMetrics,
     log: RunLog,
     trace: CaseText,
@@ -101,52 +102,55 @@ def case_analysis(
 ) -> dict[str, object]:
     """Return one line of an error analysis; with an extractor, also the concepts at fault."""
     found: dict[str, object] = {
-        **_fields(row, "case_id", "variant_id", "outlier_flags"),
-        **_fields(row, "outlier_latency_spike", "outlier_excessive_flushes"),
+        **_pick_fields(row, "case_id", "variant_id", "outlier_flags"),
+        **_pick_fields(row, "outlier_latency_spike", "outlier_excessive_flushes"),
         "outlier_low_coverage": row.outlier_low_coverage,
-        "metrics": _fields(row, *_SHOWN),
+        "metrics": _pick_fields(row, *_SHOWN),
         "trace_excerpts": [
             {
-                **_fields(event, "event_id", "start_seq", "end_seq"),
-                "text": excerpt(trace.window(event.start_seq, event.end_seq), excerpt_chars),
+                **_pick_fields(event, "event_id", "start_seq", "end_seq"),
+                "text": cut_excerpt(trace.window(event.start_seq, event.end_seq), excerpt_chars),
             }
             for event in log.events
         ],
-        "gate_decisions": [*map(_flush, log.flushes), *map(_decision, log.decisions)],
+        "gate_decisions": [
+            *map(_describe_flush, log.flushes),
+            *map(_describe_decision, log.decisions),
+        ],
         "summary_outputs": [
             {
-                **_fields(event, "event_id", "schema_ok", "failure_mode", "schema_error"),
-                **_fields(event, "latency_ms", "summary_ctu"),
-                "text": excerpt(event.summary_semantics_text, excerpt_chars),
+                **_pick_fields(event, "event_id", "schema_ok", "failure_mode", "schema_error"),
+                **_pick_fields(event, "latency_ms", "summary_ctu"),
+                "text": cut_excerpt(event.summary_semantics_text, excerpt_chars),
             }
             for event in log.events
         ],
     }
     if extract is not None:
-        found["concepts"] = _concepts(log, trace, extract)
+        found["concepts"] = _find_concepts(log, trace, extract)
     return found
 
 
-def excerpt(text: str, limit: int) -> str:
+def cut_excerpt(text: str, limit: int) -> str:
     """Return the beginning of a text, with an ellipsis if it was cut."""
     return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
 
 
-def _flush(flush: TokengateFlush) -> dict[str, object]:
+def _describe_flush(flush: TokengateFlush) -> dict[str, object]:
     names = ("timestamp", "start_seq", "end_seq", "trigger_reason", "accumulated_ctu")
-    return {"kind": "tokengate_flush", "index": flush.flush_index, **_fields(flush, *names)}
+    return {"kind": "tokengate_flush", "index": flush.flush_index, **_pick_fields(flush, *names)}
 
 
-def _decision(decision: BufferDecision) -> dict[str, object]:
+def _describe_decision(decision: BufferDecision) -> dict[str, object]:
     names = ("timestamp", "decision", "filter_results", "input_ctu", "latency_ms")
     return {
         "kind": "buffer_decision",
         "index": decision.decision_index,
-        **_fields(decision, *names),
+        **_pick_fields(decision, *names),
     }
 
 
-def _fields(record: Struct, *names: str) -> dict[str, object]:
+def _pick_fields(record: Struct, *names: str) -> dict[str, object]:
     """Return some fields of a record as plain values; null where it has none."""
     values = {name: getattr(record, name) for name in names}
     return {
@@ -155,7 +159,7 @@ def _fields(record: Struct, *names: str) -> dict[str, object]:
     }
 
 
-def _concepts(log: RunLog, trace: CaseText, extract: Extract) -> dict[str, object]:
+def _find_concepts(log: RunLog, trace: CaseText, extract: Extract) -> dict[str, object]:
     """Return concepts that no summary has, and unsupported concepts of each summary."""
     by_id = {event.event_id: event for event in log.events}
     said: set[str] = set()
@@ -166,7 +170,7 @@ def _concepts(log: RunLog, trace: CaseText, extract: Extract) -> dict[str, objec
         concepts = extract(event.summary_semantics_text)
         said |= concepts
         window = trace.window(event.start_seq, event.end_seq)
-        missing = concepts - extract(support_text(window, event, by_id))
+        missing = concepts - extract(find_support_text(window, event, by_id))
         if missing:
             unsupported.append({"event_id": event.event_id, "concepts": sorted(missing)})
     return {"missed": sorted(extract(trace.whole) - said), "unsupported": unsupported}
@@ -198,7 +202,7 @@ class ErrorsRequest(msgspec.Struct, frozen=True, kw_only=True):
     extractor: ExtractorSpec | None = None
 
 
-class ErrorsFound(msgspec.Struct, frozen=True):
+class ErrorAnalysis(msgspec.Struct, frozen=True):
     """The analyses, one per case that stands out."""
 
     case_count: int
@@ -206,27 +210,27 @@ class ErrorsFound(msgspec.Struct, frozen=True):
 
     def lines(self) -> bytes:
         """Return the analyses as JSON Lines."""
-        return json_lines(self.analyses)
+        return render_json_lines(self.analyses)
 
 
-def analyse_errors(request: ErrorsRequest) -> ErrorsFound:
+def analyse_errors(request: ErrorsRequest) -> ErrorAnalysis:
     """Analyse every case that the metrics flag."""
     rows = read_rows(inspect_source(request.metrics), ReadingChoices())
     flagged = [row for row in rows if row.outlier_flags]
-    traces = cases_of_traces(find_traces(request.traces))
+    traces = group_traces_by_case(find_traces(request.traces))
     logs = find_logs(request.runs, tuple(sorted({row.variant_id for row in flagged})))
-    analyses = tuple(_analysed(request, row, logs, traces) for row in flagged)
-    return ErrorsFound(case_count=len(rows), analyses=analyses)
+    analyses = tuple(_analyse_flagged(request, row, logs, traces) for row in flagged)
+    return ErrorAnalysis(case_count=len(rows), analyses=analyses)
 
 
-def _analysed(
+def _analyse_flagged(
     request: ErrorsRequest,
     row: PerCaseMetrics,
     logs: dict[str, dict[str, str]],
     traces: dict[str, Path],
 ) -> dict[str, object]:
-    log_path = logs.get(row.variant_id, {}).get(plain_case_id(row.case_id))
-    trace_path = traces.get(plain_case_id(row.case_id))
+    log_path = logs.get(row.variant_id, {}).get(strip_case_id(row.case_id))
+    trace_path = traces.get(strip_case_id(row.case_id))
     if log_path is None or trace_path is None:
         lost, where = ("log", request.runs) if log_path is None else ("trace", request.traces)
         raise BadInputError(f"{where}: has no {lost} of {row.case_id} under {row.variant_id}")
@@ -235,7 +239,7 @@ def _analysed(
     log = read_run_log(log_path, compat=request.compat)
     if log.meta.trace_file_hash != trace.file_hash:
         raise BadInputError(f"{log_path}: was made from another trace than {trace_path.name}")
-    if plain_case_id(log.meta.case_id) != plain_case_id(row.case_id):
+    if strip_case_id(log.meta.case_id) != strip_case_id(row.case_id):
         raise BadInputError(f"{log_path}: is of case {log.meta.case_id!r}, not {row.case_id!r}")
     counts = (len(log.events), len(log.decisions), sum(not one.schema_ok for one in log.events))
     if counts != (
@@ -250,7 +254,7 @@ def _analysed(
             f"{row.m10_schema_failure_count})"
         )
     extract = None if request.extractor is None else load_extractor(request.extractor).concepts
-    return case_analysis(
+    return analyse_case(
         row,
         log,
         TraceText(trace.trace, request.compat),

@@ -12,28 +12,28 @@ from gatemark.core.record import BadExample, Form, Problem
 Example = dict[str, object]
 
 
-def without(record: Mapping[str, object], *keys: str) -> Example:
+def drop_keys(record: Mapping[str, object], *keys: str) -> Example:
     """Return a record without some of its keys."""
     return {name: value for name, value in record.items() if name not in keys}
 
 
-def bad(
+def make_bad(
     base: Example, title: str, key: str, value: object = UNSET, path: str | None = None
 ) -> BadExample:
     """Return a bad example: the base with another value of one key, or without the key."""
     if value is UNSET:
-        return BadExample(title, without(base, key), path or "$")
+        return BadExample(title, drop_keys(base, key), path or "$")
     return BadExample(title, base | {key: value}, path or f"$.{key}")
 
 
-def changed(
+def change_record(
     file: tuple[Example, ...], place: int, changes: Mapping[str, object]
 ) -> tuple[Example, ...]:
     """Return a file in which one record has other values."""
     return (*file[:place], {**file[place], **changes}, *file[place + 1 :])
 
 
-def tagged_form(
+def make_tagged_form(
     kind: type[Struct],
     rule: Callable[[Any], Sequence[Problem]],
     good: tuple[Example, ...],

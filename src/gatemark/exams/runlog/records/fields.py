@@ -44,22 +44,22 @@ MOMENT_PATTERN: Final = (
 )
 
 
-def _text(pattern: str, **more: object) -> Meta:
+def _describe_text(pattern: str, **more: object) -> Meta:
     return Meta(extra_json_schema={"pattern": pattern, **more})
 
 
-Hash = Annotated[str, _text(HASH_PATTERN)]
-CaseId = Annotated[str, _text(CASE_PATTERN)]
-Version = Annotated[str, _text(VERSION_PATTERN)]
-MasRunId = Annotated[str, _text(MAS_RUN_PATTERN)]
-OlderMasRunId = Annotated[str, _text(OLDER_MAS_RUN_PATTERN)]
-EvalRunId = Annotated[str, _text(EVAL_RUN_PATTERN)]
-DatasetId = Annotated[str, _text(DATASET_PATTERN)]
-VariantName = Annotated[str, _text(VARIANT_PATTERN)]
-Uri = Annotated[str, _text(URI_PATTERN)]
-Moment = Annotated[str, _text(MOMENT_PATTERN, format="date-time")]
-EventId = Annotated[str, _text(EVENT_PATTERN)]
-DecisionId = Annotated[str, _text(DECISION_PATTERN)]
+Hash = Annotated[str, _describe_text(HASH_PATTERN)]
+CaseId = Annotated[str, _describe_text(CASE_PATTERN)]
+Version = Annotated[str, _describe_text(VERSION_PATTERN)]
+MasRunId = Annotated[str, _describe_text(MAS_RUN_PATTERN)]
+OlderMasRunId = Annotated[str, _describe_text(OLDER_MAS_RUN_PATTERN)]
+EvalRunId = Annotated[str, _describe_text(EVAL_RUN_PATTERN)]
+DatasetId = Annotated[str, _describe_text(DATASET_PATTERN)]
+VariantName = Annotated[str, _describe_text(VARIANT_PATTERN)]
+Uri = Annotated[str, _describe_text(URI_PATTERN)]
+Moment = Annotated[str, _describe_text(MOMENT_PATTERN, format="date-time")]
+EventId = Annotated[str, _describe_text(EVENT_PATTERN)]
+DecisionId = Annotated[str, _describe_text(DECISION_PATTERN)]
 LARGEST: Final = 2**53 - 1
 """The largest integer that every JSON parser reads exactly."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
@@ -77,20 +77,20 @@ _HASH_PREFIX: Final = tuple((at, bytes([sign])) for at, sign in enumerate(b"sha2
 
 
 @cache
-def _matcher(pattern: str) -> Callable[[str], object]:
+def _compile_matcher(pattern: str) -> Callable[[str], object]:
     return re.compile(pattern.replace("$", r"\Z")).match
 
 
 @lru_cache(maxsize=4096)
-def fits(pattern: str, text: str) -> bool:
+def matches_pattern(pattern: str, text: str) -> bool:
     """Return whether a text matches a pattern; cached, because few texts recur often."""
-    return _matcher(pattern)(text) is not None
+    return _compile_matcher(pattern)(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def is_moment(text: str) -> bool:
     """Whether a text is a valid date and time with an offset; cached, since records repeat it."""
-    return _matcher(MOMENT_PATTERN)(text) is not None and moment_ms(text) is not None
+    return _compile_matcher(MOMENT_PATTERN)(text) is not None and parse_moment_ms(text) is not None
 
 
 def are_hashes(texts: Sequence[str]) -> bool:
@@ -127,7 +127,7 @@ def are_moments(texts: Sequence[str]) -> bool:
     return all(is_moment(f"{minute}00.000Z") for minute in {text[:_MINUTE] for text in texts})
 
 
-def moment_ms(text: str) -> int | None:
+def parse_moment_ms(text: str) -> int | None:
     """Return a date and time as milliseconds since 1970; None if it is not valid."""
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
@@ -144,37 +144,37 @@ class TextCheck(NamedTuple):
 
 
 @cache
-def text_checks(kind: type[Struct]) -> tuple[TextCheck, ...]:
+def list_text_checks(kind: type[Struct]) -> tuple[TextCheck, ...]:
     """Return a check of every field whose type has a pattern.
 
     Names of events and decisions are left out: they must be those that follow from their record.
     """
     hints = get_type_hints(kind, include_extras=True)
-    patterns = {name: _pattern_of(hint) for name, hint in hints.items()}
+    patterns = {name: _find_pattern(hint) for name, hint in hints.items()}
     return tuple(
-        _text_check(name, pattern)
+        _make_text_check(name, pattern)
         for name, pattern in patterns.items()
         if pattern not in (None, EVENT_PATTERN, DECISION_PATTERN)
     )
 
 
-def _pattern_of(hint: object) -> Any:
+def _find_pattern(hint: object) -> Any:
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     metas = [note for kind in kinds for note in getattr(kind, "__metadata__", ())]
     return next(((meta.extra_json_schema or {}).get("pattern") for meta in metas), None)
 
 
-def _text_check(field: str, pattern: str) -> TextCheck:
+def _make_text_check(field: str, pattern: str) -> TextCheck:
     if pattern == HASH_PATTERN:
         return TextCheck(field, is_digest, pattern)
     if pattern == MOMENT_PATTERN:
         return TextCheck(field, is_moment, "a date and time with an offset")
-    return TextCheck(field, lambda text: fits(pattern, text), pattern)
+    return TextCheck(field, lambda text: matches_pattern(pattern, text), pattern)
 
 
-def text_problems(record: Struct, kind: type[Struct]) -> Iterator[Problem]:
+def check_texts(record: Struct, kind: type[Struct]) -> Iterator[Problem]:
     """Yield the texts of a record that do not fit their types; skip unset and null fields."""
-    for field, holds, expected in text_checks(kind):
+    for field, holds, expected in list_text_checks(kind):
         text = getattr(record, field)
         if text is UNSET or text is None or holds(text):
             continue

@@ -8,7 +8,13 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gatemark.core.record import BadFile, FileRules, Problem, RecordSchema, Remark
-from gatemark.exams.runlog.records.examples import Example, bad, changed, tagged_form, without
+from gatemark.exams.runlog.records.examples import (
+    Example,
+    change_record,
+    drop_keys,
+    make_bad,
+    make_tagged_form,
+)
 from gatemark.exams.runlog.records.fields import (
     CaseId,
     Count,
@@ -17,9 +23,9 @@ from gatemark.exams.runlog.records.fields import (
     MasRunId,
     Moment,
     Uri,
-    text_problems,
+    check_texts,
 )
-from gatemark.exams.runlog.records.names import trace_dataset_hash
+from gatemark.exams.runlog.records.names import hash_trace_dataset
 
 MANIFEST_VERSION: Final = "2.0.0"
 
@@ -99,9 +105,9 @@ class RunManifest(Struct, frozen=True):
 _ORDER: Final = ("manifest_meta", "provenance", "trace_entry", "summary")
 
 
-def manifest_problems(record: ManifestRecord) -> Sequence[Problem]:
+def check_manifest_record(record: ManifestRecord) -> Sequence[Problem]:
     """Return the problems of one manifest record."""
-    found = list(text_problems(record, type(record)))
+    found = list(check_texts(record, type(record)))
     if isinstance(record, ManifestMeta) and record.stub_mode is False:
         found.append(Problem("$.stub_mode", "is there only when it is true, got false"))
     return found
@@ -153,9 +159,9 @@ class ManifestRules(FileRules):
             if word not in self._seen:
                 yield Remark(1, "one_of_each", "$", f"the manifest has no {word} record")
         if self._summary is not None:
-            yield from self._sums(self._summary)
+            yield from self._check_sums(self._summary)
         if self._meta is not None and self._provenance is not None:
-            yield from self._dataset_hash(self._meta, self._provenance)
+            yield from self._check_dataset_hash(self._meta, self._provenance)
 
     def manifest(self) -> RunManifest | None:
         """Return the whole manifest; None if a part is missing."""
@@ -172,7 +178,7 @@ class ManifestRules(FileRules):
                 message = f"{name!r} was seen before on line {first}"
                 yield Remark(line, "unique_entries", f"$.{field}", message)
 
-    def _sums(self, summary: ManifestSummary) -> Iterator[Remark]:
+    def _check_sums(self, summary: ManifestSummary) -> Iterator[Remark]:
         line = self._seen["summary"]
         failed = 0 if summary.failed_cases is UNSET else summary.failed_cases
         if not len(self._entries) <= summary.total_cases <= len(self._entries) + failed:
@@ -188,11 +194,13 @@ class ManifestRules(FileRules):
                 message = f"must be {expected}, the sum over the entries, got {stated}"
                 yield Remark(line, "summary_adds_up", f"$.{field}", message)
 
-    def _dataset_hash(self, meta: ManifestMeta, provenance: ManifestProvenance) -> Iterator[Remark]:
+    def _check_dataset_hash(
+        self, meta: ManifestMeta, provenance: ManifestProvenance
+    ) -> Iterator[Remark]:
         stated = provenance.trace_dataset_hash
         if stated is UNSET:
             return
-        expected = trace_dataset_hash(
+        expected = hash_trace_dataset(
             case_list_hash=provenance.case_list_hash,
             mas_run=meta.mas_run_id,
             traces=((entry.case_id, entry.sha256) for entry in self._entries),
@@ -232,7 +240,7 @@ _PROVENANCE: Final[Example] = {
     "decoding": {"temperature": 1.0, "top_p": None, "max_tokens": 4096, "seed": None},
     "case_list_hash": _HASH,
     "config_hash": _HASH,
-    "trace_dataset_hash": trace_dataset_hash(
+    "trace_dataset_hash": hash_trace_dataset(
         case_list_hash=_HASH, mas_run=_RUN, traces=[(_CASE, _CONTENT)]
     ),
 }
@@ -253,53 +261,53 @@ SCHEMA: Final = RecordSchema(
     tag="record_type",
     across=ManifestRules,
     forms=(
-        tagged_form(
+        make_tagged_form(
             ManifestMeta,
-            manifest_problems,
+            check_manifest_record,
             (_META, _META | {"stub_mode": True}),
             (
-                bad(_META, "another version", "schema_version", "1.0.0"),
-                bad(_META, "a data set without a prefix", "dataset_id", "d1"),
-                bad(_META, "a campaign in capitals", "mas_run_id", "mas_A"),
-                bad(_META, "a day alone", "created_at", "2023-11-14"),
-                bad(_META, "a day no calendar has", "created_at", "2023-02-30T00:00:00Z"),
-                bad(_META, "said not to be a stub", "stub_mode", value=False),
-                bad(_META, "a key nobody knows", "cases", 1, "$"),
-                bad(_META, "no campaign", "mas_run_id"),
+                make_bad(_META, "another version", "schema_version", "1.0.0"),
+                make_bad(_META, "a data set without a prefix", "dataset_id", "d1"),
+                make_bad(_META, "a campaign in capitals", "mas_run_id", "mas_A"),
+                make_bad(_META, "a day alone", "created_at", "2023-11-14"),
+                make_bad(_META, "a day no calendar has", "created_at", "2023-02-30T00:00:00Z"),
+                make_bad(_META, "said not to be a stub", "stub_mode", value=False),
+                make_bad(_META, "a key nobody knows", "cases", 1, "$"),
+                make_bad(_META, "no campaign", "mas_run_id"),
             ),
             identity="dataset_id",
         ),
-        tagged_form(
+        make_tagged_form(
             ManifestProvenance,
-            manifest_problems,
-            (_PROVENANCE, without(_PROVENANCE, "trace_dataset_hash")),
+            check_manifest_record,
+            (_PROVENANCE, drop_keys(_PROVENANCE, "trace_dataset_hash")),
             (
-                bad(_PROVENANCE, "a short commit", "mac_commit", "0a1b2c3d"),
-                bad(_PROVENANCE, "no address", "mac_fork_url", "fork"),
-                bad(_PROVENANCE, "no temperature", "decoding", {"seed": 1}),
-                bad(_PROVENANCE, "a bare hash", "case_list_hash", "4f" * 32),
-                bad(_PROVENANCE, "no model", "model"),
+                make_bad(_PROVENANCE, "a short commit", "mac_commit", "0a1b2c3d"),
+                make_bad(_PROVENANCE, "no address", "mac_fork_url", "fork"),
+                make_bad(_PROVENANCE, "no temperature", "decoding", {"seed": 1}),
+                make_bad(_PROVENANCE, "a bare hash", "case_list_hash", "4f" * 32),
+                make_bad(_PROVENANCE, "no model", "model"),
             ),
             identity="mac_commit",
         ),
-        tagged_form(
+        make_tagged_form(
             TraceEntry,
-            manifest_problems,
+            check_manifest_record,
             (_ENTRY, _ENTRY | {"case_id": "case-Synth-1", "delta_count": 0}),
             (
-                bad(_ENTRY, "a suffix", "case_id", "case-synth-000.trace"),
-                bad(_ENTRY, "deltas below zero", "delta_count", -1),
-                bad(_ENTRY, "a hash in capitals", "sha256", "sha256:" + "A7" * 32),
-                bad(_ENTRY, "no file", "file", ""),
+                make_bad(_ENTRY, "a suffix", "case_id", "case-synth-000.trace"),
+                make_bad(_ENTRY, "deltas below zero", "delta_count", -1),
+                make_bad(_ENTRY, "a hash in capitals", "sha256", "sha256:" + "A7" * 32),
+                make_bad(_ENTRY, "no file", "file", ""),
             ),
         ),
-        tagged_form(
+        make_tagged_form(
             ManifestSummary,
-            manifest_problems,
-            (_SUMMARY, without(_SUMMARY, "successful_cases", "failed_cases")),
+            check_manifest_record,
+            (_SUMMARY, drop_keys(_SUMMARY, "successful_cases", "failed_cases")),
             (
-                bad(_SUMMARY, "cases below zero", "total_cases", -1),
-                bad(_SUMMARY, "no turns", "total_turns"),
+                make_bad(_SUMMARY, "cases below zero", "total_cases", -1),
+                make_bad(_SUMMARY, "no turns", "total_turns"),
             ),
             identity="",
         ),
@@ -311,14 +319,20 @@ SCHEMA: Final = RecordSchema(
         BadFile("no summary", _FILE[:3], 1, "one_of_each"),
         BadFile("a case twice", (*_FILE[:3], _ENTRY, _SUMMARY), 4, "unique_entries"),
         BadFile(
-            "a sum that is off", changed(_FILE, 3, {"total_deltas": 400}), 4, "summary_adds_up"
+            "a sum that is off",
+            change_record(_FILE, 3, {"total_deltas": 400}),
+            4,
+            "summary_adds_up",
         ),
         BadFile(
-            "a case that is not listed", changed(_FILE, 3, {"total_cases": 2}), 4, "summary_adds_up"
+            "a case that is not listed",
+            change_record(_FILE, 3, {"total_cases": 2}),
+            4,
+            "summary_adds_up",
         ),
         BadFile(
             "the hash of other traces",
-            changed(_FILE, 1, {"trace_dataset_hash": _HASH}),
+            change_record(_FILE, 1, {"trace_dataset_hash": _HASH}),
             2,
             "dataset_hash",
         ),

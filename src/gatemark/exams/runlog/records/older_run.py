@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
-from gatemark.exams.runlog.records.fields import Count, OlderMasRunId, text_problems
-from gatemark.exams.runlog.records.names import TRACE_SUFFIX, plain_case_id
+from gatemark.exams.runlog.records.fields import Count, OlderMasRunId, check_texts
+from gatemark.exams.runlog.records.names import TRACE_SUFFIX, strip_case_id
 from gatemark.exams.runlog.records.run import (
     PROVENANCE_KEYS,
     RECORD_TYPES,
@@ -34,7 +34,7 @@ from gatemark.exams.runlog.records.run import (
     TokengateFlush,
     VersionedRecord,
 )
-from gatemark.exams.runlog.records.run_rules import RunRules, cut_off, meta_text_problems
+from gatemark.exams.runlog.records.run_rules import RunRules, check_meta_texts, find_cut_off
 
 T = TypeVar("T", bound=Struct)
 
@@ -68,7 +68,7 @@ _FREE_NAMES: Final[Mapping[str, object]] = {
 """Fields whose patterns a suffix of the case breaks; the rules check them without it."""
 
 
-def relaxed(
+def relax_fields(
     record_type: type[Struct], optional: Iterable[str], *, tagged: bool = True, **changes: object
 ) -> type[Struct]:
     """Return a variant of a record type in which some required fields are optional."""
@@ -94,17 +94,19 @@ def relaxed(
     )
 
 
-def _loose(record_type: type[Struct]) -> type[Struct]:
+def _loosen_type(record_type: type[Struct]) -> type[Struct]:
     """Return a variant in which most fields are optional, and ids and provenance are free."""
     names = set(record_type.__struct_fields__) - _ALWAYS[record_type]
     free = dict.fromkeys(PROVENANCE_KEYS, Any) | {"eval_run_id": str, "mas_run_id": str}
-    return relaxed(record_type, names, tagged=False, **_FREE_NAMES, **free)
+    return relax_fields(record_type, names, tagged=False, **_FREE_NAMES, **free)
 
 
-RunMeta13: Final = relaxed(RunMeta, SINCE_1_5[RunMeta], eval_run_id=str, mas_run_id=OlderMasRunId)
-TokengateFlush13: Final = relaxed(TokengateFlush, (), trigger_reason=OlderTriggerReason)
-SummaryEvent13: Final = relaxed(SummaryEvent, SINCE_1_5[SummaryEvent])
-_META_12: Final = _loose(RunMeta)
+RunMeta13: Final = relax_fields(
+    RunMeta, SINCE_1_5[RunMeta], eval_run_id=str, mas_run_id=OlderMasRunId
+)
+TokengateFlush13: Final = relax_fields(TokengateFlush, (), trigger_reason=OlderTriggerReason)
+SummaryEvent13: Final = relax_fields(SummaryEvent, SINCE_1_5[SummaryEvent])
+_META_12: Final = _loosen_type(RunMeta)
 
 
 class SingleSummary(Struct, frozen=True, gc=False):
@@ -135,9 +137,9 @@ SingleRun: Final[type[Struct]] = msgspec.defstruct(
             else (field.encode_name, field.type, UNSET)
             for field in msgspec.structs.fields(_META_12)
         ),
-        ("tokengate_flushes", list[_loose(TokengateFlush)] | UnsetType, UNSET),  # type: ignore[misc]
-        ("buffer_decisions", list[_loose(BufferDecision)] | UnsetType, UNSET),  # type: ignore[misc]
-        ("summary_events", list[_loose(SummaryEvent)] | UnsetType, UNSET),  # type: ignore[misc]
+        ("tokengate_flushes", list[_loosen_type(TokengateFlush)] | UnsetType, UNSET),  # type: ignore[misc]
+        ("buffer_decisions", list[_loosen_type(BufferDecision)] | UnsetType, UNSET),  # type: ignore[misc]
+        ("summary_events", list[_loosen_type(SummaryEvent)] | UnsetType, UNSET),  # type: ignore[misc]
         ("summaries", list[SingleSummary] | UnsetType, UNSET),
         ("run_meta", SingleMeta | UnsetType, UNSET),
         ("timestamp", str | UnsetType, UNSET),
@@ -149,7 +151,7 @@ SingleRun: Final[type[Struct]] = msgspec.defstruct(
 )
 
 
-def version_number(record: Mapping[str, object]) -> tuple[int, int] | None:
+def parse_version(record: Mapping[str, object]) -> tuple[int, int] | None:
     """Return major and minor of a record's ``schema_version``; None if it is not readable."""
     parts = str(record.get("schema_version", "")).split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
@@ -159,7 +161,7 @@ def version_number(record: Mapping[str, object]) -> tuple[int, int] | None:
 
 def is_single_record(first: Mapping[str, object]) -> bool:
     """Return whether a file's first record is a whole run, as up to 1.2.x."""
-    version = version_number(first)
+    version = parse_version(first)
     if version is None or version >= _FIRST_MULTI_RECORD or "record_type" in first:
         return False
     return first.get("schema_name", "exaid.run") == "exaid.run" and "case_id" in first
@@ -167,7 +169,7 @@ def is_single_record(first: Mapping[str, object]) -> bool:
 
 def is_before_1_5(first: Mapping[str, object]) -> bool:
     """Return whether a file's first record is a ``run_meta`` of 1.3.0 or 1.4.x."""
-    version = version_number(first)
+    version = parse_version(first)
     if version is None or first.get("record_type") != "run_meta":
         return False
     return _FIRST_MULTI_RECORD <= version < _FIRST_CURRENT
@@ -198,12 +200,12 @@ class OlderRunRules(RunRules):
         yield from super().end()
         yield from self._missing.notes()
 
-    def _incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
+    def _find_incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
         _, flushes, decisions, summaries = self._counts
         # These versions may log no decisions at all, and may summarize the rest at the end.
         wanted = self._to_summarize if decisions else summaries
         counts = (flushes, decisions, summaries)
-        return cut_off(meta, self._meta_line, counts, wanted, LEFTOVERS)
+        return find_cut_off(meta, self._meta_line, counts, wanted, LEFTOVERS)
 
 
 class SingleRunRules(FileRules):
@@ -219,13 +221,13 @@ class SingleRunRules(FileRules):
             if self._seen > 1:
                 yield Remark(line, "one_run", "$", "a file of this version holds one run")
                 continue
-            log = as_run_log(record)
+            log = convert_to_run_log(record)
             for part in log.records():
                 self._missing.check(part)
             counts = (len(log.flushes), len(log.decisions), len(log.events))
             wanted = sum(one.decision == "summarize" for one in log.decisions)
             wanted = wanted if log.decisions else counts[2]
-            yield from cut_off(log.meta, line, counts, wanted, LEFTOVERS)
+            yield from find_cut_off(log.meta, line, counts, wanted, LEFTOVERS)
 
     def lost(self) -> None:
         """Do nothing; a file of one record is whole or refused."""
@@ -258,15 +260,15 @@ class _Missing:
             yield Remark(1, "told_since_1_5", "$", words, "note")
 
 
-def older_meta_problems(meta: VersionedRecord) -> Sequence[Problem]:
+def check_older_meta(meta: VersionedRecord) -> Sequence[Problem]:
     """Return the problems of a ``run_meta`` of 1.3.0 or 1.4.x."""
-    return meta_text_problems(meta, RunMeta13)
+    return check_meta_texts(meta, RunMeta13)
 
 
-def single_run_problems(record: Struct) -> Sequence[Problem]:
+def check_single_run(record: Struct) -> Sequence[Problem]:
     """Return the problems of a whole run, with paths into its lists."""
-    log = as_run_log(record)
-    found = list(text_problems(log.meta, _META_12))
+    log = convert_to_run_log(record)
+    found = list(check_texts(log.meta, _META_12))
     lists: tuple[tuple[str, Sequence[Struct], type[Struct]], ...] = (
         ("tokengate_flushes", log.flushes, TokengateFlush),
         ("buffer_decisions", log.decisions, BufferDecision),
@@ -276,26 +278,29 @@ def single_run_problems(record: Struct) -> Sequence[Problem]:
         for place, part in enumerate(parts):
             found.extend(
                 Problem(f"$.{name}[{place}]{problem.path[1:]}", problem.message)
-                for problem in text_problems(part, kind)
+                for problem in check_texts(part, kind)
             )
     return found
 
 
-def as_current(record: Struct, current: type[T]) -> T:
+def convert_to_current(record: Struct, current: type[T]) -> T:
     """Convert a record of an earlier version to the current type; missing fields stay unset."""
     if type(record) is current:
         return record
     return current(**{name: getattr(record, name, UNSET) for name in current.__struct_fields__})
 
 
-def as_run_log(single: Struct) -> RunLog:
+def convert_to_run_log(single: Struct) -> RunLog:
     """Convert a run in one object to a run log."""
-    meta = _single_meta(single)
+    meta = _find_single_meta(single)
     log = RunLog(
         meta=meta,
-        flushes=_parts(single, "tokengate_flushes", TokengateFlush, meta),
-        decisions=_parts(single, "buffer_decisions", BufferDecision, meta),
-        events=(*_parts(single, "summary_events", SummaryEvent, meta), *_summaries(single, meta)),
+        flushes=_list_parts(single, "tokengate_flushes", TokengateFlush, meta),
+        decisions=_list_parts(single, "buffer_decisions", BufferDecision, meta),
+        events=(
+            *_list_parts(single, "summary_events", SummaryEvent, meta),
+            *_convert_summaries(single, meta),
+        ),
     )
     missing = _Missing()
     for record in log.records():
@@ -303,9 +308,9 @@ def as_run_log(single: Struct) -> RunLog:
     return msgspec.structs.replace(log, missing=missing.words())
 
 
-def _single_meta(single: VersionedRecord) -> RunMeta:
+def _find_single_meta(single: VersionedRecord) -> RunMeta:
     """Return the ``run_meta`` of a run in one object, wherever the run keeps its parts."""
-    meta: VersionedRecord = as_current(single, RunMeta)
+    meta: VersionedRecord = convert_to_current(single, RunMeta)
     changes: dict[str, object] = {}
     if meta.created_at is UNSET:
         changes["created_at"] = single.timestamp
@@ -315,7 +320,7 @@ def _single_meta(single: VersionedRecord) -> RunMeta:
     return found
 
 
-def _summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]:
+def _convert_summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]:
     """Yield the ``summaries`` of 1.0.0 as events; they only have their text."""
     found: Sequence[SingleSummary] = () if single.summaries is UNSET else single.summaries
     unset = dict.fromkeys(SummaryEvent.__struct_fields__, UNSET)
@@ -332,14 +337,14 @@ def _summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]
         yield SummaryEvent(**{**unset, **converted})  # type: ignore[arg-type]
 
 
-def _parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[T, ...]:
+def _list_parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[T, ...]:
     """Return the events of one kind, with case and variant of the run."""
     found: Sequence[Struct] | UnsetType = getattr(single, name)
     if found is UNSET:
         return ()
     parts = []
     for part in found:
-        whole = as_current(part, current)
+        whole = convert_to_current(part, current)
         changes = {
             name: getattr(meta, name)
             for name in ("case_id", "variant_id")
@@ -357,7 +362,7 @@ class OpenFilters(Struct, frozen=True, gc=False):
     novelty_passed: bool | UnsetType | None = UNSET
 
 
-def lenient(schema: RecordSchema) -> RecordSchema:
+def relax_schema(schema: RecordSchema) -> RecordSchema:
     """Return the same schema for files that the source wrote.
 
     Case ids may end with ``.trace``, and filters may be null. Every other rule holds as usual.
@@ -366,27 +371,27 @@ def lenient(schema: RecordSchema) -> RecordSchema:
     def form_of(form: Form) -> Form:
         kind = form.type
         if schema.tag is not None:
-            kind = relaxed(
+            kind = relax_fields(
                 kind, (), tagged=True, case_id=str, filter_results=OpenFilters, **_FREE_NAMES
             )
-        rules = tuple(partial(_of_plain, rule) for rule in form.rules)
+        rules = tuple(partial(_check_without_marks, rule) for rule in form.rules)
         return msgspec.structs.replace(form, type=kind, rules=rules, proof=None)
 
     return msgspec.structs.replace(schema, forms=tuple(map(form_of, schema.forms)))
 
 
-def _of_plain(
+def _check_without_marks(
     rule: Callable[[VersionedRecord], Sequence[Problem]], record: VersionedRecord
 ) -> Sequence[Problem]:
-    return rule(plain(record))
+    return rule(strip_source_marks(record))
 
 
-def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ()) -> RunLog:
+def build_run_log(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ()) -> RunLog:
     """Return a log from its records, without what only the source writes."""
     parts: dict[str, list[VersionedRecord]] = {kind: [] for kind in REQUIRED}
     for record in records:
         kind = str(record.__struct_config__.tag)
-        parts[kind].append(plain(as_current(record, RECORD_TYPES[kind])))
+        parts[kind].append(strip_source_marks(convert_to_current(record, RECORD_TYPES[kind])))
     (meta,) = parts["run_meta"]
     return RunLog(
         meta=meta,
@@ -397,21 +402,21 @@ def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ())
     )
 
 
-def plain(record: VersionedRecord) -> VersionedRecord:
+def strip_source_marks(record: VersionedRecord) -> VersionedRecord:
     """Return a record without ``.trace`` in its names and without filters that are null."""
     found = getattr(record, "filter_results", UNSET)
     if isinstance(found, OpenFilters):
-        record = msgspec.structs.replace(record, filter_results=_given_filters(found))
+        record = msgspec.structs.replace(record, filter_results=_drop_null_filters(found))
     if not record.case_id.endswith(TRACE_SUFFIX):
         return record
     named = {name: getattr(record, name, UNSET) for name in ("case_id", *_FREE_NAMES)}
-    return msgspec.structs.replace(record, **without_suffix(named))
+    return msgspec.structs.replace(record, **strip_suffix(named))
 
 
-def without_suffix(named: Mapping[str, object]) -> dict[str, Any]:
+def strip_suffix(named: Mapping[str, object]) -> dict[str, Any]:
     """Return the names in a record of a case without ``.trace``, if they are texts."""
     forgotten = str(named["case_id"])
-    kept = plain_case_id(forgotten)
+    kept = strip_case_id(forgotten)
     changes: dict[str, Any] = {}
     for name in ("case_id", *_FREE_NAMES):
         found = named.get(name)
@@ -425,10 +430,10 @@ def without_suffix(named: Mapping[str, object]) -> dict[str, Any]:
 def has_null_filters(record: VersionedRecord) -> bool:
     """Return whether a decision of the source has null instead of its filters."""
     found = getattr(record, "filter_results", UNSET)
-    return isinstance(found, OpenFilters) and _given_filters(found) is UNSET
+    return isinstance(found, OpenFilters) and _drop_null_filters(found) is UNSET
 
 
-def _given_filters(found: OpenFilters) -> FilterResults | UnsetType:
+def _drop_null_filters(found: OpenFilters) -> FilterResults | UnsetType:
     """Return the filters that are set; unset if the model failed and none is."""
     complete, value = found.completeness_passed, found.value_passed
     if complete is None and value is None:

@@ -104,8 +104,8 @@ class RawRunRules:
         # A whole run in one object nests its provenance and its events.
         if "record_type" in record:
             if _MAYBE_PINNED.search(line):
-                self._remarks += self._misplaced(record, record["record_type"] == "run_meta")
-            self._near_misses(record)
+                self._remarks += self._find_misplaced(record, record["record_type"] == "run_meta")
+            self._find_near_misses(record)
 
     def _note_determinism(self, meta: Mapping[str, object]) -> None:
         stated = meta.get("determinism")
@@ -125,11 +125,11 @@ class RawRunRules:
                 message = f"says the separator {text!r}, but the line has {found.decode()!r}"
                 self._add("determinism", "$", message)
 
-    def _misplaced(self, value: object, in_meta: bool, path: str = "$") -> Iterator[Remark]:
+    def _find_misplaced(self, value: object, in_meta: bool, path: str = "$") -> Iterator[Remark]:
         """Yield hashes of provenance outside their one place; the reader reports the top level."""
         if isinstance(value, list):
             for place, one in enumerate(value):
-                yield from self._misplaced(one, in_meta, f"{path}[{place}]")
+                yield from self._find_misplaced(one, in_meta, f"{path}[{place}]")
         if not isinstance(value, dict):
             return
         for key, one in value.items():
@@ -138,9 +138,9 @@ class RawRunRules:
                 message = "belongs to run_meta, in one place only"
                 yield Remark(self._line, "one_provenance", here, message)
             elif not (in_meta and here in _PLACES and not isinstance(one, dict)):
-                yield from self._misplaced(one, in_meta, here)
+                yield from self._find_misplaced(one, in_meta, here)
 
-    def _near_misses(self, record: Mapping[str, object]) -> None:
+    def _find_near_misses(self, record: Mapping[str, object]) -> None:
         kind = str(record.get("record_type"))
         self._compare(kind, record, _KNOWN.get(kind, ()), "$")
         for name, nested in _NESTED.items():
@@ -171,6 +171,6 @@ class RawRunRules:
             self._remarks.append(Remark(self._line, rule, path, message))
 
 
-def gzip_mtime(head: bytes) -> int | None:
+def read_gzip_mtime(head: bytes) -> int | None:
     """Return the time in the header of a gzip file; None for other files."""
     return int.from_bytes(head[4:8], "little") if head[:2] == b"\x1f\x8b" else None

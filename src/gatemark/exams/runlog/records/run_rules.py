@@ -17,10 +17,10 @@ from gatemark.exams.runlog.records.fields import (
     VERSION_PATTERN,
     are_hashes,
     are_moments,
-    fits,
-    text_problems,
+    check_texts,
+    matches_pattern,
 )
-from gatemark.exams.runlog.records.names import ctu, decision_id, event_id
+from gatemark.exams.runlog.records.names import count_ctu, name_decision, name_event
 from gatemark.exams.runlog.records.run import (
     LAST_FIELD,
     PARTS,
@@ -41,88 +41,90 @@ from gatemark.exams.runlog.records.run import (
 RECORD_ORDER: Final = tuple(RECORD_TYPES)
 
 
-def meta_problems(meta: RunMeta) -> Sequence[Problem]:
+def check_run_meta(meta: RunMeta) -> Sequence[Problem]:
     """Return the problems of a ``run_meta`` record."""
-    found = meta_text_problems(meta, RunMeta)
-    if fits(VERSION_PATTERN, meta.schema_version) and not meta.schema_version.startswith("1.5."):
+    found = check_meta_texts(meta, RunMeta)
+    if matches_pattern(VERSION_PATTERN, meta.schema_version) and not meta.schema_version.startswith(
+        "1.5."
+    ):
         known = "1.0 to 1.2 in one object, 1.3 to 1.5 with a record per line"
         message = f"unknown version {meta.schema_version!r} (known: {known})"
         found.append(Problem("$.schema_version", message))
     return found
 
 
-def meta_text_problems(meta: VersionedRecord, kind: type[Struct]) -> list[Problem]:
+def check_meta_texts(meta: VersionedRecord, kind: type[Struct]) -> list[Problem]:
     """Return the problems of a ``run_meta`` of any version; ids of older ones are freer."""
-    found = list(text_problems(meta, kind))
+    found = list(check_texts(meta, kind))
     stoplists = meta.stoplists_provenance
     if isinstance(stoplists, Struct):
         found.extend(
             Problem(f"$.stoplists_provenance{problem.path[1:]}", problem.message)
-            for problem in text_problems(stoplists, StoplistsProvenance)
+            for problem in check_texts(stoplists, StoplistsProvenance)
         )
     if getattr(meta.determinism, "json_sort_keys", UNSET) is False:
         found.append(Problem("$.determinism.json_sort_keys", "got false, expected true"))
     return found
 
 
-def flush_problems(flush: TokengateFlush) -> Sequence[Problem]:
+def check_flush(flush: TokengateFlush) -> Sequence[Problem]:
     """Return the problems of a flush."""
     return [
-        *text_problems(flush, TokengateFlush),
-        *window_problems(flush),
-        *_provenance_problems(flush),
+        *check_texts(flush, TokengateFlush),
+        *check_window(flush),
+        *_check_provenance(flush),
     ]
 
 
-def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
+def check_decision(decision: BufferDecision) -> Sequence[Problem]:
     """Return the problems of a decision."""
-    expected = decision_id(decision.case_id, decision.variant_id, decision.decision_index)
+    expected = name_decision(decision.case_id, decision.variant_id, decision.decision_index)
     return [
-        *text_problems(decision, BufferDecision),
-        *_id_problems("decision_id", decision.decision_id, expected),
-        *_provenance_problems(decision),
+        *check_texts(decision, BufferDecision),
+        *_check_ids("decision_id", decision.decision_id, expected),
+        *_check_provenance(decision),
     ]
 
 
-def summary_problems(event: VersionedRecord) -> Sequence[Problem]:
+def check_summary(event: VersionedRecord) -> Sequence[Problem]:
     """Return the problems of a summary event."""
-    expected = event_id(event.case_id, event.variant_id, event.event_index)
+    expected = name_event(event.case_id, event.variant_id, event.event_index)
     return [
-        *text_problems(event, SummaryEvent),
-        *_id_problems("event_id", event.event_id, expected),
-        *_name_problems(event),
-        *_provenance_problems(event),
+        *check_texts(event, SummaryEvent),
+        *_check_ids("event_id", event.event_id, expected),
+        *_check_names(event),
+        *_check_provenance(event),
     ]
 
 
-def _name_problems(event: VersionedRecord) -> Iterator[Problem]:
+def _check_names(event: VersionedRecord) -> Iterator[Problem]:
     latest, history = event.latest_summary_event_id, event.summary_history_event_ids
-    if isinstance(latest, str) and not fits(EVENT_PATTERN, latest):
+    if isinstance(latest, str) and not matches_pattern(EVENT_PATTERN, latest):
         yield Problem("$.latest_summary_event_id", f"{latest[:80]!r} is not an event id")
     for place, name in enumerate(() if history is UNSET else history):
-        if not fits(EVENT_PATTERN, name):
+        if not matches_pattern(EVENT_PATTERN, name):
             path = f"$.summary_history_event_ids[{place}]"
             yield Problem(path, f"{name[:80]!r} is not an event id")
 
 
-def flushes_hold(flushes: Sequence[TokengateFlush]) -> bool:
+def are_flushes_valid(flushes: Sequence[TokengateFlush]) -> bool:
     """Return whether none of many flushes has a problem."""
     hashes = [one.text_hash for one in flushes if one.text_hash is not UNSET]
     return (
-        _texts_hold(flushes)
+        _are_texts_valid(flushes)
         and are_hashes(hashes)
         and all(one.start_seq <= one.end_seq for one in flushes)
     )
 
 
-def decisions_hold(decisions: Sequence[BufferDecision]) -> bool:
+def are_decisions_valid(decisions: Sequence[BufferDecision]) -> bool:
     """Return whether none of many decisions has a problem."""
-    return _texts_hold(decisions) and [one.decision_id for one in decisions] == [
+    return _are_texts_valid(decisions) and [one.decision_id for one in decisions] == [
         f"{one.case_id}-{one.variant_id}-bd-{one.decision_index:03d}" for one in decisions
     ]
 
 
-def summaries_hold(events: Sequence[VersionedRecord]) -> bool:
+def are_summaries_valid(events: Sequence[VersionedRecord]) -> bool:
     """Return whether no summary event has a problem; earlier versions lack some hashes."""
     hashes = [one.summarizer_input_hash for one in events]
     hashes += [one.new_buffer_text_hash for one in events]
@@ -131,25 +133,25 @@ def summaries_hold(events: Sequence[VersionedRecord]) -> bool:
         if one.summary_history_event_ids is not UNSET:
             names.update(one.summary_history_event_ids)
     return (
-        _texts_hold(events)
+        _are_texts_valid(events)
         and are_hashes([found for found in hashes if found is not UNSET])
-        and all(fits(EVENT_PATTERN, name) for name in names)
+        and all(matches_pattern(EVENT_PATTERN, name) for name in names)
         and [one.event_id for one in events]
         == [f"{one.case_id}-{one.variant_id}-se-{one.event_index:03d}" for one in events]
     )
 
 
-def _texts_hold(records: Sequence[Struct]) -> bool:
+def _are_texts_valid(records: Sequence[Struct]) -> bool:
     """Return whether case ids and timestamps are valid and only ``run_meta`` has provenance."""
     return (
-        all(fits(CASE_PATTERN, name) for name in set(map(_case_of, records)))
-        and all(fits(VARIANT_PATTERN, name) for name in set(map(_variant_of, records)))
+        all(matches_pattern(CASE_PATTERN, name) for name in set(map(_case_of, records)))
+        and all(matches_pattern(VARIANT_PATTERN, name) for name in set(map(_variant_of, records)))
         and are_moments(list(map(_moment_of, records)))
         and all(found == _NO_PROVENANCE for found in map(_provenance_of, records))
     )
 
 
-def _id_problems(field: str, found: str | UnsetType, expected: str) -> Iterator[Problem]:
+def _check_ids(field: str, found: str | UnsetType, expected: str) -> Iterator[Problem]:
     if found is not UNSET and found != expected:
         yield Problem(f"$.{field}", f"got {found[:80]!r}, expected {expected!r}")
 
@@ -161,20 +163,20 @@ _provenance_of: Final = attrgetter(*PROVENANCE_KEYS)
 _NO_PROVENANCE: Final = (UNSET,) * len(PROVENANCE_KEYS)
 
 
-def _window_is_ordered(record: VersionedRecord) -> bool:
+def _is_window_ordered(record: VersionedRecord) -> bool:
     start, end = record.start_seq, record.end_seq
     return start is UNSET or end is UNSET or 0 <= start <= end
 
 
-def window_problems(record: VersionedRecord) -> Iterator[Problem]:
+def check_window(record: VersionedRecord) -> Iterator[Problem]:
     """Yield a problem if the window ends before it starts."""
-    if not _window_is_ordered(record):
+    if not _is_window_ordered(record):
         yield Problem(
             "$.end_seq", f"window must be ordered, got [{record.start_seq}, {record.end_seq}]"
         )
 
 
-def _provenance_problems(record: Struct) -> Iterator[Problem]:
+def _check_provenance(record: Struct) -> Iterator[Problem]:
     for key in PROVENANCE_KEYS:
         if getattr(record, key) is not UNSET:
             yield Problem(f"$.{key}", "belongs to run_meta, nowhere else")
@@ -189,7 +191,7 @@ _LAST: Final = len(RECORD_ORDER) - 1
 _FLUSH, _DECISION = 1, 2
 
 
-def parts_of(meta: VersionedRecord) -> Parts | None:
+def find_parts(meta: VersionedRecord) -> Parts | None:
     """Return the parts of a log's trigger policy; None if it neither says nor implies one."""
     return PARTS.get(SOURCE_VARIANTS.get(meta.variant_id, meta.trigger_policy))
 
@@ -197,13 +199,13 @@ def parts_of(meta: VersionedRecord) -> Parts | None:
 _ends: Final = attrgetter("start_seq", "end_seq")
 
 
-def covering_windows(log: RunLog) -> list[tuple[int, int]] | None:
+def find_covering_windows(log: RunLog) -> list[tuple[int, int]] | None:
     """Return the windows that together have all content of the trace; None if none need to.
 
     The token gate flushes all text, and without it a summary is made of every turn. A policy
     without either may leave text at the end that no decision saw.
     """
-    parts = parts_of(log.meta)
+    parts = find_parts(log.meta)
     if parts is None or (parts.buffer and not parts.gate):
         return None
     records: Sequence[VersionedRecord] = log.flushes if parts.gate else log.events
@@ -212,7 +214,7 @@ def covering_windows(log: RunLog) -> list[tuple[int, int]] | None:
     return windows if len(windows) == len(records) else None
 
 
-def cut_off(
+def find_cut_off(
     meta: VersionedRecord,
     line: int,
     counts: Sequence[int],
@@ -224,7 +226,7 @@ def cut_off(
     Versions before 1.5 may summarize ``leftovers`` at the end without a decision or a flush.
     """
     flushes, _, summaries = counts
-    parts = parts_of(meta)
+    parts = find_parts(meta)
     found = []
     if parts and parts.buffer and not 0 <= summaries - to_summarize <= leftovers:
         found.append(f"{to_summarize} decisions to summarize, but {summaries} summaries")
@@ -239,7 +241,7 @@ def cut_off(
         yield Remark(line, "complete", "$", f"the log is incomplete: {message}")
 
 
-def _policy_remarks(line: int, meta: VersionedRecord) -> Iterator[Remark]:
+def _check_policy(line: int, meta: VersionedRecord) -> Iterator[Remark]:
     """Yield a trigger policy that does not belong to the variant, or is missing."""
     stated, implied = meta.trigger_policy, SOURCE_VARIANTS.get(meta.variant_id)
     if not isinstance(stated, str):
@@ -254,14 +256,14 @@ def _policy_remarks(line: int, meta: VersionedRecord) -> Iterator[Remark]:
         yield Remark(line, "variant_policy", "$.trigger_policy", message)
 
 
-def text_remarks(line: int, event: VersionedRecord, contributions: bool) -> Iterator[Remark]:
+def check_summary_text(line: int, event: VersionedRecord, contributions: bool) -> Iterator[Remark]:
     """Yield a summary's size that does not fit its text, and a text that does not fit its fields.
 
     With ``contributions``, the text may end with the sixth field, as it did before 1.5.
     """
     text, size = event.summary_semantics_text, event.summary_ctu
-    if size is not UNSET and size != ctu(text):
-        message = f"must be {ctu(text)}, the size of summary_semantics_text, got {size}"
+    if size is not UNSET and size != count_ctu(text):
+        message = f"must be {count_ctu(text)}, the size of summary_semantics_text, got {size}"
         yield Remark(line, "summary_size", "$.summary_ctu", message)
     content = event.summary_content
     if content is UNSET:
@@ -309,11 +311,11 @@ class RunRules(FileRules):
         start = 0
         for kind, same in groupby(map(type, records)):
             end = start + len(list(same))
-            place, counter_of = self._kind_of(kind)
+            place, counter_of = self._find_kind(kind)
             run = records[start:end]
             self._counts[place] += len(run)
             if self._meta is not None and place:
-                yield from self._variant_remarks(lines[start:end], run, place)
+                yield from self._check_variant(lines[start:end], run, place)
             indices = [counter_of(one) for one in run] if place else []
             if place == 0 or not self._as_expected(run, place, indices):
                 yield from self._see_each(lines[start:end], run, place, counter_of)
@@ -321,8 +323,8 @@ class RunRules(FileRules):
                 self._place, self._next[place] = place, indices[-1] + 1
                 if place == _LAST:
                     for line, event in zip(lines[start:end], run, strict=True):
-                        yield from self._history(line, event)
-                        yield from text_remarks(line, event, self._contributions)
+                        yield from self._check_history(line, event)
+                        yield from check_summary_text(line, event, self._contributions)
             start = end
 
     def _as_expected(self, run: Sequence[VersionedRecord], place: int, indices: list[int]) -> bool:
@@ -352,15 +354,15 @@ class RunRules(FileRules):
                 yield from self._see_meta(line, record)
                 continue
             index = counter_of(record)
-            yield from self._odd(line, record, place, index)
+            yield from self._check_place(line, record, place, index)
             self._place = max(self._place, place)
             if index >= following[place]:
                 following[place] = index + 1
             if place == _LAST:
-                yield from self._history(line, record)
-                yield from text_remarks(line, record, self._contributions)
+                yield from self._check_history(line, record)
+                yield from check_summary_text(line, record, self._contributions)
 
-    def _kind_of(self, found: type) -> tuple[int, Callable[[Struct], int]]:
+    def _find_kind(self, found: type) -> tuple[int, Callable[[Struct], int]]:
         """Return the place of a kind of record in the order, and its counter."""
         kind = self._kinds.get(found)
         if kind is None:
@@ -378,16 +380,16 @@ class RunRules(FileRules):
         if self._meta is None:
             yield Remark(1, "one_run_meta", "$", "the file has no run_meta record")
         else:
-            yield from self._incomplete(self._meta)
+            yield from self._find_incomplete(self._meta)
 
-    def _incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
-        return cut_off(meta, self._meta_line, self._counts[1:], self._to_summarize)
+    def _find_incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
+        return find_cut_off(meta, self._meta_line, self._counts[1:], self._to_summarize)
 
-    def _variant_remarks(
+    def _check_variant(
         self, lines: Sequence[int], records: Sequence[VersionedRecord], place: int
     ) -> Iterator[Remark]:
         """Yield records that the variant does not write, and count decisions to summarize."""
-        variant, parts = self._meta.variant_id, parts_of(self._meta)
+        variant, parts = self._meta.variant_id, find_parts(self._meta)
         if place == _DECISION:
             self._to_summarize += sum(one.decision == "summarize" for one in records)
         if parts is None:
@@ -420,16 +422,18 @@ class RunRules(FileRules):
             message = "run_meta must be the first record of its file"
             yield Remark(line, "run_meta_first", "$.record_type", message)
         self._meta, self._meta_line = meta, line
-        yield from _policy_remarks(line, meta)
+        yield from _check_policy(line, meta)
 
-    def _odd(self, line: int, record: VersionedRecord, place: int, index: int) -> Iterator[Remark]:
+    def _check_place(
+        self, line: int, record: VersionedRecord, place: int, index: int
+    ) -> Iterator[Remark]:
         """Yield remarks on a record's place, index, names or window."""
         if self._meta is None:
             if not (self._place or self._some_lost):
                 message = f"run_meta must come first, got {RECORD_ORDER[place]}"
                 yield Remark(line, "run_meta_first", "$.record_type", message)
         else:
-            yield from self._strangers(line, record)
+            yield from self._find_strangers(line, record)
         if place < self._place:
             message = f"{RECORD_ORDER[place]} must not come after {RECORD_ORDER[self._place]}"
             yield Remark(line, "record_order", "$.record_type", message)
@@ -438,18 +442,18 @@ class RunRules(FileRules):
             message = f"must be {expected}: indices count from 0 without gaps, got {index}"
             path = f"$.{_COUNTERS[RECORD_ORDER[place]]}"
             yield Remark(line, "index_order", path, message)
-        if not _window_is_ordered(record):
+        if not _is_window_ordered(record):
             message = f"the window [{record.start_seq}, {record.end_seq}] ends before it starts"
             yield Remark(line, "window_order", "$.end_seq", message, "warning")
 
-    def _strangers(self, line: int, record: VersionedRecord) -> Iterator[Remark]:
+    def _find_strangers(self, line: int, record: VersionedRecord) -> Iterator[Remark]:
         for field in ("case_id", "variant_id"):
             mine, theirs = getattr(record, field), getattr(self._meta, field)
             if mine != theirs:
                 message = f"must be run_meta's {theirs!r}, got {mine!r}"
                 yield Remark(line, "same_run", f"$.{field}", message)
 
-    def _history(self, line: int, event: VersionedRecord) -> Iterator[Remark]:
+    def _check_history(self, line: int, event: VersionedRecord) -> Iterator[Remark]:
         known, latest = self._event_ids, event.latest_summary_event_id
         history = event.summary_history_event_ids
         path = "$.summary_history_event_ids"

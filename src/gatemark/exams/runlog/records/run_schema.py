@@ -6,8 +6,14 @@ import json
 from typing import Final
 
 from gatemark.core.record import BadFile, Dialect, Form, RecordSchema
-from gatemark.exams.runlog.records.examples import Example, bad, changed, tagged_form, without
-from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.records.examples import (
+    Example,
+    change_record,
+    drop_keys,
+    make_bad,
+    make_tagged_form,
+)
+from gatemark.exams.runlog.records.names import hash_text
 from gatemark.exams.runlog.records.older_run import (
     SINCE_1_5,
     OlderRunRules,
@@ -16,25 +22,25 @@ from gatemark.exams.runlog.records.older_run import (
     SingleRunRules,
     SummaryEvent13,
     TokengateFlush13,
+    check_older_meta,
+    check_single_run,
     is_before_1_5,
     is_single_record,
-    older_meta_problems,
-    single_run_problems,
 )
 from gatemark.exams.runlog.records.run import BufferDecision, RunMeta, SummaryEvent, TokengateFlush
 from gatemark.exams.runlog.records.run_rules import (
     RunRules,
-    decision_problems,
-    decisions_hold,
-    flush_problems,
-    flushes_hold,
-    meta_problems,
-    summaries_hold,
-    summary_problems,
+    are_decisions_valid,
+    are_flushes_valid,
+    are_summaries_valid,
+    check_decision,
+    check_flush,
+    check_run_meta,
+    check_summary,
 )
 
 CASE: Final = "case-synth-000"
-HASH: Final = text_hash("")
+HASH: Final = hash_text("")
 USAGE: Final = {
     "prompt_ctu": 120,
     "completion_ctu": 45,
@@ -152,13 +158,13 @@ EVENT: Final[Example] = {
 }
 
 
-def example_event(index: int, **changes: object) -> Example:
+def make_example_event(index: int, **changes: object) -> Example:
     """Return the first summary event under another number, with changes."""
     return EVENT | {"event_index": index, "event_id": f"{CASE}-V0-se-{index:03d}"} | changes
 
 
-SECOND: Final = example_event(1, latest_summary_event_id=EVENT["event_id"])
-THIRD: Final = example_event(
+SECOND: Final = make_example_event(1, latest_summary_event_id=EVENT["event_id"])
+THIRD: Final = make_example_event(
     2,
     latest_summary_event_id=SECOND["event_id"],
     summary_history_event_ids=[EVENT["event_id"]],
@@ -178,7 +184,7 @@ _FILE: Final = (
     THIRD,
 )
 _EMPTY: Final = META | {
-    "timestamp_derivation": without(TIMESTAMPS, "derived_from_t_emitted", "derived_from_fallback")
+    "timestamp_derivation": drop_keys(TIMESTAMPS, "derived_from_t_emitted", "derived_from_fallback")
 }
 
 
@@ -190,29 +196,29 @@ _OWN_VARIANT: Final = tuple(
 
 
 _META_BAD: Final = (
-    bad(META, "a suffix", "case_id", f"{CASE}.trace"),
-    bad(META, "no name of a variant", "variant_id", "V 5"),
-    bad(META, "no history", "history_k", 0),
-    bad(META, "another schema", "schema_name", "exaid.trace"),
-    bad(META, "half a version", "schema_version", "1.5"),
-    bad(META, "a version to come", "schema_version", "1.6.0"),
-    bad(META, "a policy nobody has", "trigger_policy", "always"),
-    bad(META, "a bare hash", "trace_file_hash", "0" * 64),
-    bad(META, "no data set", "trace_dataset_hash"),
-    bad(
+    make_bad(META, "a suffix", "case_id", f"{CASE}.trace"),
+    make_bad(META, "no name of a variant", "variant_id", "V 5"),
+    make_bad(META, "no history", "history_k", 0),
+    make_bad(META, "another schema", "schema_name", "exaid.trace"),
+    make_bad(META, "half a version", "schema_version", "1.5"),
+    make_bad(META, "a version to come", "schema_version", "1.6.0"),
+    make_bad(META, "a policy nobody has", "trigger_policy", "always"),
+    make_bad(META, "a bare hash", "trace_file_hash", "0" * 64),
+    make_bad(META, "no data set", "trace_dataset_hash"),
+    make_bad(
         META,
         "unsorted keys",
         "determinism",
         {"json_sort_keys": False},
         "$.determinism.json_sort_keys",
     ),
-    bad(
+    make_bad(
         META,
         "stoplists without a time",
         "stoplists_provenance",
-        without(STOPLISTS, "stoplists_generated_at"),
+        drop_keys(STOPLISTS, "stoplists_generated_at"),
     ),
-    bad(
+    make_bad(
         META,
         "times from a clock",
         "timestamp_derivation",
@@ -220,83 +226,83 @@ _META_BAD: Final = (
         "$.timestamp_derivation.method",
     ),
 )
-_EVAL_BAD: Final = bad(
+_EVAL_BAD: Final = make_bad(
     META, "a variant in the run's name", "eval_run_id", "eval-V0-b2c3d4e5-8d45cbb1"
 )
 _FLUSH_BAD: Final = (
-    bad(FLUSH, "a negative index", "flush_index", -1),
-    bad(FLUSH, "a reason nobody knows", "trigger_reason", "full"),
-    bad(FLUSH, "a window turned round", "start_seq", 65, "$.end_seq"),
-    bad(FLUSH, "a time without an offset", "timestamp", "2023-11-14T22:13:24"),
-    bad(FLUSH, "a suffix", "case_id", f"{CASE}.trace"),
-    bad(FLUSH, "provenance again", "trace_file_hash", HASH),
-    bad(FLUSH, "no size", "accumulated_ctu"),
-    bad(FLUSH, "a size below zero", "accumulated_ctu", -1),
+    make_bad(FLUSH, "a negative index", "flush_index", -1),
+    make_bad(FLUSH, "a reason nobody knows", "trigger_reason", "full"),
+    make_bad(FLUSH, "a window turned round", "start_seq", 65, "$.end_seq"),
+    make_bad(FLUSH, "a time without an offset", "timestamp", "2023-11-14T22:13:24"),
+    make_bad(FLUSH, "a suffix", "case_id", f"{CASE}.trace"),
+    make_bad(FLUSH, "provenance again", "trace_file_hash", HASH),
+    make_bad(FLUSH, "no size", "accumulated_ctu"),
+    make_bad(FLUSH, "a size below zero", "accumulated_ctu", -1),
 )
-_FLUSH_FORM: Final = tagged_form(
+_FLUSH_FORM: Final = make_tagged_form(
     TokengateFlush,
-    flush_problems,
-    (FLUSH, without(FLUSH, "trigger_reason", "text_hash"), FLUSH | {"note": "seen"}),
+    check_flush,
+    (FLUSH, drop_keys(FLUSH, "trigger_reason", "text_hash"), FLUSH | {"note": "seen"}),
     _FLUSH_BAD,
-    proof=flushes_hold,
+    proof=are_flushes_valid,
 )
-_DECISION_FORM: Final = tagged_form(
+_DECISION_FORM: Final = make_tagged_form(
     BufferDecision,
-    decision_problems,
-    (DECISION, without(DECISION, "filter_results", "latency_ms", "start_seq")),
+    check_decision,
+    (DECISION, drop_keys(DECISION, "filter_results", "latency_ms", "start_seq")),
     (
-        bad(DECISION, "an id of another index", "decision_index", 1, "$.decision_id"),
-        bad(DECISION, "two digits", "decision_id", f"{CASE}-V0-bd-00"),
-        bad(DECISION, "a decision nobody takes", "decision", "wait"),
-        bad(
+        make_bad(DECISION, "an id of another index", "decision_index", 1, "$.decision_id"),
+        make_bad(DECISION, "two digits", "decision_id", f"{CASE}-V0-bd-00"),
+        make_bad(DECISION, "a decision nobody takes", "decision", "wait"),
+        make_bad(
             DECISION,
             "null for a filter",
             "filter_results",
             {"completeness_passed": None},
             "$.filter_results.completeness_passed",
         ),
-        bad(DECISION, "a size below zero", "input_ctu", -1),
-        bad(DECISION, "time below zero", "latency_ms", -1),
-        bad(DECISION, "stoplists again", "stoplists_provenance", {}),
-        bad(DECISION, "no usage", "llm_usage"),
+        make_bad(DECISION, "a size below zero", "input_ctu", -1),
+        make_bad(DECISION, "time below zero", "latency_ms", -1),
+        make_bad(DECISION, "stoplists again", "stoplists_provenance", {}),
+        make_bad(DECISION, "no usage", "llm_usage"),
     ),
-    proof=decisions_hold,
+    proof=are_decisions_valid,
 )
 _EVENT_BAD: Final = (
-    bad(EVENT, "an id of another case", "event_id", "case-9-V0-se-000"),
-    bad(EVENT, "an id of another index", "event_index", 3, "$.event_id"),
-    bad(EVENT, "a size below zero", "summary_ctu", -5),
-    bad(EVENT, "a size beyond numbers", "summary_ctu", 2**53),
-    bad(EVENT, "usage below zero", "llm_usage", {"prompt_ctu": -1}, "$.llm_usage.prompt_ctu"),
-    bad(EVENT, "a window before the trace", "start_seq", -1),
-    bad(EVENT, "a summary that is null", "summary_semantics_text", None),
-    bad(EVENT, "history that is one text", "summary_history_event_ids", "x"),
-    bad(
+    make_bad(EVENT, "an id of another case", "event_id", "case-9-V0-se-000"),
+    make_bad(EVENT, "an id of another index", "event_index", 3, "$.event_id"),
+    make_bad(EVENT, "a size below zero", "summary_ctu", -5),
+    make_bad(EVENT, "a size beyond numbers", "summary_ctu", 2**53),
+    make_bad(EVENT, "usage below zero", "llm_usage", {"prompt_ctu": -1}, "$.llm_usage.prompt_ctu"),
+    make_bad(EVENT, "a window before the trace", "start_seq", -1),
+    make_bad(EVENT, "a summary that is null", "summary_semantics_text", None),
+    make_bad(EVENT, "history that is one text", "summary_history_event_ids", "x"),
+    make_bad(
         EVENT,
         "history that names nothing",
         "summary_history_event_ids",
         ["x"],
         "$.summary_history_event_ids[0]",
     ),
-    bad(EVENT, "a trigger nobody has", "trigger_type", "timer"),
-    bad(EVENT, "a hash cut short", "summarizer_input_hash", "sha256:"),
-    bad(EVENT, "a time in words", "timestamp", "soon"),
-    bad(EVENT, "the extractor again", "concept_extractor", {}),
+    make_bad(EVENT, "a trigger nobody has", "trigger_type", "timer"),
+    make_bad(EVENT, "a hash cut short", "summarizer_input_hash", "sha256:"),
+    make_bad(EVENT, "a time in words", "timestamp", "soon"),
+    make_bad(EVENT, "the extractor again", "concept_extractor", {}),
 )
-_EVENT_15_BAD: Final = tuple(bad(EVENT, f"no {key}", key) for key in SINCE_1_5[SummaryEvent])
+_EVENT_15_BAD: Final = tuple(make_bad(EVENT, f"no {key}", key) for key in SINCE_1_5[SummaryEvent])
 
-_META_13: Final = without(META, *SINCE_1_5[RunMeta], "compat", "backend") | {
+_META_13: Final = drop_keys(META, *SINCE_1_5[RunMeta], "compat", "backend") | {
     "schema_version": "1.3.0",
     "eval_run_id": "eval-20251221",
 }
-_EVENT_13: Final = without(EVENT, *SINCE_1_5[SummaryEvent])
+_EVENT_13: Final = drop_keys(EVENT, *SINCE_1_5[SummaryEvent])
 _SINGLE: Final[Example] = {
     "schema_name": "exaid.run",
     "schema_version": "1.2.0",
     "case_id": CASE,
     "variant_id": "V2",
     "history_k": 3,
-    "tokengate_flushes": [without(FLUSH, "record_type", "case_id", "variant_id", "timestamp")],
+    "tokengate_flushes": [drop_keys(FLUSH, "record_type", "case_id", "variant_id", "timestamp")],
     "summary_events": [
         {"start_seq": 1, "end_seq": 64, "summary_semantics_text": "Fever.", "schema_ok": True}
     ],
@@ -319,22 +325,22 @@ _BEFORE_1_5: Final = RecordSchema(
     tag="record_type",
     across=OlderRunRules,
     forms=(
-        tagged_form(
+        make_tagged_form(
             RunMeta13,
-            older_meta_problems,
+            check_older_meta,
             (_META_13, _META_13 | {"trace_file_hash": HASH}),
             _META_BAD[:4],
         ),
-        tagged_form(
+        make_tagged_form(
             TokengateFlush13,
-            flush_problems,
+            check_flush,
             (FLUSH, FLUSH | {"trigger_reason": "threshold"}, FLUSH | {"trigger_reason": "timeout"}),
             _FLUSH_BAD,
-            proof=flushes_hold,
+            proof=are_flushes_valid,
         ),
         _DECISION_FORM,
-        tagged_form(
-            SummaryEvent13, summary_problems, (_EVENT_13, EVENT), _EVENT_BAD, proof=summaries_hold
+        make_tagged_form(
+            SummaryEvent13, check_summary, (_EVENT_13, EVENT), _EVENT_BAD, proof=are_summaries_valid
         ),
     ),
     good_files=(
@@ -355,11 +361,11 @@ _BEFORE_1_3: Final = RecordSchema(
             identity="case_id",
             good=(_SINGLE, _FIRST_SINGLE),
             bad=(
-                bad(_SINGLE, "no case", "case_id"),
-                bad(_SINGLE, "no name of a variant", "variant_id", "7"),
-                bad(_SINGLE, "a suffix", "case_id", "case-1.trace"),
-                bad(_SINGLE, "events that are none", "summary_events", 3),
-                bad(
+                make_bad(_SINGLE, "no case", "case_id"),
+                make_bad(_SINGLE, "no name of a variant", "variant_id", "7"),
+                make_bad(_SINGLE, "a suffix", "case_id", "case-1.trace"),
+                make_bad(_SINGLE, "events that are none", "summary_events", 3),
+                make_bad(
                     _SINGLE,
                     "a hash cut short",
                     "tokengate_flushes",
@@ -367,7 +373,7 @@ _BEFORE_1_3: Final = RecordSchema(
                     "$.tokengate_flushes[0].text_hash",
                 ),
             ),
-            rules=(single_run_problems,),
+            rules=(check_single_run,),
         ),
     ),
     good_files=((_SINGLE,), (_FIRST_SINGLE,)),
@@ -380,42 +386,45 @@ SCHEMA: Final = RecordSchema(
     tag="record_type",
     across=RunRules,
     forms=(
-        tagged_form(
+        make_tagged_form(
             RunMeta,
-            meta_problems,
-            (META, without(META, "trigger_policy")),
+            check_run_meta,
+            (META, drop_keys(META, "trigger_policy")),
             (*_META_BAD, _EVAL_BAD),
         ),
         _FLUSH_FORM,
         _DECISION_FORM,
-        tagged_form(
+        make_tagged_form(
             SummaryEvent,
-            summary_problems,
+            check_summary,
             (EVENT, THIRD),
             (*_EVENT_BAD, *_EVENT_15_BAD),
-            proof=summaries_hold,
+            proof=are_summaries_valid,
         ),
     ),
     good_files=(_FILE, (_EMPTY,), _OWN_VARIANT),
     bad_files=(
         BadFile("summaries cut off", _FILE[:-1], 1, "complete"),
-        BadFile("no policy", (without(_OWN_VARIANT[0], "trigger_policy"),), 1, "variant_policy"),
+        BadFile("no policy", (drop_keys(_OWN_VARIANT[0], "trigger_policy"),), 1, "variant_policy"),
         BadFile("the policy of V1", (META | {"trigger_policy": "turn_end"},), 1, "variant_policy"),
         BadFile(
             "a flush at the end of a turn",
-            changed(_FILE, 1, {"trigger_reason": "turn_end"}),
+            change_record(_FILE, 1, {"trigger_reason": "turn_end"}),
             2,
             "variant_records",
         ),
-        BadFile("another size", changed(_FILE, 7, {"summary_ctu": 16}), 8, "summary_size"),
+        BadFile("another size", change_record(_FILE, 7, {"summary_ctu": 16}), 8, "summary_size"),
         BadFile(
             "another text",
-            changed(_FILE, 7, {"summary_semantics_text": "Well.", "summary_ctu": 2}),
+            change_record(_FILE, 7, {"summary_semantics_text": "Well.", "summary_ctu": 2}),
             8,
             "semantics_text",
         ),
         BadFile(
-            "a turn under V0", changed(_FILE, 7, {"trigger_type": "turn_end"}), 8, "variant_records"
+            "a turn under V0",
+            change_record(_FILE, 7, {"trigger_type": "turn_end"}),
+            8,
+            "variant_records",
         ),
         BadFile("two metas", (META, META, FLUSH), 2, "one_run_meta"),
         BadFile("no meta", (FLUSH, DECISION), 1, "one_run_meta"),
@@ -423,19 +432,19 @@ SCHEMA: Final = RecordSchema(
         BadFile("a flush after a decision", (META, DECISION, FLUSH), 3, "record_order"),
         BadFile("a decision after a summary", (META, EVENT, DECISION), 3, "record_order"),
         BadFile("an index twice", (META, FLUSH, FLUSH), 3, "index_order"),
-        BadFile("an index left out", (META, EVENT, example_event(2)), 3, "index_order"),
+        BadFile("an index left out", (META, EVENT, make_example_event(2)), 3, "index_order"),
         BadFile("an index from 1", (META, FLUSH | {"flush_index": 1}), 2, "index_order"),
         BadFile("another case", (META, FLUSH | {"case_id": "case-2"}), 2, "same_run"),
         BadFile("another variant", (META, FLUSH | {"variant_id": "V2"}), 2, "same_run"),
         BadFile(
             "a latest event that is not there",
-            (META, example_event(0, latest_summary_event_id=f"{CASE}-V0-se-004")),
+            (META, make_example_event(0, latest_summary_event_id=f"{CASE}-V0-se-004")),
             2,
             "latest_exists",
         ),
         BadFile(
             "history from the future",
-            (META, example_event(0, summary_history_event_ids=[SECOND["event_id"]]), SECOND),
+            (META, make_example_event(0, summary_history_event_ids=[SECOND["event_id"]]), SECOND),
             2,
             "history_exists",
         ),
@@ -451,7 +460,9 @@ SCHEMA: Final = RecordSchema(
                 META | {"history_k": 1},
                 EVENT,
                 SECOND,
-                example_event(2, summary_history_event_ids=[EVENT["event_id"], SECOND["event_id"]]),
+                make_example_event(
+                    2, summary_history_event_ids=[EVENT["event_id"], SECOND["event_id"]]
+                ),
             ),
             4,
             "history_length",

@@ -115,7 +115,7 @@ class TextSpan(Struct, frozen=True, gc=False):
         return map(StreamDelta, repeat(self.case_id), *columns)
 
 
-def one_span(deltas: Sequence[StreamDelta]) -> TextSpan | None:
+def join_span(deltas: Sequence[StreamDelta]) -> TextSpan | None:
     """Return deltas as one span; None if they are not consecutive."""
     first, length = deltas[0], len(deltas)
     case_id, first_seq = first.case_id, first.seq
@@ -140,12 +140,12 @@ def one_span(deltas: Sequence[StreamDelta]) -> TextSpan | None:
     )
 
 
-def stretches(deltas: Sequence[StreamDelta]) -> Iterator[TextSpan]:
+def split_spans(deltas: Sequence[StreamDelta]) -> Iterator[TextSpan]:
     """Yield deltas as spans of consecutive deltas."""
     start = 0
     for place in range(1, len(deltas) + 1):
         if place == len(deltas) or not _follows(deltas[place - 1], deltas[place]):
-            found = one_span(deltas[start:place])
+            found = join_span(deltas[start:place])
             if found is not None:
                 yield found
             start = place

@@ -10,17 +10,23 @@ from msgspec import UNSET
 from gatemark.core.canonical import is_digest
 from gatemark.core.record import BadFile, FileRules, Grade, Problem, RecordSchema, Remark
 from gatemark.evidence.exam import option
-from gatemark.exams.runlog.records.examples import Example, bad, changed, tagged_form, without
-from gatemark.exams.runlog.records.fields import CASE_PATTERN, fits, text_problems
-from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.records.examples import (
+    Example,
+    change_record,
+    drop_keys,
+    make_bad,
+    make_tagged_form,
+)
+from gatemark.exams.runlog.records.fields import CASE_PATTERN, check_texts, matches_pattern
+from gatemark.exams.runlog.records.names import hash_text
 from gatemark.exams.runlog.records.trace import (
     StreamDelta,
     TextSpan,
     TraceMeta,
     TraceRecord,
     TurnBoundary,
-    one_span,
-    stretches,
+    join_span,
+    split_spans,
 )
 
 Mode = Literal["strict", "inspect"]
@@ -52,32 +58,34 @@ TRACE_RULES: Final = (
 _FATAL: Final = frozenset({"trace_meta_first", "one_trace_meta", "same_case"})
 
 
-def meta_problems(meta: TraceMeta) -> Sequence[Problem]:
+def check_trace_meta(meta: TraceMeta) -> Sequence[Problem]:
     """Return the problems of a ``trace_meta`` record."""
-    return list(text_problems(meta, TraceMeta))
+    return list(check_texts(meta, TraceMeta))
 
 
-def delta_problems(delta: StreamDelta) -> Sequence[Problem]:
+def check_delta(delta: StreamDelta) -> Sequence[Problem]:
     """Return the problems of a delta."""
-    if fits(CASE_PATTERN, delta.case_id):
+    if matches_pattern(CASE_PATTERN, delta.case_id):
         return ()
-    return list(text_problems(delta, StreamDelta))
+    return list(check_texts(delta, StreamDelta))
 
 
-def deltas_hold(deltas: Sequence[StreamDelta]) -> bool:
+def are_deltas_valid(deltas: Sequence[StreamDelta]) -> bool:
     """Return whether none of many deltas has a problem."""
     names = [delta.case_id for delta in deltas]
-    return names.count(names[0]) == len(names) and fits(CASE_PATTERN, names[0])
+    return names.count(names[0]) == len(names) and matches_pattern(CASE_PATTERN, names[0])
 
 
-def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
+def check_boundary(boundary: TurnBoundary) -> Sequence[Problem]:
     """Return the problems of a boundary."""
     hash_given = boundary.content_hash
-    if (hash_given is UNSET or is_digest(hash_given)) and fits(CASE_PATTERN, boundary.case_id):
+    if (hash_given is UNSET or is_digest(hash_given)) and matches_pattern(
+        CASE_PATTERN, boundary.case_id
+    ):
         if hash_given is UNSET or boundary.boundary == "end":
             return ()
         return [Problem("$.content_hash", "only the end of a turn may have one")]
-    return list(text_problems(boundary, TurnBoundary))
+    return list(check_texts(boundary, TurnBoundary))
 
 
 class TurnNotes:
@@ -154,16 +162,16 @@ class TraceRules(FileRules):
 
     def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
         """Check consecutive deltas; store them as columns if they have no remarks."""
-        span = one_span(deltas)
+        span = join_span(deltas)
         if span is None or not self._as_expected(span):
             for line, delta in zip(lines, deltas, strict=True):
-                yield from self._delta_remarks(line, delta)
+                yield from self._check_delta_order(line, delta)
                 self._next_seq, self._last_ms = delta.seq + 1, delta.t_emitted_ms
         last = deltas[-1]
         self._next_seq, self._last_ms = last.seq + 1, last.t_emitted_ms
         self.delta_count += len(deltas)
         if span is None:
-            self.parts.extend(stretches(deltas))
+            self.parts.extend(split_spans(deltas))
         else:
             self.parts.append(span)
             if span.turn_ids.count(last.turn_id) == len(deltas):
@@ -206,48 +214,50 @@ class TraceRules(FileRules):
         if not stub and not any(
             text.strip() for turn in self.turns.values() for text in turn.texts
         ):
-            yield self._remark(self._last_line, "text", "$", "the trace has no text")
+            yield self._make_remark(self._last_line, "text", "$", "the trace has no text")
         for field, found in (("total_deltas", self.delta_count), ("total_turns", len(self.turns))):
             stated = getattr(self.meta, field)
             if stated is not UNSET and stated != found:
                 message = f"says {stated}, the file has {found}"
                 yield Remark(1, "totals", f"$.{field}", message, "warning")
 
-    def _remark(self, line: int, rule: str, path: str, message: str) -> Remark:
+    def _make_remark(self, line: int, rule: str, path: str, message: str) -> Remark:
         return Remark(line, rule, path, message, "error" if rule in _FATAL else self._grade)
 
     def _see_meta(self, line: int, meta: TraceMeta) -> Iterator[Remark]:
         if self.meta is not None:
-            yield self._remark(line, "one_trace_meta", "$.record_type", "a file has one trace_meta")
+            yield self._make_remark(
+                line, "one_trace_meta", "$.record_type", "a file has one trace_meta"
+            )
             return
         if self._first is not meta and not self._excused:
             message = "trace_meta must be the first record of its file"
-            yield self._remark(line, "trace_meta_first", "$.record_type", message)
+            yield self._make_remark(line, "trace_meta_first", "$.record_type", message)
         self.meta, self._t0, self._case_id = meta, meta.t0_emitted_ms, meta.case_id
 
-    def _delta_remarks(self, line: int, delta: StreamDelta) -> Iterator[Remark]:
-        yield from self._common_remarks(line, delta, delta.t_emitted_ms)
+    def _check_delta_order(self, line: int, delta: StreamDelta) -> Iterator[Remark]:
+        yield from self._check_place(line, delta, delta.t_emitted_ms)
         if delta.t_emitted_ms < self._last_ms:
             message = f"must not go back, got {delta.t_emitted_ms} after {self._last_ms}"
-            yield self._remark(line, "time_order", "$.t_emitted_ms", message)
+            yield self._make_remark(line, "time_order", "$.t_emitted_ms", message)
 
-    def _common_remarks(
+    def _check_place(
         self, line: int, record: StreamDelta | TurnBoundary, moment_ms: int
     ) -> Iterator[Remark]:
         if self.meta is None:
             if record is self._first and not self._excused:
                 message = "trace_meta must be the first record of its file"
-                yield self._remark(line, "trace_meta_first", "$.record_type", message)
+                yield self._make_remark(line, "trace_meta_first", "$.record_type", message)
         else:
             if record.case_id != self._case_id:
                 message = f"must be trace_meta's {self._case_id!r}, got {record.case_id!r}"
-                yield self._remark(line, "same_case", "$.case_id", message)
+                yield self._make_remark(line, "same_case", "$.case_id", message)
             if record.t_rel_ms != moment_ms - self._t0:
                 message = f"must be {moment_ms - self._t0} (time - t0), got {record.t_rel_ms}"
-                yield self._remark(line, "t_rel", "$.t_rel_ms", message)
+                yield self._make_remark(line, "t_rel", "$.t_rel_ms", message)
         if record.seq != self._next_seq and not (self._excused and record.seq > self._next_seq):
             message = f"must be {self._next_seq}: seq counts from 0 without gaps, got {record.seq}"
-            yield self._remark(line, "seq", "$.seq", message)
+            yield self._make_remark(line, "seq", "$.seq", message)
         self.in_order = self.in_order and record.seq >= self._next_seq
 
     def _turn(self, line: int, record: StreamDelta | TurnBoundary) -> TurnNotes:
@@ -257,14 +267,14 @@ class TraceRules(FileRules):
         return turn
 
     def _see_boundary(self, line: int, boundary: TurnBoundary) -> Iterator[Remark]:
-        yield from self._common_remarks(line, boundary, boundary.t_ms)
+        yield from self._check_place(line, boundary, boundary.t_ms)
         self._next_seq = boundary.seq + 1
         self.parts.append(boundary)
         turn = self._turn(line, boundary)
         word = boundary.boundary
         if (turn.start if word == "start" else turn.end) is not None:
             message = f"turn {boundary.turn_id} has two {word}s"
-            yield self._remark(line, "turn_boundaries", "$.boundary", message)
+            yield self._make_remark(line, "turn_boundaries", "$.boundary", message)
         elif word == "start":
             turn.start, turn.start_line, turn.agent_id = boundary, line, boundary.agent_id
         else:
@@ -274,18 +284,18 @@ class TraceRules(FileRules):
         name = f"turn {turn.turn_id}"
         if turn.start is None and turn.end is None:
             message = f"{name} has deltas and no boundaries"
-            yield self._remark(turn.line, "turn_boundaries", "$.turn_id", message)
+            yield self._make_remark(turn.line, "turn_boundaries", "$.turn_id", message)
             return
         for word, boundary in (("start", turn.start), ("end", turn.end)):
             if boundary is None:
                 message = f"{name} has no {word}"
-                yield self._remark(turn.line, "turn_boundaries", "$.turn_id", message)
+                yield self._make_remark(turn.line, "turn_boundaries", "$.turn_id", message)
         if turn.texts:
             yield from self._time_remarks(turn)
         given = UNSET if turn.end is None else turn.end.content_hash
-        if given is not UNSET and given != text_hash(turn.text):
+        if given is not UNSET and given != hash_text(turn.text):
             message = f"is not the hash of the text of {name}"
-            yield self._remark(turn.end_line, "content_hash", "$.content_hash", message)
+            yield self._make_remark(turn.end_line, "content_hash", "$.content_hash", message)
 
     def _time_remarks(self, turn: TurnNotes) -> Iterator[Remark]:
         """Check that a turn starts before its first delta and ends after its last one."""
@@ -299,7 +309,7 @@ class TraceRules(FileRules):
         for off_ms, line, words in found:
             message = f"turn {turn.turn_id} {words}"
             if off_ms > TOLERANCE_MS:
-                yield self._remark(line, "turn_times", "$.t_ms", message)
+                yield self._make_remark(line, "turn_times", "$.t_ms", message)
             elif off_ms > 0:
                 yield Remark(line, "turn_times", "$.t_ms", message, "warning")
 
@@ -322,7 +332,7 @@ _META: Final[Example] = {
 }
 
 
-def _at(rel_ms: int) -> dict[str, int]:
+def _place_in_time(rel_ms: int) -> dict[str, int]:
     return {"t_ms": _T0 + rel_ms, "t_rel_ms": rel_ms}
 
 
@@ -333,7 +343,7 @@ _START: Final[Example] = {
     "agent_id": "doctor0",
     "boundary": "start",
     "seq": 0,
-    **_at(-50),
+    **_place_in_time(-50),
 }
 _FIRST: Final[Example] = {
     "record_type": "stream_delta",
@@ -354,8 +364,8 @@ _SECOND: Final[Example] = _FIRST | {
 _END: Final[Example] = _START | {
     "boundary": "end",
     "seq": 3,
-    "content_hash": text_hash("Fever for three days."),
-    **_at(90),
+    "content_hash": hash_text("Fever for three days."),
+    **_place_in_time(90),
 }
 _FILE: Final = (_META, _START, _FIRST, _SECOND, _END)
 
@@ -366,46 +376,46 @@ SCHEMA: Final = RecordSchema(
     tag="record_type",
     across=TraceRules,
     forms=(
-        tagged_form(
+        make_tagged_form(
             TraceMeta,
-            meta_problems,
-            (_META, without(_META, "decoding") | {"stub_mode": True}),
+            check_trace_meta,
+            (_META, drop_keys(_META, "decoding") | {"stub_mode": True}),
             (
-                bad(_META, "another version", "schema_version", "1"),
-                bad(_META, "a suffix", "case_id", "case-1.trace"),
-                bad(_META, "a commit too short", "mac_commit", "0a1b2c"),
-                bad(_META, "no start", "t0_emitted_ms"),
-                bad(_META, "a start before 1970", "t0_emitted_ms", -1),
-                bad(_META, "a time in words", "created_at", "today"),
-                bad(_META, "derived units", "ctu", 9, "$"),
+                make_bad(_META, "another version", "schema_version", "1"),
+                make_bad(_META, "a suffix", "case_id", "case-1.trace"),
+                make_bad(_META, "a commit too short", "mac_commit", "0a1b2c"),
+                make_bad(_META, "no start", "t0_emitted_ms"),
+                make_bad(_META, "a start before 1970", "t0_emitted_ms", -1),
+                make_bad(_META, "a time in words", "created_at", "today"),
+                make_bad(_META, "derived units", "ctu", 9, "$"),
             ),
         ),
-        tagged_form(
+        make_tagged_form(
             StreamDelta,
-            delta_problems,
+            check_delta,
             (_FIRST, _SECOND, _FIRST | {"delta_text": ""}),
             (
-                bad(_FIRST, "a negative seq", "seq", -1),
-                bad(_FIRST, "turn 0", "turn_id", 0),
-                bad(_FIRST, "a negative time", "t_emitted_ms", -4),
-                bad(_FIRST, "before the first delta", "t_rel_ms", -4),
-                bad(_FIRST, "no text", "delta_text"),
-                bad(_FIRST, "a subtype", "event_subtype", "message", "$"),
-                bad(_FIRST, "a suffix", "case_id", "case-1.trace"),
+                make_bad(_FIRST, "a negative seq", "seq", -1),
+                make_bad(_FIRST, "turn 0", "turn_id", 0),
+                make_bad(_FIRST, "a negative time", "t_emitted_ms", -4),
+                make_bad(_FIRST, "before the first delta", "t_rel_ms", -4),
+                make_bad(_FIRST, "no text", "delta_text"),
+                make_bad(_FIRST, "a subtype", "event_subtype", "message", "$"),
+                make_bad(_FIRST, "a suffix", "case_id", "case-1.trace"),
             ),
             identity="agent_id",
-            proof=deltas_hold,
+            proof=are_deltas_valid,
         ),
-        tagged_form(
+        make_tagged_form(
             TurnBoundary,
-            boundary_problems,
-            (_START, _END, without(_END, "content_hash")),
+            check_boundary,
+            (_START, _END, drop_keys(_END, "content_hash")),
             (
-                bad(_START, "a boundary in the middle", "boundary", "mid"),
-                bad(_START, "a negative time", "t_ms", -1),
-                bad(_END, "a hash cut short", "content_hash", "sha256:1"),
-                bad(_START, "a hash at the start", "content_hash", text_hash("")),
-                bad(_END, "no agent", "agent_id"),
+                make_bad(_START, "a boundary in the middle", "boundary", "mid"),
+                make_bad(_START, "a negative time", "t_ms", -1),
+                make_bad(_END, "a hash cut short", "content_hash", "sha256:1"),
+                make_bad(_START, "a hash at the start", "content_hash", hash_text("")),
+                make_bad(_END, "no agent", "agent_id"),
             ),
             identity="agent_id",
         ),
@@ -416,17 +426,20 @@ SCHEMA: Final = RecordSchema(
         BadFile("two metas", (_META, *_FILE), 2, "one_trace_meta"),
         BadFile("no meta", _FILE[1:], 1, "one_trace_meta"),
         BadFile(
-            "a record of another case", changed(_FILE, 2, {"case_id": "case-2"}), 3, "same_case"
+            "a record of another case",
+            change_record(_FILE, 2, {"case_id": "case-2"}),
+            3,
+            "same_case",
         ),
         BadFile("a gap in seq", (*_FILE[:3], _END), 4, "seq"),
-        BadFile("a seq twice", changed(_FILE, 3, {"seq": 1}), 4, "seq"),
+        BadFile("a seq twice", change_record(_FILE, 3, {"seq": 1}), 4, "seq"),
         BadFile(
             "time that goes back",
-            changed(_FILE, 2, {"t_emitted_ms": _T0 + 60, "t_rel_ms": 60}),
+            change_record(_FILE, 2, {"t_emitted_ms": _T0 + 60, "t_rel_ms": 60}),
             4,
             "time_order",
         ),
-        BadFile("relative time that is off", changed(_FILE, 3, {"t_rel_ms": 41}), 4, "t_rel"),
+        BadFile("relative time that is off", change_record(_FILE, 3, {"t_rel_ms": 41}), 4, "t_rel"),
         BadFile("a turn without an end", _FILE[:-1], 2, "turn_boundaries"),
         BadFile(
             "a turn without a start",
@@ -441,16 +454,29 @@ SCHEMA: Final = RecordSchema(
             "turn_boundaries",
         ),
         BadFile("a turn that ends twice", (*_FILE, _END | {"seq": 4}), 6, "turn_boundaries"),
-        BadFile("an end before the last delta", changed(_FILE, 4, _at(37)), 5, "turn_times"),
-        BadFile("a start after the first delta", changed(_FILE, 1, _at(3)), 2, "turn_times"),
+        BadFile(
+            "an end before the last delta",
+            change_record(_FILE, 4, _place_in_time(37)),
+            5,
+            "turn_times",
+        ),
+        BadFile(
+            "a start after the first delta",
+            change_record(_FILE, 1, _place_in_time(3)),
+            2,
+            "turn_times",
+        ),
         BadFile(
             "the hash of another text",
-            changed(_FILE, 4, {"content_hash": text_hash("Fever.")}),
+            change_record(_FILE, 4, {"content_hash": hash_text("Fever.")}),
             5,
             "content_hash",
         ),
         BadFile(
-            "no text at all", (_META, _START, without(_END, "content_hash") | {"seq": 1}), 3, "text"
+            "no text at all",
+            (_META, _START, drop_keys(_END, "content_hash") | {"seq": 1}),
+            3,
+            "text",
         ),
     ),
 )

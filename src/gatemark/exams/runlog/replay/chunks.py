@@ -13,10 +13,10 @@ from msgspec import Meta, Struct
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings, settings_as
-from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, plain_case_id
+from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, strip_case_id
 from gatemark.exams.runlog.records.run import RunLog, TokengateFlush
 from gatemark.exams.runlog.replay.config import CalibrationConfig, LoadedVariant, load_variants
-from gatemark.exams.runlog.traces.files import plain_json, read_run_log
+from gatemark.exams.runlog.traces.files import read_run_log, render_plain_json
 
 SUBSET_COUNT: Final = 40
 EXCLUDED_REASONS: Final = ("end_of_trace", "turn_end")
@@ -56,7 +56,7 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     excluded_flush_reasons: tuple[str, ...] = ()
 
 
-def _of_source(report: SourceReport) -> ChunkReport:
+def _convert_source_report(report: SourceReport) -> ChunkReport:
     """Convert a report of the source; refuse one whose numbers contradict each other."""
     medians = report.per_case_median_ctu
     known = [value for value in medians.values() if value is not None]
@@ -75,7 +75,7 @@ def _of_source(report: SourceReport) -> ChunkReport:
         tokengate_config_hash=report.tokengate_config_hash,
         code_commit=report.exaid_commit,
         cases=tuple(
-            CaseChunks(plain_case_id(case), None, value) for case, value in medians.items()
+            CaseChunks(strip_case_id(case), None, value) for case, value in medians.items()
         ),
     )
 
@@ -89,11 +89,11 @@ def calibrate_chunks(
 ) -> ChunkReport:
     """Return the median, over the first cases, of each case's median flush, rounded up."""
     subset = list(case_ids[:subset_count])
-    by_case = _by_case(logs, set(subset))
+    by_case = _group_by_case(logs, set(subset))
     absent = [case_id for case_id in subset if case_id not in by_case]
     if absent:
         raise BadInputError(f"case {absent[0]!r} has no V0 run log ({len(absent)} have none)")
-    cases = tuple(_case(case_id, by_case[case_id]) for case_id in subset)
+    cases = tuple(_count_case(case_id, by_case[case_id]) for case_id in subset)
     medians = [case.median_ctu for case in cases if case.median_ctu is not None]
     if not medians:
         raise BadInputError("no case has a flush that counts; the chunk size cannot be found")
@@ -111,7 +111,7 @@ def calibrate_chunks(
     )
 
 
-def _by_case(logs: Iterable[RunLog], wanted: set[str]) -> dict[str, list[RunLog]]:
+def _group_by_case(logs: Iterable[RunLog], wanted: set[str]) -> dict[str, list[RunLog]]:
     """Return the logs of the wanted cases; all must be V0's and of one evaluation."""
     found: dict[str, list[RunLog]] = {}
     pins: set[tuple[str, str]] = set()
@@ -127,9 +127,9 @@ def _by_case(logs: Iterable[RunLog], wanted: set[str]) -> dict[str, list[RunLog]
     return found
 
 
-def _case(case_id: str, logs: Sequence[RunLog]) -> CaseChunks:
+def _count_case(case_id: str, logs: Sequence[RunLog]) -> CaseChunks:
     sizes = {
-        _key(flush): flush.accumulated_ctu
+        _make_key(flush): flush.accumulated_ctu
         for log in logs
         for flush in log.flushes
         if flush.trigger_reason not in EXCLUDED_REASONS
@@ -137,7 +137,7 @@ def _case(case_id: str, logs: Sequence[RunLog]) -> CaseChunks:
     return CaseChunks(case_id, len(sizes), median(sizes.values()) if sizes else None)
 
 
-def _key(flush: TokengateFlush) -> tuple[object, ...]:
+def _make_key(flush: TokengateFlush) -> tuple[object, ...]:
     """Return the key of a flush; equal keys are the same flush."""
     return (
         flush.case_id,
@@ -181,12 +181,12 @@ def write_chunk_report(
 ) -> tuple[Path, ChunkReport]:
     """Calibrate from V0's run logs, given as files or folders, and write the report."""
     report = calibrate_chunks(
-        case_ids, _logs(places), subset_count=subset_count, code_commit=code_commit
+        case_ids, _read_logs(places), subset_count=subset_count, code_commit=code_commit
     )
     target = Path(output)
     if target.suffix != ".json":
         target = target / REPORT_NAME
-    write_whole(target, [plain_json(report)])
+    write_whole(target, [render_plain_json(report)])
     return target, report
 
 
@@ -194,11 +194,11 @@ def read_chunk_report(path: str) -> ChunkReport:
     """Return a report that Gatemark or the source wrote."""
     raw = read_settings(path)
     if isinstance(raw, dict) and "overall_median_ctu" in raw:
-        return _of_source(settings_as(raw, SourceReport, path))
+        return _convert_source_report(settings_as(raw, SourceReport, path))
     return settings_as(raw, ChunkReport, path)
 
 
-def chunk_sizes(
+def find_chunk_sizes(
     variants: Sequence[LoadedVariant],
     *,
     configs: str | None,
@@ -214,7 +214,7 @@ def chunk_sizes(
             continue
         size = config.fixed_trigger.chunk_size_ctu
         if size is None or report is not None:
-            path = report or _configured(config.v3_calibration, configs)
+            path = report or _find_configured(config.v3_calibration, configs)
             found = read_chunk_report(path)
             (gate,) = load_variants(configs, ("V0",))
             refuse_mismatch(
@@ -228,7 +228,7 @@ def chunk_sizes(
     return sizes
 
 
-def _configured(calibration: CalibrationConfig, configs: str | None) -> str:
+def _find_configured(calibration: CalibrationConfig, configs: str | None) -> str:
     path = calibration.report or calibration.calibration_report
     if path is None:
         raise BadInputError(
@@ -238,7 +238,7 @@ def _configured(calibration: CalibrationConfig, configs: str | None) -> str:
     return str(Path(configs or ".") / path)
 
 
-def _logs(places: Sequence[str]) -> Iterator[RunLog]:
+def _read_logs(places: Sequence[str]) -> Iterator[RunLog]:
     for place in places:
         path = Path(place)
         files = sorted(path.glob("*.jsonl.gz")) + sorted(path.glob("*.jsonl"))

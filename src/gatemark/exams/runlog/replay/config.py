@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import parse_settings, read_settings, settings_as
-from gatemark.exams.runlog.records.fields import VARIANT_PATTERN, VariantName, fits
-from gatemark.exams.runlog.records.names import tokengate_config_hash
+from gatemark.exams.runlog.records.fields import VARIANT_PATTERN, VariantName, matches_pattern
+from gatemark.exams.runlog.records.names import hash_tokengate_config
 from gatemark.exams.runlog.records.run import PARTS, SOURCE_VARIANTS, Compat, TriggerPolicy
 from gatemark.exams.runlog.replay.token_gate import GateSettings
 
@@ -114,7 +114,8 @@ class VariantConfig(Struct, frozen=True):
         for key, (value, expected) in switches.items():
             if value != expected:
                 raise InvalidValueError(
-                    f"{key} of {self.variant_id} must be {_word(expected)}, got {_word(value)}"
+                    f"{key} of {self.variant_id} must be {_render_value(expected)}, "
+                    f"got {_render_value(value)}"
                 )
         found.token_gate.settings()
 
@@ -136,16 +137,16 @@ def load_variant(raw: object, place: str) -> LoadedVariant:
     if not isinstance(raw, dict):
         raise BadInputError(f"{place}: expected a mapping of settings")
     name = raw.get("variant_id")
-    if isinstance(name, str) and not fits(VARIANT_PATTERN, name):
+    if isinstance(name, str) and not matches_pattern(VARIANT_PATTERN, name):
         raise BadInputError(
             f"{place}: variant_id must be a letter and then letters, digits or underscores, "
             f"got {name!r}"
         )
     config = settings_as(raw, VariantConfig, place)
-    return LoadedVariant(config, tokengate_config_hash(raw["components"]["token_gate"]))
+    return LoadedVariant(config, hash_tokengate_config(raw["components"]["token_gate"]))
 
 
-def _word(value: object) -> str:
+def _render_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
@@ -154,7 +155,7 @@ _ENDS: Final = (".yaml", ".yml", ".json")
 
 def load_variants(folder: str | None, wanted: Sequence[str] = ()) -> tuple[LoadedVariant, ...]:
     """Return the wanted variants, or all of them: V0 to V4 first, then your own by name."""
-    own = () if folder is None else _own_variants(Path(folder))
+    own = () if folder is None else _find_own_variants(Path(folder))
     known = (*VARIANTS, *own)
     unknown = [name for name in wanted if name not in known]
     if unknown:
@@ -164,14 +165,14 @@ def load_variants(folder: str | None, wanted: Sequence[str] = ()) -> tuple[Loade
         variant
         for name in known
         if not wanted or name in wanted
-        if (variant := _load(folder, name, must_exist=bool(wanted))) is not None
+        if (variant := _load_file(folder, name, must_exist=bool(wanted))) is not None
     ]
     if not found:
         raise BadInputError(f"{folder}: holds no variant configurations (such as V0.yaml)")
     return tuple(found)
 
 
-def _own_variants(folder: Path) -> tuple[str, ...]:
+def _find_own_variants(folder: Path) -> tuple[str, ...]:
     """Return the names of files that configure a variant other than V0 to V4."""
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -183,7 +184,7 @@ def _own_variants(folder: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _load(folder: str | None, name: str, *, must_exist: bool) -> LoadedVariant | None:
+def _load_file(folder: str | None, name: str, *, must_exist: bool) -> LoadedVariant | None:
     raw: object
     if folder is None:
         text = (

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from gatemark.core.errors import GatemarkError
-from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.records.names import hash_text
 
 Task = Literal["buffer", "summary", "rewrite"]
 
@@ -49,12 +49,12 @@ class ModelQuestion(Struct, frozen=True):
     @property
     def input_hash(self) -> str:
         """The hash of the user's prompt."""
-        return text_hash(self.prompt)
+        return hash_text(self.prompt)
 
     @property
     def request_hash(self) -> str:
         """The hash of all that a model sees, under which replies are recorded."""
-        return text_hash(json.dumps([self.system, self.prompt]))
+        return hash_text(json.dumps([self.system, self.prompt]))
 
 
 class ModelReply(Struct, frozen=True):
@@ -92,7 +92,7 @@ class LanguageModel(Protocol):
         """Close connections and processes."""
 
 
-def segment_block(segments: tuple[TextSegment, ...] | list[TextSegment]) -> str:
+def render_segments(segments: tuple[TextSegment, ...] | list[TextSegment]) -> str:
     """Return segments as text: consecutive ones of an agent under its name, joined by spaces."""
     if not segments:
         return EMPTY_BLOCK
@@ -110,7 +110,7 @@ MOST_STARTS = 100
 """Maximum number of opening braces of a reply that are tried."""
 
 
-def json_object(text: str) -> bytes:
+def find_json_object(text: str) -> bytes:
     """Return the last JSON object of a reply; models like to talk around it.
 
     A reply without one is returned as it is, for the error message.
@@ -240,7 +240,7 @@ class RecordingModel:
         self._inner.close()
 
 
-def recording_bytes(lines: dict[RecordingKey, RecordedReply]) -> bytes:
+def render_recording(lines: dict[RecordingKey, RecordedReply]) -> bytes:
     """Return a recording as JSON Lines, in the order of its keys."""
     encoder = msgspec.json.Encoder(order="sorted")
     return b"".join(encoder.encode(lines[key]) + b"\n" for key in sorted(lines))

@@ -14,8 +14,11 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.blocks import read_blocks
+from gatemark.evidence.reading_choices import Limits
 from gatemark.evidence.settings_file import read_settings
-from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
+from gatemark.evidence.shards import split_sources
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
     ModelError,
@@ -25,11 +28,12 @@ from gatemark.exams.runlog.replay.model import (
     RecordedReply,
 )
 from gatemark.exams.runlog.replay.rules_model import RulesModel
+from gatemark.targets.build import make_target
 from gatemark.targets.port import Call
 from gatemark.targets.runner import run_calls
-from gatemark.targets.spec import build, parse_spec
+from gatemark.targets.spec import parse_spec
 
-RULES: Final = "rules"
+RULES_CHOICE: Final = "rules"
 _RECORDING_ENDS: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _CONVERSATION: Final = [
     {"role": "system", "content": "{{input.system}}"},
@@ -44,9 +48,9 @@ class ModelChoice(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-def model_choice(text: str) -> ModelChoice:
+def parse_model_choice(text: str) -> ModelChoice:
     """Parse the word ``rules``, a recording (``.jsonl``), or target settings (YAML, JSON)."""
-    if text == RULES:
+    if text == RULES_CHOICE:
         return ModelChoice("rules")
     if text.endswith(_RECORDING_ENDS):
         return ModelChoice("recorded", text)
@@ -60,12 +64,12 @@ def open_model(choice: ModelChoice) -> LanguageModel:
     if choice.kind == "recorded":
         found = Path(choice.path)
         stamp = found.stat().st_mtime_ns if found.is_file() else 0
-        return _recorded(choice.path, stamp)
+        return _read_recording(choice.path, stamp)
     return TargetModel(choice.path)
 
 
 @lru_cache(maxsize=4)
-def _recorded(path: str, _written_at: int) -> RecordedModel:
+def _read_recording(path: str, _written_at: int) -> RecordedModel:
     """Return a recording, read once per process while the file is unchanged."""
     source = inspect_source(path)
     (shard,) = split_sources((source,), parts=1, min_bytes=1)
@@ -94,8 +98,8 @@ class TargetModel:
         raw = read_settings(path)
         if not isinstance(raw, dict):
             raise BadInputError(f"{path}: expected a mapping of settings")
-        self._spec = parse_spec(_with_conversation(raw), path)
-        self._target = build(
+        self._spec = parse_spec(_add_conversation(raw), path)
+        self._target = make_target(
             self._spec, Path(path).parent, clock=time.monotonic, environ=os.environ
         )
         self._loop = asyncio.Runner()
@@ -125,11 +129,11 @@ class TargetModel:
             raise ModelError("no reply" if error is None else f"{error.kind}: {error.message}")
         usage = found.usage or {}
         return ModelReply(
-            text=_text(found.output),
+            text=_get_text(found.output),
             model_id=found.model or self.model_id,
             latency_ms=None if found.latency_ms is None else round(found.latency_ms),
-            prompt_tokens=_count(usage.get("prompt_tokens")),
-            completion_tokens=_count(usage.get("completion_tokens")),
+            prompt_tokens=_get_count(usage.get("prompt_tokens")),
+            completion_tokens=_get_count(usage.get("completion_tokens")),
         )
 
     def identity(self) -> dict[str, object]:
@@ -140,7 +144,7 @@ class TargetModel:
         self._loop.close()
 
 
-def _with_conversation(raw: dict[str, object]) -> dict[str, object]:
+def _add_conversation(raw: dict[str, object]) -> dict[str, object]:
     """Return endpoint settings that send both prompts, each in its role, by default."""
     openai = raw.get("openai")
     if not isinstance(openai, dict) or {"prompt", "system", "messages"} & set(openai):
@@ -148,9 +152,9 @@ def _with_conversation(raw: dict[str, object]) -> dict[str, object]:
     return {**raw, "openai": {**openai, "messages": _CONVERSATION}}
 
 
-def _text(output: object) -> str:
+def _get_text(output: object) -> str:
     return output if isinstance(output, str) else msgspec.json.encode(output).decode()
 
 
-def _count(value: object) -> int | None:
+def _get_count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None

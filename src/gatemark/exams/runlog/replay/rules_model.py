@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from gatemark.exams.runlog.records.names import ctu
+from gatemark.exams.runlog.records.names import count_ctu
 from gatemark.exams.runlog.records.run import SUMMARY_LIMITS
-from gatemark.exams.runlog.replay.agents import cut_text
 from gatemark.exams.runlog.replay.model import ModelQuestion, ModelReply, TextSegment
+from gatemark.exams.runlog.replay.summarizer import cut_text
 from gatemark.exams.runlog.replay.token_gate import has_boundary_cue
 
 RULES_VERSION: Final = 1
@@ -87,9 +87,9 @@ class RulesModel:
 
     def ask(self, question: ModelQuestion) -> ModelReply:
         if question.task == "buffer":
-            answer: Mapping[str, object] = _analysis(question)
+            answer: Mapping[str, object] = _analyse_text(question)
         elif question.task == "summary":
-            answer = _summary(question.new)
+            answer = _summarise_segments(question.new)
         else:
             answer = {
                 field: cut_text(text, SUMMARY_LIMITS[field])
@@ -97,7 +97,7 @@ class RulesModel:
             }
         text = msgspec.json.encode(answer).decode()
         return ModelReply(
-            text=text, model_id=MODEL_ID, latency_ms=virtual_ms(question.prompt, text)
+            text=text, model_id=MODEL_ID, latency_ms=simulate_ms(question.prompt, text)
         )
 
     def identity(self) -> dict[str, object]:
@@ -111,18 +111,18 @@ class RulesModel:
         """Do nothing: no connection is open."""
 
 
-def virtual_ms(prompt: str, reply: str) -> int:
+def simulate_ms(prompt: str, reply: str) -> int:
     """Return the simulated latency of the rules."""
-    return BASE_MS + ctu(prompt) // READ_CTU_PER_MS + ctu(reply) // WRITTEN_CTU_PER_MS
+    return BASE_MS + count_ctu(prompt) // READ_CTU_PER_MS + count_ctu(reply) // WRITTEN_CTU_PER_MS
 
 
-def _analysis(question: ModelQuestion) -> dict[str, object]:
+def _analyse_text(question: ModelQuestion) -> dict[str, object]:
     text = " ".join(segment.text for segment in question.new)
     small = text.lower()
-    words, kinds = _reading(text)
+    words, kinds = _read_words(text)
     if any(map(small.__contains__, ALERTS)):
         state = "CRITICAL_ALERT"
-    elif question.context and _familiar_share(words, question.context) < SHIFT_BELOW:
+    elif question.context and _measure_familiarity(words, question.context) < SHIFT_BELOW:
         state = "TOPIC_SHIFT"
     else:
         state = "SAME_TOPIC_CONTINUING"
@@ -137,61 +137,61 @@ def _analysis(question: ModelQuestion) -> dict[str, object]:
     return answer
 
 
-def _all_words(text: str) -> list[bytes]:
+def _split_words(text: str) -> list[bytes]:
     return text.encode("utf-8", "replace").translate(_TO_WORDS).split()
 
 
 @lru_cache(maxsize=1024)
-def _words(text: str) -> frozenset[bytes]:
+def _collect_words(text: str) -> frozenset[bytes]:
     """Return the words of a text; cached, because recent summaries recur."""
-    return frozenset(_all_words(text))
+    return frozenset(_split_words(text))
 
 
 @lru_cache(maxsize=1024)
-def _reading(text: str) -> tuple[frozenset[bytes], set[str]]:
+def _read_words(text: str) -> tuple[frozenset[bytes], set[str]]:
     """Return the content words and the kinds of statements; cached, because held text recurs."""
-    words = _all_words(text)
-    return frozenset([word for word in words if len(word) > _SHORT_WORDS]), _kinds(words)
+    words = _split_words(text)
+    return frozenset([word for word in words if len(word) > _SHORT_WORDS]), _find_kinds(words)
 
 
-def _familiar_share(mine: frozenset[bytes], context: tuple[TextSegment, ...]) -> float:
+def _measure_familiarity(mine: frozenset[bytes], context: tuple[TextSegment, ...]) -> float:
     """Return the share of words that were in the last held segments."""
     if not mine:
         return 1.0
-    unheard = mine.difference(*[_reading(segment.text)[0] for segment in context[-LOOK_BACK:]])
+    unheard = mine.difference(*[_read_words(segment.text)[0] for segment in context[-LOOK_BACK:]])
     return 1.0 - len(unheard) / len(mine)
 
 
 def _is_novel(mine: frozenset[bytes], history: tuple[str, ...]) -> bool:
     """Return whether most of the content words are in none of the latest summaries."""
     telling = mine - KIND_WORDS
-    unheard = telling.difference(*map(_words, history))
+    unheard = telling.difference(*map(_collect_words, history))
     return len(unheard) * 2 > len(telling)
 
 
-def _summary(segments: tuple[TextSegment, ...]) -> dict[str, str]:
+def _summarise_segments(segments: tuple[TextSegment, ...]) -> dict[str, str]:
     sentences: list[str] = []
     counts: dict[str, int] = {}
     for segment in segments:
         found = [part.strip() for part in _SENTENCE.findall(segment.text)]
         sentences.extend(part for part in found if part)
         counts[segment.agent_id] = counts.get(segment.agent_id, 0) + len(segment.text.split())
-    kinds = [_kinds(_all_words(sentence)) for sentence in sentences]
-    fields = {"status_action": _fitting(sentences[-1:], "status_action")}
+    kinds = [_find_kinds(_split_words(sentence)) for sentence in sentences]
+    fields = {"status_action": _fit_sentences(sentences[-1:], "status_action")}
     for field, kind in _FIELD_KINDS.items():
         holding = (part for part, found in zip(sentences, kinds, strict=True) if kind in found)
-        fields[field] = _fitting(holding, field)
+        fields[field] = _fit_sentences(holding, field)
     who = (f"{agent}: {count} words" for agent, count in counts.items())
     fields["agent_contributions"] = cut_text(", ".join(who), SUMMARY_LIMITS["agent_contributions"])
     return {field: fields[field] for field in SUMMARY_LIMITS}
 
 
-def _kinds(words: list[bytes]) -> set[str]:
+def _find_kinds(words: list[bytes]) -> set[str]:
     """Return the kinds of statements that words indicate."""
     return {KINDS[word] for word in KIND_WORDS.intersection(words)}
 
 
-def _fitting(sentences: Iterable[str], field: str) -> str:
+def _fit_sentences(sentences: Iterable[str], field: str) -> str:
     """Return as many whole sentences as fit; the first is cut if it is too long."""
     limit = SUMMARY_LIMITS[field]
     kept = ""

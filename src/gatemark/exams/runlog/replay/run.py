@@ -13,35 +13,32 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.settings_file import read_settings, settings_as
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractors, load_extractor
-from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
+from gatemark.exams.runlog.concepts.port import Stoplists, describe_extractor
 from gatemark.exams.runlog.records.manifest import RunManifest
-from gatemark.exams.runlog.records.names import (
-    eval_run_id,
-    moment_text,
-)
+from gatemark.exams.runlog.records.names import format_moment, name_eval_run
 from gatemark.exams.runlog.records.run import Compat, ExtractorSettings, StoplistsProvenance
 from gatemark.exams.runlog.replay.case import (
     FEW_CASES,
-    CaseDone,
+    CaseOutcome,
     ReplayJob,
     ReplayOutcome,
     ReplayTask,
-    RunFacts,
-    RunRequest,
-    in_batches,
     run_some,
+    split_batches,
 )
-from gatemark.exams.runlog.replay.chunks import chunk_sizes
+from gatemark.exams.runlog.replay.chunks import find_chunk_sizes
 from gatemark.exams.runlog.replay.config import LoadedVariant, load_variants
-from gatemark.exams.runlog.replay.model import recording_bytes
+from gatemark.exams.runlog.replay.make_log import RunFacts
+from gatemark.exams.runlog.replay.model import render_recording
 from gatemark.exams.runlog.replay.models import open_model
-from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
+from gatemark.exams.runlog.replay.run_request import RunRequest
+from gatemark.exams.runlog.traces.dataset import find_dataset_hash
 from gatemark.exams.runlog.traces.files import (
-    cases_of_traces,
     find_manifest,
     find_traces,
-    plain_json,
+    group_traces_by_case,
     read_manifest,
+    render_plain_json,
 )
 from gatemark.workspace import Workspace
 
@@ -64,7 +61,7 @@ class VariantSummary(msgspec.Struct, frozen=True):
     unparsable_answers: dict[str, int] = {}
 
 
-class RunDone(msgspec.Struct, frozen=True):
+class RunOutcome(msgspec.Struct, frozen=True):
     """The outcome of a complete evaluation."""
 
     eval_run_id: str
@@ -90,24 +87,24 @@ def run_cases(
     workspace: Workspace,
     request: RunRequest,
     on_progress: Callable[[int, int], None] | None = None,
-) -> RunDone:
+) -> RunOutcome:
     """Replay every case of the manifest, or those whose name contains ``case``."""
     variants = load_variants(request.configs, request.variants)
-    compat = _compat(variants, request.compat)
+    compat = _choose_compat(variants, request.compat)
     paths = find_traces(request.traces)
-    manifest = read_manifest(_manifest_path(request, paths))
-    dataset_hash = manifest_dataset_hash(manifest)
-    tasks, warnings = _tasks(paths, manifest, request)
+    manifest = read_manifest(_find_manifest_path(request, paths))
+    dataset_hash = find_dataset_hash(manifest)
+    tasks, warnings = _list_tasks(paths, manifest, request)
     job = ReplayJob(
         variants=variants,
-        chunks=chunk_sizes(
+        chunks=find_chunk_sizes(
             variants,
             configs=request.configs,
             report=request.v3_report,
             trace_dataset_hash=dataset_hash,
             code_commit=None if request.allow_commit_mismatch else request.code_commit,
         ),
-        facts=_facts(request, dataset_hash, compat),
+        facts=_gather_facts(request, dataset_hash, compat),
         request=request,
     )
     models = {request.buffer_model, request.summarizer_model}
@@ -115,15 +112,15 @@ def run_cases(
         open_model(choice).close()
     is_live = any(choice.kind == "target" for choice in models)
     engine = workspace.engine_for(len(tasks) * len(variants), 0 if is_live else FEW_CASES)
-    done: list[CaseDone] = []
-    for data in engine.run(partial(run_some, job), in_batches(tasks)):
-        done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
+    done: list[CaseOutcome] = []
+    for data in engine.run(partial(run_some, job), split_batches(tasks)):
+        done.extend(msgspec.msgpack.decode(data, type=list[CaseOutcome]))
         if on_progress is not None:
             on_progress(len(done), len(tasks))
     return _finish(job, done, warnings)
 
 
-def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
+def _find_manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
     folder = paths[0].parent
     found = find_manifest(request.manifest, folder, folder.parent / "manifests", folder.parent)
     if found is None:
@@ -131,11 +128,11 @@ def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
     return str(found)
 
 
-def _tasks(
+def _list_tasks(
     paths: Iterable[Path], manifest: RunManifest, request: RunRequest
 ) -> tuple[list[ReplayTask], list[str]]:
     """Return one task per case of the manifest; other files are reported and left out."""
-    files = cases_of_traces(paths)
+    files = group_traces_by_case(paths)
     entries = [entry for entry in manifest.entries if request.case in entry.case_id]
     if not entries:
         raise BadInputError(f"no case id of the manifest contains {request.case!r} in its name")
@@ -162,7 +159,7 @@ def _tasks(
     return tasks, warnings
 
 
-def _compat(variants: Sequence[LoadedVariant], asked: Compat | None) -> Compat:
+def _choose_compat(variants: Sequence[LoadedVariant], asked: Compat | None) -> Compat:
     if asked is not None:
         return asked
     found = {variant.config.compat for variant in variants}
@@ -171,9 +168,9 @@ def _compat(variants: Sequence[LoadedVariant], asked: Compat | None) -> Compat:
     return found.pop()
 
 
-def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
+def _gather_facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
     facts = RunFacts(
-        eval_run_id=request.eval_run_id or eval_run_id(dataset_hash, request.code_commit),
+        eval_run_id=request.eval_run_id or name_eval_run(dataset_hash, request.code_commit),
         trace_dataset_hash=dataset_hash,
         compat=compat,
         created_at=request.created_at,
@@ -190,12 +187,12 @@ def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
     extractor = load_extractor(ExtractorSpec(name, stoplists=request.stoplists))
     return msgspec.structs.replace(
         facts,
-        concept_extractor=settings_as(extractor_record(extractor), ExtractorSettings, name),
-        stoplists=_stoplists(extractor.stoplists, request.stoplists),
+        concept_extractor=settings_as(describe_extractor(extractor), ExtractorSettings, name),
+        stoplists=_describe_stoplists(extractor.stoplists, request.stoplists),
     )
 
 
-def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | None:
+def _describe_stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | None:
     """Return what ``run_meta`` says about stoplists, or None."""
     if folder is None:
         return None
@@ -210,7 +207,7 @@ def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | No
     )
 
 
-def _finish(job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]) -> RunDone:
+def _finish(job: ReplayJob, done: Sequence[CaseOutcome], warnings: Sequence[str]) -> RunOutcome:
     """Return the outcome: a summary per variant, the recording, the warnings."""
     request, facts = job.request, job.facts
     outcomes = sorted(
@@ -218,31 +215,31 @@ def _finish(job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]) -
         key=lambda outcome: (outcome.variant_id, outcome.case_id),
     )
     ends = [case.ended_ms for case in done if case.ended_ms is not None]
-    generated_at = request.created_at or moment_text(max(ends, default=0))
+    generated_at = request.created_at or format_moment(max(ends, default=0))
     summaries = []
     for variant in job.variants:
         mine = [found for found in outcomes if found.variant_id == variant.variant_id]
-        summary = _summary(variant.variant_id, facts.eval_run_id, generated_at, mine)
+        summary = _summarise_variant(variant.variant_id, facts.eval_run_id, generated_at, mine)
         name = f"{facts.eval_run_id}_{variant.variant_id}.json"
-        write_whole(Path(request.output) / SUMMARIES / name, [plain_json(summary)])
+        write_whole(Path(request.output) / SUMMARIES / name, [render_plain_json(summary)])
         summaries.append(summary)
     if request.record is not None:
         lines = {line.key: line for case in done for line in case.recorded}
-        write_whole(Path(request.record), [recording_bytes(lines)])
+        write_whole(Path(request.record), [render_recording(lines)])
     repeated = dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings)
     first = job.variants[0].variant_id
-    return RunDone(
+    return RunOutcome(
         eval_run_id=facts.eval_run_id,
         trace_dataset_hash=facts.trace_dataset_hash,
         output=request.output,
         variants=tuple(summaries),
         deltas=sum(found.deltas for found in outcomes if found.variant_id == first),
         warnings=(*warnings, *repeated),
-        caveats=tuple(_caveats(summaries, request)),
+        caveats=tuple(_list_caveats(summaries, request)),
     )
 
 
-def _summary(
+def _summarise_variant(
     variant_id: str, run_id: str, generated_at: str, outcomes: Sequence[ReplayOutcome]
 ) -> VariantSummary:
     good = [outcome for outcome in outcomes if outcome.reason is None]
@@ -275,7 +272,7 @@ def _summary(
     )
 
 
-def _caveats(summaries: Sequence[VariantSummary], request: RunRequest) -> Iterable[str]:
+def _list_caveats(summaries: Sequence[VariantSummary], request: RunRequest) -> Iterable[str]:
     """Yield caveats on logs with few summaries for the wrong reason."""
     max_unparsable = request.max_unparsable
     for variant in summaries:

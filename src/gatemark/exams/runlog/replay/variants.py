@@ -14,7 +14,13 @@ from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gatemark.exams.runlog.records.names import ctu, decision_id, event_id, moment_text, text_hash
+from gatemark.exams.runlog.records.names import (
+    count_ctu,
+    format_moment,
+    hash_text,
+    name_decision,
+    name_event,
+)
 from gatemark.exams.runlog.records.run import (
     FALLBACK_STEP_MS,
     PARTS,
@@ -26,9 +32,10 @@ from gatemark.exams.runlog.records.run import (
     TriggerType,
 )
 from gatemark.exams.runlog.records.trace import TextSpan, TurnBoundary
-from gatemark.exams.runlog.replay.agents import BufferAgent, Summarizer, Summary
+from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
 from gatemark.exams.runlog.replay.config import VariantConfig
 from gatemark.exams.runlog.replay.model import LanguageModel, TextSegment
+from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary
 from gatemark.exams.runlog.replay.token_gate import Flushed, TokenGate
 from gatemark.exams.runlog.traces.trace import Trace
 
@@ -67,20 +74,20 @@ class CaptureMoments:
 
     def at(self, seq: int) -> str:
         """Return the timestamp of a window that ends with this ``seq``."""
-        known_ms = self._known_ms(seq)
+        known_ms = self._find_known_ms(seq)
         if known_ms is None:
             self._made_up += 1
-            return moment_text(self._start_ms + seq * FALLBACK_STEP_MS)
+            return format_moment(self._start_ms + seq * FALLBACK_STEP_MS)
         self._found += 1
-        return moment_text(known_ms)
+        return format_moment(known_ms)
 
-    def _known_ms(self, seq: int) -> int | None:
-        part = self._part(seq)
+    def _find_known_ms(self, seq: int) -> int | None:
+        part = self._find_part(seq)
         if isinstance(part, TextSpan):
             return part.t0_ms + part.t_rel_ms[seq - part.first_seq]
         return None if part is None or self._only_deltas else part.t_ms
 
-    def _part(self, seq: int) -> TextSpan | TurnBoundary | None:
+    def _find_part(self, seq: int) -> TextSpan | TurnBoundary | None:
         """Return the record with a ``seq``; usually its position is its number."""
         found = bisect_right(self._places, seq) - 1
         if found == len(self._parts) or self._firsts[found] != self._places[found]:
@@ -156,9 +163,9 @@ class CaseRecorder:
                 timestamp=self.moments.at(flushed.end_seq),
                 start_seq=flushed.start_seq,
                 end_seq=flushed.end_seq,
-                accumulated_ctu=ctu(flushed.text),
+                accumulated_ctu=count_ctu(flushed.text),
                 trigger_reason=flushed.reason,
-                text_hash=text_hash(flushed.text),
+                text_hash=hash_text(flushed.text),
             )
         )
 
@@ -175,7 +182,7 @@ class CaseRecorder:
         self.decisions.append(
             BufferDecision(
                 decision_index=index,
-                decision_id=decision_id(self._case_id, self._variant, index),
+                decision_id=name_decision(self._case_id, self._variant, index),
                 case_id=self._case_id,
                 variant_id=self._variant,
                 timestamp=self.moments.at(self._window[1]),
@@ -185,8 +192,8 @@ class CaseRecorder:
                 decision="summarize" if look.trigger else "buffer",
                 filter_results=look.filters(),
                 llm_usage=look.usage,
-                latency_ms=_or_unset(look.latency_ms),
-                failure_mode=_or_unset(look.failure),
+                latency_ms=_convert_none(look.latency_ms),
+                failure_mode=_convert_none(look.failure),
             )
         )
         self.model_failures += look.unanswered
@@ -230,7 +237,7 @@ class CaseRecorder:
         self.events.append(
             SummaryEvent(
                 event_index=index,
-                event_id=self._event_id(index),
+                event_id=self._name_event(index),
                 case_id=self._case_id,
                 variant_id=self._variant,
                 timestamp=self.moments.at(end_seq),
@@ -239,13 +246,13 @@ class CaseRecorder:
                 schema_ok=summary.schema_ok,
                 schema_error=summary.schema_error,
                 summary_semantics_text=summary.semantics,
-                summary_ctu=ctu(summary.semantics),
+                summary_ctu=count_ctu(summary.semantics),
                 summary_content=summary.content,
                 trigger_type=trigger,
                 summary_history_event_ids=[
-                    self._event_id(place) for place in range(index - 1 - len(earlier), index - 1)
+                    self._name_event(place) for place in range(index - 1 - len(earlier), index - 1)
                 ],
-                latest_summary_event_id=None if latest is None else self._event_id(index - 1),
+                latest_summary_event_id=None if latest is None else self._name_event(index - 1),
                 summarizer_input_hash=summary.input_hash,
                 summarizer_input_text=summary.prompt if self._keep_inputs else UNSET,
                 new_buffer_text_hash=summary.block_hash,
@@ -253,12 +260,12 @@ class CaseRecorder:
                 failure_mode=summary.failure_mode,
                 truncated_fields=list(summary.truncated) or UNSET,
                 llm_usage=summary.usage,
-                latency_ms=_or_unset(summary.latency_ms),
+                latency_ms=_convert_none(summary.latency_ms),
             )
         )
 
-    def _event_id(self, index: int) -> str:
-        return event_id(self._case_id, self._variant, index)
+    def _name_event(self, index: int) -> str:
+        return name_event(self._case_id, self._variant, index)
 
 
 def run_variant(
@@ -275,19 +282,17 @@ def run_variant(
     parts = PARTS[config.trigger_policy]
     if parts.gate:
         gate = TokenGate(config.components.token_gate.settings(), compat)
-        _through_gate(trace, gate, recorder, with_buffer=parts.buffer)
+        _run_gate(trace, gate, recorder, with_buffer=parts.buffer)
     elif parts.buffer:
         size = chunk_size_ctu or config.fixed_trigger.chunk_size_ctu
-        assert size is not None  # noqa: S101 - the journey reads it from a report beforehand
-        _through_chunks(trace, size, recorder, compat)
+        assert size is not None  # noqa: S101 - the run reads it from a report beforehand
+        _run_chunks(trace, size, recorder, compat)
     else:
-        _through_turns(trace, recorder, compat)
+        _run_turns(trace, recorder, compat)
     return recorder
 
 
-def _through_gate(
-    trace: Trace, gate: TokenGate, recorder: CaseRecorder, *, with_buffer: bool
-) -> None:
+def _run_gate(trace: Trace, gate: TokenGate, recorder: CaseRecorder, *, with_buffer: bool) -> None:
     def pass_on(flushed: Flushed) -> None:
         recorder.flush(flushed)
         segment = TextSegment(flushed.agent_id, flushed.text)
@@ -307,7 +312,7 @@ def _through_gate(
             pass_on(rest)
 
 
-def _through_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Compat) -> None:
+def _run_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Compat) -> None:
     """Cut fixed chunks over all agents; the last segment of a chunk is evaluated."""
     per_delta = compat == "source"
     parts: list[tuple[str, list[str]]] = []
@@ -320,14 +325,14 @@ def _through_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Com
         else:
             parts.append((agent_id, [text]))
         length += len(text)
-        counted = counted + ctu(text) if per_delta else (length + 3) // 4
+        counted = counted + count_ctu(text) if per_delta else (length + 3) // 4
         if counted >= size:
             segments = [TextSegment(speaker, "".join(texts)) for speaker, texts in parts]
             recorder.evaluate(segments, start, seq, FIXED_CHUNK)
             parts = []
 
 
-def _through_turns(trace: Trace, recorder: CaseRecorder, compat: Compat) -> None:
+def _run_turns(trace: Trace, recorder: CaseRecorder, compat: Compat) -> None:
     """Summarise each turn, over everything between its boundaries.
 
     Mode ``source`` knows one turn at a time: one that starts inside another discards its text.
@@ -371,5 +376,5 @@ class _OpenTurn:
         self.texts: list[str] = []
 
 
-def _or_unset(value: T | None) -> T | UnsetType:
+def _convert_none(value: T | None) -> T | UnsetType:
     return UNSET if value is None else value

@@ -79,13 +79,13 @@ def view_trace(path: str, request: ViewRequest) -> TraceView:
         event_count=len(whole),
         deltas=sum(event.kind == "delta" for event in whole),
         duration_ms=max(times, default=0) - min(times, default=0),
-        turns=tuple(map(_turn_line, trace.turns)),
+        turns=tuple(map(_describe_turn, trace.turns)),
         events=tuple(whole[: request.limit]),
         warnings=tuple(remark_words(path, remark) for remark in read.remarks),
     )
 
 
-def _turn_line(turn: Turn) -> TurnLine:
+def _describe_turn(turn: Turn) -> TurnLine:
     fields = msgspec.structs.asdict(turn)
     opening = " ".join(fields.pop("text").split())[:60]
     return TurnLine(deltas=fields.pop("delta_count"), opening=opening, **fields)

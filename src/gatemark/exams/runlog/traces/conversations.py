@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import decode, lines
+from gatemark.samples.foreign_json import decode, read_json_lines
 from gatemark.samples.importer import ForeignFile, Refusal
 from gatemark.samples.importers import langfuse, otlp
 from gatemark.samples.spans import NANOS_PER_MS, TraceSpan
@@ -71,19 +71,19 @@ class Conversations(msgspec.Struct, frozen=True):
 
 def read_conversations(files: Sequence[ForeignFile], tool: str) -> Conversations:
     """Return the conversations of some exports of one tool; ``auto`` recognises the tool."""
-    name = recognise(files[0]) if tool == "auto" else tool
+    name = recognise_tool(files[0]) if tool == "auto" else tool
     if name in SPANS:
         traces = read_all(files, SPANS[name])
-        found = tuple(_of_spans(trace, spans) for trace, spans in traces.found.items())
+        found = tuple(_read_spans(trace, spans) for trace, spans in traces.found.items())
         return Conversations(name, found, tuple(traces.refused))
     conversations: list[Conversation] = []
     refused: list[Refusal] = []
     for file in files:
-        for place, document in _documents(file):
+        for place, document in _read_documents(file):
             if isinstance(document, Refusal):
                 refused.append(document)
                 continue
-            made = list(_READERS[name](document, _name_of(place)))
+            made = list(_READERS[name](document, _name_conversation(place)))
             if not made:
                 reason = f"holds no messages in a shape that {name} exports"
                 refused.append(Refusal(place, reason))
@@ -91,12 +91,12 @@ def read_conversations(files: Sequence[ForeignFile], tool: str) -> Conversations
     return Conversations(name, tuple(conversations), tuple(refused))
 
 
-def recognise(file: ForeignFile) -> str:
+def recognise_tool(file: ForeignFile) -> str:
     """Return the tool that wrote an export, by its keys."""
     for name, sniff in (("otlp", otlp.sniff), ("langfuse", langfuse.sniff)):
         if sniff(file.head, file.name):
             return name
-    for _, document in _documents(file):
+    for _, document in _read_documents(file):
         if isinstance(document, Refusal):
             raise BadInputError(f"{document.place}: {document.reason}")
         for name, reader in _READERS.items():
@@ -109,17 +109,17 @@ def recognise(file: ForeignFile) -> str:
     )
 
 
-def _documents(file: ForeignFile) -> Iterator[tuple[str, object | Refusal]]:
+def _read_documents(file: ForeignFile) -> Iterator[tuple[str, object | Refusal]]:
     """Yield the JSON documents of a file: one, or one per line."""
     try:
         yield file.name, decode(file.data, object, file.name)
     except BadInputError:
         if b"\n" not in file.data.strip():
             raise
-        yield from lines(file, object)
+        yield from read_json_lines(file, object)
 
 
-def _name_of(place: str) -> str:
+def _name_conversation(place: str) -> str:
     """Return a name for a conversation from its place: the file, and its line if it has one."""
     path, colon, line = place.rpartition(":")
     if colon and line.isdigit():
@@ -127,7 +127,7 @@ def _name_of(place: str) -> str:
     return Path(place).name.split(".")[0]
 
 
-def _of_spans(trace: str, spans: Sequence[TraceSpan]) -> Conversation:
+def _read_spans(trace: str, spans: Sequence[TraceSpan]) -> Conversation:
     """Return what the model calls of a trace said; the agent is the span around them."""
     by_id = {span.id: span for span in spans}
     called = [span for span in spans if span.kind == "model"]
@@ -136,20 +136,20 @@ def _of_spans(trace: str, spans: Sequence[TraceSpan]) -> Conversation:
     called = called or [s for s in spans if s.kind in ("plan", None) and s.id not in parents]
     turns = [
         SpokenTurn(
-            _agent_of(span, by_id),
+            _find_agent(span, by_id),
             text,
             span.end_ns // NANOS_PER_MS or None,
             span.start_ns // NANOS_PER_MS or None,
         )
         for span in called
-        if (text := text_of(span.output)).strip()
+        if (text := find_text(span.output)).strip()
     ]
     turns.sort(key=lambda turn: (turn.at_ms or 0, turn.start_ms or 0))
     models = tuple(sorted({span.model for span in called if span.model}))
     return Conversation(trace, tuple(turns), models)
 
 
-def _agent_of(span: TraceSpan, by_id: Mapping[str, TraceSpan]) -> str:
+def _find_agent(span: TraceSpan, by_id: Mapping[str, TraceSpan]) -> str:
     seen: set[str] = set()
     here = by_id.get(span.parent or "")
     while here is not None and here.id not in seen:
@@ -160,23 +160,23 @@ def _agent_of(span: TraceSpan, by_id: Mapping[str, TraceSpan]) -> str:
     return span.name
 
 
-def text_of(value: object) -> str:
+def find_text(value: object) -> str:
     """Return the text of a message, whichever way it is wrapped; empty if it has none."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "\n".join(text for one in value if (text := text_of(one)).strip())
+        return "\n".join(text for one in value if (text := find_text(one)).strip())
     if isinstance(value, dict) and value.get("role") not in _SILENT:
-        return next((text for key in _TEXT_KEYS if (text := text_of(value.get(key)))), "")
+        return next((text for key in _TEXT_KEYS if (text := find_text(value.get(key)))), "")
     return ""
 
 
-def _langgraph(document: object, name: str) -> Iterator[Conversation]:
+def _read_langgraph(document: object, name: str) -> Iterator[Conversation]:
     """Read a state, a history of states (newest first), the result of a graph, or messages."""
-    if isinstance(document, list) and document and all(map(_langchain, document)):
+    if isinstance(document, list) and document and all(map(_unwrap_langchain, document)):
         document = {"messages": document}
-    states = [one for one in _list(document) if isinstance(one, dict)]
-    times = [moment_of(state.get("created_at", state.get("createdAt"))) for state in states]
+    states = [one for one in _get_list(document) if isinstance(one, dict)]
+    times = [parse_moment(state.get("created_at", state.get("createdAt"))) for state in states]
     timed = list(zip(times, states, strict=True))[::-1]
     if None not in times:
         timed.sort(key=lambda one: one[0] or 0)
@@ -184,22 +184,22 @@ def _langgraph(document: object, name: str) -> Iterator[Conversation]:
     for at_ms, state in timed:
         values = state.get("values", state)
         messages = values.get("messages") if isinstance(values, dict) else None
-        if not isinstance(messages, list) or not any(_langchain(one) for one in messages):
+        if not isinstance(messages, list) or not any(_unwrap_langchain(one) for one in messages):
             continue
-        known = threads.setdefault(_thread_of(state) or name, {})
+        known = threads.setdefault(_find_thread_name(state) or name, {})
         for place, message in enumerate(messages):
-            converted = _langchain(message)
+            converted = _unwrap_langchain(message)
             if converted is not None:
                 # A message stays in later states; its first state has its time. Another text
                 # under its id was said too.
-                key = (str(converted.get("id") or place), text_of(converted.get("content")))
+                key = (str(converted.get("id") or place), find_text(converted.get("content")))
                 known.setdefault(key, (converted, at_ms))
     for thread, found in threads.items():
-        turns = [_message(message, at_ms) for message, at_ms in found.values()]
+        turns = [_read_message(message, at_ms) for message, at_ms in found.values()]
         yield Conversation(thread, tuple(turn for turn in turns if turn is not None))
 
 
-def _thread_of(state: Mapping[str, object]) -> str | None:
+def _find_thread_name(state: Mapping[str, object]) -> str | None:
     for key in ("config", "checkpoint"):
         inner = state.get(key)
         if isinstance(inner, dict):
@@ -209,7 +209,7 @@ def _thread_of(state: Mapping[str, object]) -> str | None:
     return None
 
 
-def _langchain(message: object) -> Mapping[str, object] | None:
+def _unwrap_langchain(message: object) -> Mapping[str, object] | None:
     """Return a message of LangChain without its wrapper; None for anything else."""
     if not isinstance(message, dict):
         return None
@@ -223,18 +223,18 @@ def _langchain(message: object) -> Mapping[str, object] | None:
     return message if is_message and "source" not in message else None
 
 
-def _message(message: Mapping[str, object], at_ms: int | None) -> SpokenTurn | None:
+def _read_message(message: Mapping[str, object], at_ms: int | None) -> SpokenTurn | None:
     kind = str(message.get("type") or message.get("role") or "")
-    text = text_of(message.get("content"))
+    text = find_text(message.get("content"))
     if kind in _SILENT or not text.strip():
         return None
     agent = message.get("name") or message.get("source") or _ROLES.get(kind, kind)
     return SpokenTurn(str(agent), text, at_ms)
 
 
-def _autogen(document: object, name: str) -> Iterator[Conversation]:
+def _read_autogen(document: object, name: str) -> Iterator[Conversation]:
     """Read a task result, a list of messages, the state of a team, or an older chat history."""
-    messages = _list(document)
+    messages = _get_list(document)
     if isinstance(document, dict):
         messages = next(
             (
@@ -242,7 +242,7 @@ def _autogen(document: object, name: str) -> Iterator[Conversation]:
                 for key in ("messages", "message_thread", "chat_history")
                 if isinstance(found := document.get(key), list)
             ),
-            _thread_in(document),
+            _find_thread(document),
         )
     turns = []
     for message in messages:
@@ -254,12 +254,12 @@ def _autogen(document: object, name: str) -> Iterator[Conversation]:
             continue
         if (is_new or is_old) and "data" not in message:
             converted = message if is_new else {**message, "type": message["role"]}
-            turns.append(_message(converted, moment_of(message.get("created_at"))))
+            turns.append(_read_message(converted, parse_moment(message.get("created_at"))))
     if turns:
         yield Conversation(name, tuple(turn for turn in turns if turn is not None))
 
 
-def _thread_in(state: Mapping[str, object]) -> list[object]:
+def _find_thread(state: Mapping[str, object]) -> list[object]:
     """Return the thread of the manager of a saved team."""
     agents = state.get("agent_states")
     for inner in agents.values() if isinstance(agents, dict) else ():
@@ -268,7 +268,7 @@ def _thread_in(state: Mapping[str, object]) -> list[object]:
     return []
 
 
-def _crewai(document: object, name: str) -> Iterator[Conversation]:
+def _read_crewai(document: object, name: str) -> Iterator[Conversation]:
     """Read the output of a crew, or its log in JSON: a list of started and completed tasks."""
     tasks = document.get("tasks_output") if isinstance(document, dict) else None
     turns = [
@@ -277,14 +277,14 @@ def _crewai(document: object, name: str) -> Iterator[Conversation]:
         if isinstance(task, dict) and isinstance(task.get("raw"), str) and task["raw"].strip()
     ]
     started: dict[object, int | None] = {}
-    for entry in _list(document):
+    for entry in _get_list(document):
         if not isinstance(entry, dict) or entry.get("status") not in ("started", "completed"):
             continue
-        at_ms, task = moment_of(entry.get("timestamp")), str(entry.get("task"))
+        at_ms, task = parse_moment(entry.get("timestamp")), str(entry.get("task"))
         if entry["status"] == "started":
             started[task] = at_ms
             continue
-        text = text_of(entry.get("output"))
+        text = find_text(entry.get("output"))
         if text.strip():
             agent = str(entry.get("agent") or "crew")
             turns.append(SpokenTurn(agent, text, at_ms, started.get(task)))
@@ -292,14 +292,14 @@ def _crewai(document: object, name: str) -> Iterator[Conversation]:
         yield Conversation(name, tuple(turns))
 
 
-_READERS: Final = {LANGGRAPH: _langgraph, CREWAI: _crewai, AUTOGEN: _autogen}
+_READERS: Final = {LANGGRAPH: _read_langgraph, CREWAI: _read_crewai, AUTOGEN: _read_autogen}
 
 
-def _list(document: object) -> list[object]:
+def _get_list(document: object) -> list[object]:
     return document if isinstance(document, list) else [document]
 
 
-def moment_of(value: object) -> int | None:
+def parse_moment(value: object) -> int | None:
     """Return a time as milliseconds since 1970; one without a zone is taken as UTC.
 
     None for what is not a time after 1970 and before the year 10000.

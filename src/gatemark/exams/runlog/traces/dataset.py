@@ -22,11 +22,11 @@ from gatemark.exams.runlog.records.manifest import (
     TraceEntry,
 )
 from gatemark.exams.runlog.records.names import (
-    case_list_bytes,
-    dataset_id,
-    moment_text,
-    text_hash,
-    trace_dataset_hash,
+    format_moment,
+    hash_text,
+    hash_trace_dataset,
+    name_dataset,
+    render_case_list,
 )
 from gatemark.exams.runlog.records.trace import (
     TRACE_VERSION,
@@ -49,7 +49,7 @@ class ScriptTurn(Struct, frozen=True):
     end_ms: int
 
 
-class Origin(Struct, frozen=True):
+class TraceOrigin(Struct, frozen=True):
     """Where a trace comes from; the same for all traces of a campaign."""
 
     mas_run_id: str
@@ -69,8 +69,8 @@ class _Event(NamedTuple):
     text: str
 
 
-def trace_records(
-    case_id: str, turns: list[ScriptTurn], origin: Origin, *, stub: bool = False
+def build_trace_records(
+    case_id: str, turns: list[ScriptTurn], origin: TraceOrigin, *, stub: bool = False
 ) -> list[TraceRecord]:
     """Return a whole trace: meta first, then boundaries and deltas with a running ``seq``."""
     events: list[_Event] = []
@@ -92,7 +92,7 @@ def trace_records(
         exaid_commit=origin.exaid_commit,
         model=origin.model,
         decoding=origin.decoding,
-        created_at=moment_text(events[0].at_ms if events else t0),
+        created_at=format_moment(events[0].at_ms if events else t0),
         t0_emitted_ms=t0,
         stub_mode=True if stub else UNSET,
         total_turns=len(turns),
@@ -101,11 +101,11 @@ def trace_records(
     records: list[TraceRecord] = [meta]
     for seq, event in enumerate(events):
         turn = turns[event.turn_id - 1]
-        records.append(_record(case_id, seq, event, turn, t0))
+        records.append(_build_record(case_id, seq, event, turn, t0))
     return records
 
 
-def _record(case_id: str, seq: int, event: _Event, turn: ScriptTurn, t0: int) -> TraceRecord:
+def _build_record(case_id: str, seq: int, event: _Event, turn: ScriptTurn, t0: int) -> TraceRecord:
     if event.priority == _DELTA:
         return StreamDelta(
             case_id=case_id,
@@ -125,7 +125,7 @@ def _record(case_id: str, seq: int, event: _Event, turn: ScriptTurn, t0: int) ->
         boundary="end" if is_end else "start",
         t_ms=event.at_ms,
         t_rel_ms=event.at_ms - t0,
-        content_hash=text_hash("".join(text for _, text in turn.pieces)) if is_end else UNSET,
+        content_hash=hash_text("".join(text for _, text in turn.pieces)) if is_end else UNSET,
     )
 
 
@@ -164,13 +164,13 @@ class CaseList(Struct, frozen=True):
     hash: str
 
 
-def case_list(case_ids: Sequence[str]) -> CaseList:
+def build_case_list(case_ids: Sequence[str]) -> CaseList:
     """Return the list of some cases."""
-    data = case_list_bytes(case_ids)
+    data = render_case_list(case_ids)
     return CaseList(tuple(case_ids), data, digest_bytes(data))
 
 
-def trace_entry(
+def build_trace_entry(
     case_id: str, file: str, content_hash: str, records: Sequence[TraceRecord]
 ) -> TraceEntry:
     """Return the manifest entry of one trace."""
@@ -186,7 +186,7 @@ def trace_entry(
 
 
 def make_manifest(
-    origin: Origin,
+    origin: TraceOrigin,
     cases: CaseList,
     entries: Sequence[TraceEntry],
     *,
@@ -200,7 +200,7 @@ def make_manifest(
     return RunManifest(
         meta=ManifestMeta(
             schema_version=MANIFEST_VERSION,
-            dataset_id=dataset_id(
+            dataset_id=name_dataset(
                 mac_commit=origin.mac_commit, decoding=decoding, case_list_hash=cases.hash
             ),
             mas_run_id=origin.mas_run_id,
@@ -215,7 +215,7 @@ def make_manifest(
             decoding=msgspec.convert({"temperature": None, **decoding}, ManifestDecoding),
             case_list_hash=cases.hash,
             config_hash=config_hash,
-            trace_dataset_hash=dataset_hash_of(entries, cases.hash, origin.mas_run_id),
+            trace_dataset_hash=hash_dataset(entries, cases.hash, origin.mas_run_id),
         ),
         entries=tuple(entries),
         summary=ManifestSummary(
@@ -228,25 +228,25 @@ def make_manifest(
     )
 
 
-def dataset_hash_of(entries: Iterable[TraceEntry], case_list_hash: str, mas_run: str) -> str:
+def hash_dataset(entries: Iterable[TraceEntry], case_list_hash: str, mas_run: str) -> str:
     """Return the hash of a set of traces."""
-    return trace_dataset_hash(
+    return hash_trace_dataset(
         case_list_hash=case_list_hash,
         mas_run=mas_run,
         traces=((entry.case_id, entry.sha256) for entry in entries),
     )
 
 
-def manifest_records(manifest: RunManifest) -> tuple[ManifestRecord, ...]:
+def list_manifest_records(manifest: RunManifest) -> tuple[ManifestRecord, ...]:
     """Return the records of a manifest, in file order."""
     return (manifest.meta, manifest.provenance, *manifest.entries, manifest.summary)
 
 
-def manifest_dataset_hash(manifest: RunManifest) -> str:
+def find_dataset_hash(manifest: RunManifest) -> str:
     """Return the hash of the listed traces: as stated, or computed."""
     stated = manifest.provenance.trace_dataset_hash
     if stated is not UNSET:
         return stated
-    return dataset_hash_of(
+    return hash_dataset(
         manifest.entries, manifest.provenance.case_list_hash, manifest.meta.mas_run_id
     )

@@ -19,7 +19,8 @@ from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Remark
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
+from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.evidence.whole_file import (
     OpenedFile,
     TaggedReading,
@@ -31,31 +32,31 @@ from gatemark.exams.runlog.records.manifest import ManifestRules, RunManifest
 from gatemark.exams.runlog.records.names import (
     TRACE_FILE_ENDS,
     TRACE_SUFFIX,
-    case_of_trace_file,
-    plain_case_id,
+    find_case_of_trace_file,
+    strip_case_id,
 )
 from gatemark.exams.runlog.records.older_run import (
     SingleRunRules,
-    as_run_log,
+    build_run_log,
+    convert_to_run_log,
     has_null_filters,
     is_single_record,
-    lenient,
-    plain,
-    run_log_of,
+    relax_schema,
+    strip_source_marks,
 )
-from gatemark.exams.runlog.records.raw_run import RawRunRules, gzip_mtime
+from gatemark.exams.runlog.records.raw_run import RawRunRules, read_gzip_mtime
 from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.run_rules import RunRules
 from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
-from gatemark.exams.runlog.traces.dataset import CaseList, manifest_records
-from gatemark.exams.runlog.traces.trace import Trace, trace_of
+from gatemark.exams.runlog.traces.dataset import CaseList, list_manifest_records
+from gatemark.exams.runlog.traces.trace import Trace, build_trace
 
 GZIP_LEVEL: Final = 9
 _PLAIN: Final = re.compile(rb"[ -~]*\Z").match
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
-def json_lines(records: Iterable[object], *, ascii_only: bool = False) -> bytes:
+def render_json_lines(records: Iterable[object], *, ascii_only: bool = False) -> bytes:
     """Return JSON Lines with sorted keys and no spaces; ``ascii_only`` escapes other characters."""
     lines = []
     for record in records:
@@ -67,7 +68,7 @@ def json_lines(records: Iterable[object], *, ascii_only: bool = False) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def compact_lines(records: Iterable[object]) -> bytes:
+def render_compact_lines(records: Iterable[object]) -> bytes:
     """Return decoded JSON as the lines of a run log: keys sorted at every depth, no spaces."""
     return b"".join(
         json.dumps(one, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
@@ -75,7 +76,7 @@ def compact_lines(records: Iterable[object]) -> bytes:
     )
 
 
-def packed(data: bytes) -> bytes:
+def pack_gzip(data: bytes) -> bytes:
     """Return bytes as gzip without a time and without a name."""
     target = io.BytesIO()
     with gzip.GzipFile("", "wb", GZIP_LEVEL, target, mtime=0) as stream:
@@ -83,7 +84,7 @@ def packed(data: bytes) -> bytes:
     return target.getvalue()
 
 
-def plain_json(value: object) -> bytes:
+def render_plain_json(value: object) -> bytes:
     """Return an indented JSON document with sorted keys and a final newline."""
     return msgspec.json.format(_encoder.encode(value), indent=2) + b"\n"
 
@@ -103,7 +104,7 @@ def write_case_list(folder: Path, manifest: RunManifest, cases: CaseList) -> str
 def write_manifest_file(folder: Path, manifest: RunManifest) -> str:
     """Write a manifest into a folder, and return its path."""
     target = folder / f"{manifest.meta.dataset_id}{MANIFEST_END}"
-    write_whole(target, [json_lines(manifest_records(manifest), ascii_only=True)])
+    write_whole(target, [render_json_lines(list_manifest_records(manifest), ascii_only=True)])
     return str(target)
 
 
@@ -126,7 +127,7 @@ class TraceReading(msgspec.Struct, frozen=True):
     content_hash: str
 
 
-def look_at_trace(
+def inspect_trace(
     path: str, mode: Mode = "strict", choices: ReadingChoices | None = None
 ) -> TraceReading:
     """Read a trace and return its problems instead of raising them."""
@@ -139,7 +140,7 @@ def look_at_trace(
     usable = reading.is_valid and rules.meta is not None
     return TraceReading(
         reading=reading,
-        trace=trace_of(rules) if usable else None,
+        trace=build_trace(rules) if usable else None,
         file_hash=digest_source(source).digest,
         content_hash=DIGEST_PREFIX + content.hexdigest(),
     )
@@ -153,7 +154,7 @@ def read_trace(
     choices: ReadingChoices | None = None,
 ) -> ReadTrace:
     """Read a trace that is fit for replay; raise with every reason why it is not."""
-    looked = look_at_trace(path, mode, choices)
+    looked = inspect_trace(path, mode, choices)
     if looked.trace is None:
         raise BadInputError(looked.reading.problems, unlisted_count=looked.reading.unlisted)
     if looked.trace.is_stub and not allow_stub:
@@ -192,7 +193,7 @@ class RunReading(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def look_at_run_log(
+def inspect_run_log(
     path: str,
     *,
     compat: Compat = "gatemark",
@@ -207,7 +208,7 @@ def look_at_run_log(
     choices = choices or ReadingChoices()
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         opened = open_records(inspect_source(path), choices, Path(folder))
-        return _run_reading(opened, compat, choices, check_bytes=check_bytes)
+        return _read_run(opened, compat, choices, check_bytes=check_bytes)
 
 
 def read_run_log(
@@ -217,13 +218,13 @@ def read_run_log(
 
     ``missing`` of the log lists the fields that an older version lacks.
     """
-    looked = look_at_run_log(path, compat=compat, choices=choices, check_bytes=False)
+    looked = inspect_run_log(path, compat=compat, choices=choices, check_bytes=False)
     if looked.log is None:
         raise BadInputError(looked.problems, unlisted_count=looked.unlisted)
     return looked.log
 
 
-def _run_reading(
+def _read_run(
     opened: OpenedFile, compat: Compat, choices: ReadingChoices, *, check_bytes: bool
 ) -> RunReading:
     source, first, why_empty = opened
@@ -238,10 +239,10 @@ def _run_reading(
         )
         return RunReading(None, (problem,), 0, ())
     schema = schemas().get("exaid.run").version_of(first)
-    schema = lenient(schema) if compat == "source" else schema
+    schema = relax_schema(schema) if compat == "source" else schema
     rules = _Keeping(schema.across() if schema.across is not None else RunRules())
     with Path(source.path).open("rb") as stream:
-        raw = RawRunRules(gzip_mtime(stream.read(8)), check_bytes=check_bytes)
+        raw = RawRunRules(read_gzip_mtime(stream.read(8)), check_bytes=check_bytes)
     expected = schema if schema.tag is not None else schema.forms[0]
     reading = read_tagged(source, expected, rules, choices, raw.update)
     found = raw.remarks()
@@ -255,14 +256,14 @@ def _run_reading(
         warnings.append(f"{source.name}: warning: {failed} decisions have no filters, only nulls")
     log = None
     if not problems and isinstance(rules.inner, SingleRunRules):
-        log = as_run_log(plain(rules.records[0]))
+        log = convert_to_run_log(strip_source_marks(rules.records[0]))
     elif not problems:
         notes = [remark for remark in reading.remarks if remark.grade == "note"]
-        log = run_log_of(rules.records, notes)
+        log = build_run_log(rules.records, notes)
     return RunReading(log, tuple(problems), reading.unlisted, tuple(warnings))
 
 
-def first_record(path: Path) -> dict[str, object]:
+def read_first_record(path: Path) -> dict[str, object]:
     """Return the first record of a file; empty if it cannot be read."""
     try:
         return open_records(inspect_source(str(path)), ReadingChoices(), None).first
@@ -274,9 +275,9 @@ TRACE_KINDS: Final = frozenset({"trace_meta", "stream_delta", "turn_boundary"})
 RUN_KINDS: Final = frozenset({"run_meta", "tokengate_flush", "buffer_decision", "summary_event"})
 
 
-def kind_of_file(path: Path) -> str | None:
+def find_kind_of_file(path: Path) -> str | None:
     """Return the schema of a trace, a manifest or a run log by its first record."""
-    first = first_record(path)
+    first = read_first_record(path)
     kind = first.get("record_type")
     if kind in TRACE_KINDS:
         return "exaid.trace"
@@ -301,12 +302,12 @@ def find_traces(folder: str) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def cases_of_traces(paths: Iterable[Path]) -> dict[str, Path]:
+def group_traces_by_case(paths: Iterable[Path]) -> dict[str, Path]:
     """Return traces by the case that their first record names, else by their file name."""
     found: dict[str, Path] = {}
     for path in paths:
-        named = case_of_trace_file(path.name) or path.stem
-        found[plain_case_id(str(first_record(path).get("case_id") or named))] = path
+        named = find_case_of_trace_file(path.name) or path.stem
+        found[strip_case_id(str(read_first_record(path).get("case_id") or named))] = path
     return found
 
 
@@ -314,7 +315,7 @@ def _is_trace(path: Path) -> bool:
     """Return whether a file is a trace, or is named like one and cannot be read."""
     if not path.name.endswith(JSONL_ENDS):
         return False
-    kind = kind_of_file(path)
+    kind = find_kind_of_file(path)
     return kind == "exaid.trace" or (kind is None and path.name.endswith(TRACE_FILE_ENDS))
 
 

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.exams.runlog.records.names import mas_run_id
+from gatemark.exams.runlog.records.names import name_mas_run
 from gatemark.exams.runlog.records.trace import Decoding, TraceRecord
-from gatemark.exams.runlog.traces.dataset import Origin, ScriptTurn, trace_records
+from gatemark.exams.runlog.traces.dataset import ScriptTurn, TraceOrigin, build_trace_records
 
 
 class Domain(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Domain(Struct, frozen=True):
     parallel: bool = False
 
 
-def _phrases(text: str) -> tuple[str, ...]:
+def _split_phrases(text: str) -> tuple[str, ...]:
     return tuple(text.split(", "))
 
 
@@ -59,27 +59,27 @@ CLINICAL: Final = Domain(
         "Final decision: treat as {disease} and repeat {test} in {time}.",
     ),
     slots={
-        "sign": _phrases(
+        "sign": _split_phrases(
             "fever, seizure, ataxia, hypotonia, dysarthria, hepatomegaly, nystagmus, "
             "muscle weakness, failure to thrive, skin rash, arrhythmia, anemia, "
             "hearing impairment, splenomegaly, peripheral neuropathy, dystonia"
         ),
-        "organ": _phrases("renal, hepatic, cardiac, pulmonary, thyroid"),
-        "test": _phrases(
+        "organ": _split_phrases("renal, hepatic, cardiac, pulmonary, thyroid"),
+        "test": _split_phrases(
             "magnetic resonance imaging, a lumbar puncture, exome sequencing, "
             "an electroencephalogram, a muscle biopsy, echocardiography"
         ),
-        "value": _phrases("elevated, markedly elevated, reduced, slightly reduced"),
-        "marker": _phrases(
+        "value": _split_phrases("elevated, markedly elevated, reduced, slightly reduced"),
+        "marker": _split_phrases(
             "creatine kinase, serum lactate, alpha-fetoprotein, ferritin, plasma ammonia, "
             "ceruloplasmin"
         ),
-        "disease": _phrases(
+        "disease": _split_phrases(
             "Friedreich ataxia, Wilson disease, Leigh syndrome, Gaucher disease, "
             "myotonic dystrophy, Fabry disease, Niemann-Pick disease, galactosemia"
         ),
-        "drug": _phrases("valproate, penicillamine, levetiracetam, prednisone, miglustat"),
-        "time": _phrases("two weeks, three months, a year, four days"),
+        "drug": _split_phrases("valproate, penicillamine, levetiracetam, prednisone, miglustat"),
+        "time": _split_phrases("two weeks, three months, a year, four days"),
     },
 )
 INCIDENT: Final = Domain(
@@ -102,13 +102,15 @@ INCIDENT: Final = Domain(
         "Next, schedule a patch for {host} and hold the {change}.",
     ),
     slots={
-        "service": _phrases("checkout, search, login, billing, the gateway, the queue"),
-        "host": _phrases("node-3, node-7, the primary, the replica, edge-2"),
-        "part": _phrases("disk cache, connection pool, write-ahead log, index, message broker"),
-        "change": _phrases("schema change, configuration push, certificate renewal, release"),
-        "value": _phrases("high, increased, unusually high"),
-        "count": _phrases("forty, several hundred, a dozen, two thousand"),
-        "time": _phrases("ten minutes, half an hour, an hour, noon"),
+        "service": _split_phrases("checkout, search, login, billing, the gateway, the queue"),
+        "host": _split_phrases("node-3, node-7, the primary, the replica, edge-2"),
+        "part": _split_phrases(
+            "disk cache, connection pool, write-ahead log, index, message broker"
+        ),
+        "change": _split_phrases("schema change, configuration push, certificate renewal, release"),
+        "value": _split_phrases("high, increased, unusually high"),
+        "count": _split_phrases("forty, several hundred, a dozen, two thousand"),
+        "time": _split_phrases("ten minutes, half an hour, an hour, noon"),
     },
 )
 WORKSHOP: Final = Domain(
@@ -130,14 +132,14 @@ WORKSHOP: Final = Domain(
         "Confidence in {cause} as the cause is low until the {step} is done.",
     ),
     slots={
-        "part": _phrases("bearing, gear box, drive belt, relay, pump seal, rotor"),
-        "unit": _phrases("four, seven, eleven, twenty"),
-        "wear": _phrases("pitting, hairline cracking, corrosion, overheating, play"),
-        "value": _phrases("elevated, excessive, slightly increased"),
-        "quantity": _phrases("vibration, temperature, current, oil pressure"),
-        "cause": _phrases("misalignment, poor lubrication, a loose mount, voltage spikes"),
-        "step": _phrases("visual inspection, oil change, insulation test, alignment"),
-        "time": _phrases("two thousand hours, six weeks, one season, three days"),
+        "part": _split_phrases("bearing, gear box, drive belt, relay, pump seal, rotor"),
+        "unit": _split_phrases("four, seven, eleven, twenty"),
+        "wear": _split_phrases("pitting, hairline cracking, corrosion, overheating, play"),
+        "value": _split_phrases("elevated, excessive, slightly increased"),
+        "quantity": _split_phrases("vibration, temperature, current, oil pressure"),
+        "cause": _split_phrases("misalignment, poor lubrication, a loose mount, voltage spikes"),
+        "step": _split_phrases("visual inspection, oil change, insulation test, alignment"),
+        "time": _split_phrases("two thousand hours, six weeks, one season, three days"),
     },
 )
 DOMAINS: Final[Mapping[str, Domain]] = {
@@ -185,7 +187,7 @@ class SyntheticSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"domains must be some of {known}, got {unknown or 'none'}")
 
 
-def case_ids(settings: SyntheticSettings) -> list[str]:
+def list_case_ids(settings: SyntheticSettings) -> list[str]:
     """Return the names of all cases in order; domains alternate."""
     return [
         f"case-{settings.domains[index % len(settings.domains)]}-{index:04d}"
@@ -193,17 +195,19 @@ def case_ids(settings: SyntheticSettings) -> list[str]:
     ]
 
 
-def stub_case_ids() -> list[str]:
+def list_stub_case_ids() -> list[str]:
     """Return the names of cases without data."""
     return [f"case-stub-{index:03d}" for index in range(STUB_CASES)]
 
 
-def origin_of(settings: SyntheticSettings, case_list_hash: str, exaid_commit: str) -> Origin:
+def describe_campaign(
+    settings: SyntheticSettings, case_list_hash: str, exaid_commit: str
+) -> TraceOrigin:
     """Return the origin of a campaign's traces."""
     # There is no model, so that only the seed says anything.
     decoding = {"temperature": 0.0, "top_p": None, "max_tokens": None, "seed": settings.seed}
-    return Origin(
-        mas_run_id=mas_run_id(
+    return TraceOrigin(
+        mas_run_id=name_mas_run(
             mac_commit=COMMIT, model=MODEL, decoding=decoding, case_list_hash=case_list_hash
         ),
         mac_commit=COMMIT,
@@ -213,7 +217,9 @@ def origin_of(settings: SyntheticSettings, case_list_hash: str, exaid_commit: st
     )
 
 
-def synthetic_trace(case_id: str, settings: SyntheticSettings, origin: Origin) -> list[TraceRecord]:
+def make_synthetic_trace(
+    case_id: str, settings: SyntheticSettings, origin: TraceOrigin
+) -> list[TraceRecord]:
     """Return the trace of one case."""
     name, _, number = case_id.removeprefix("case-").partition("-")
     if name not in settings.domains or not number.isdigit():
@@ -221,10 +227,10 @@ def synthetic_trace(case_id: str, settings: SyntheticSettings, origin: Origin) -
     draw = random.Random(f"{GENERATOR}/{settings.seed}/{case_id}")  # noqa: S311 - invents text
     base_ms = BASE_MS + int(number) * CASE_GAP_MS
     talk = _Talk(DOMAINS[name], settings, draw, base_ms)
-    return trace_records(case_id, list(talk.turns()), origin)
+    return build_trace_records(case_id, list(talk.turns()), origin)
 
 
-def stub_trace(case_id: str, origin: Origin) -> list[TraceRecord]:
+def make_stub_trace(case_id: str, origin: TraceOrigin) -> list[TraceRecord]:
     """Return a stub trace, marked as such."""
     turns = []
     for place, agent_id in enumerate(STUB_AGENTS):
@@ -235,7 +241,7 @@ def stub_trace(case_id: str, origin: Origin) -> list[TraceRecord]:
             for number, word in enumerate(words)
         )
         turns.append(ScriptTurn(agent_id, start, pieces, start + 50 + 30 * len(words) + 100))
-    return trace_records(case_id, turns, origin, stub=True)
+    return build_trace_records(case_id, turns, origin, stub=True)
 
 
 class _Talk:
@@ -254,13 +260,13 @@ class _Talk:
         for _ in range(draw.randint(*self._settings.rounds)):
             agent_id = draw.choice(domain.agents)
             yield self._turn(domain.chair, [agent_id.capitalize()])
-            yield self._turn(agent_id, self._pieces())
+            yield self._turn(agent_id, self._cut_pieces())
             if domain.parallel and draw.random() < 0.5:
                 # Another agent starts before the first one is done.
                 done_ms = self._now_ms
                 self._now_ms -= draw.randint(500, 3000)
                 others = [other for other in domain.agents if other != agent_id]
-                yield self._turn(draw.choice(others), self._pieces())
+                yield self._turn(draw.choice(others), self._cut_pieces())
                 self._now_ms = max(done_ms, self._now_ms)
         yield self._turn(domain.chair, ["TERMI", "NATE"])
 
@@ -277,12 +283,12 @@ class _Talk:
         self._now_ms = now + draw.randint(200, 900)
         return ScriptTurn(agent_id, start, tuple(timed), now)
 
-    def _pieces(self) -> list[str]:
+    def _cut_pieces(self) -> list[str]:
         count = self._draw.randint(*self._settings.sentences)
-        sentences = [self._sentence() for _ in range(count)]
+        sentences = [self._draw_sentence() for _ in range(count)]
         return _PIECE.findall(" ".join(sentences))
 
-    def _sentence(self) -> str:
+    def _draw_sentence(self) -> str:
         domain, draw = self._domain, self._draw
         template = draw.choice(domain.sentences)
         return _SLOT.sub(lambda slot: draw.choice(domain.slots[slot.group(1)]), template)

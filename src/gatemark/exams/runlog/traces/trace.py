@@ -19,14 +19,14 @@ from msgspec import UNSET, Struct
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.exam import option
 from gatemark.exams.runlog.records.run import Compat, RunLog
-from gatemark.exams.runlog.records.run_rules import covering_windows
+from gatemark.exams.runlog.records.run_rules import find_covering_windows
 from gatemark.exams.runlog.records.trace import (
     Piece,
     StreamDelta,
     TextSpan,
     TraceMeta,
     TurnBoundary,
-    stretches,
+    split_spans,
 )
 from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
 
@@ -79,7 +79,7 @@ class Trace(Struct, frozen=True, dict=True):
     @cached_property
     def records(self) -> tuple[StreamDelta | TurnBoundary, ...]:
         """Return all records but ``trace_meta``."""
-        return tuple(_records(self.parts))
+        return tuple(_list_records(self.parts))
 
     @property
     def is_stub(self) -> bool:
@@ -108,7 +108,7 @@ class Trace(Struct, frozen=True, dict=True):
         """Yield the non-empty pieces of text of the content plane, in order."""
         content = self.content_turns
         found = (part for part in self.parts if isinstance(part, TextSpan))
-        return chain.from_iterable(_said_in(span, content) for span in found)
+        return chain.from_iterable(_pick_content(span, content) for span in found)
 
     def outside(self, windows: Iterable[tuple[int, int]]) -> list[int]:
         """Return the ``seq`` of every piece of content that no window has; blanks do not count."""
@@ -130,12 +130,12 @@ class Trace(Struct, frozen=True, dict=True):
         found = []
         for part in self.parts:
             if isinstance(part, TextSpan) and reach(part.first_seq) < part.last_seq:
-                said = _said_in(part, content)
+                said = _pick_content(part, content)
                 found += [seq for _, text, _, seq in said if text.strip() and reach(seq) < seq]
         return found
 
 
-def _records(parts: Iterable[TextSpan | TurnBoundary]) -> Iterator[StreamDelta | TurnBoundary]:
+def _list_records(parts: Iterable[TextSpan | TurnBoundary]) -> Iterator[StreamDelta | TurnBoundary]:
     for part in parts:
         if isinstance(part, TextSpan):
             yield from part.deltas()
@@ -143,7 +143,7 @@ def _records(parts: Iterable[TextSpan | TurnBoundary]) -> Iterator[StreamDelta |
             yield part
 
 
-def _said_in(span: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
+def _pick_content(span: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
     if content.issuperset(span.turn_ids) and all(span.texts):
         return span.pieces()
     return [
@@ -153,9 +153,9 @@ def _said_in(span: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
     ]
 
 
-def lost_text(log: RunLog, trace: Trace) -> str | None:
+def find_lost_text(log: RunLog, trace: Trace) -> str | None:
     """Return what a log lacks of its trace; None if its windows have all content."""
-    windows = covering_windows(log)
+    windows = find_covering_windows(log)
     lost = [] if windows is None else trace.outside(windows)
     if not lost:
         return None
@@ -166,50 +166,54 @@ def lost_text(log: RunLog, trace: Trace) -> str | None:
     )
 
 
-def moment_of(record: StreamDelta | TurnBoundary) -> int:
+def get_moment_ms(record: StreamDelta | TurnBoundary) -> int:
     """Return when a record was captured, in milliseconds since 1970."""
     return record.t_emitted_ms if isinstance(record, StreamDelta) else record.t_ms
 
 
-def trace_of(rules: TraceRules) -> Trace:
+def build_trace(rules: TraceRules) -> Trace:
     """Return the trace after the rules have checked all its records."""
     meta = rules.meta
     if meta is None:
         raise BadInputError("a trace needs a trace_meta record")
-    labels = agent_labels(rules.turns.values())
+    labels = find_agent_labels(rules.turns.values())
     return Trace(
         meta=meta,
-        parts=tuple(rules.parts if rules.in_order else _in_order(rules.parts)),
-        turns=tuple(_turn(notes, labels) for notes in rules.turns.values()),
+        parts=tuple(rules.parts if rules.in_order else _sort_records(rules.parts)),
+        turns=tuple(_build_turn(notes, labels) for notes in rules.turns.values()),
         labels=labels,
         end_ms=max(
-            (moment_of(record) for notes in rules.turns.values() for record in _edges(notes)),
+            (
+                get_moment_ms(record)
+                for notes in rules.turns.values()
+                for record in _list_edges(notes)
+            ),
             default=meta.t0_emitted_ms,
         ),
     )
 
 
-def _in_order(parts: Sequence[TextSpan | TurnBoundary]) -> Iterator[TextSpan | TurnBoundary]:
+def _sort_records(parts: Sequence[TextSpan | TurnBoundary]) -> Iterator[TextSpan | TurnBoundary]:
     """Yield the same records in the order of ``seq``."""
     deltas: list[StreamDelta] = []
-    for record in sorted(_records(parts), key=attrgetter("seq")):
+    for record in sorted(_list_records(parts), key=attrgetter("seq")):
         if isinstance(record, StreamDelta):
             deltas.append(record)
             continue
-        yield from stretches(deltas)
+        yield from split_spans(deltas)
         deltas = []
         yield record
-    yield from stretches(deltas)
+    yield from split_spans(deltas)
 
 
-def agent_labels(turns: Iterable[TurnNotes]) -> frozenset[str]:
+def find_agent_labels(turns: Iterable[TurnNotes]) -> frozenset[str]:
     """Return the names by which an orchestrator may call agents, from the boundaries."""
     boundaries = (boundary for turn in turns for boundary in (turn.start, turn.end))
     found = {boundary.agent_id.strip().lower() for boundary in boundaries if boundary is not None}
     return frozenset(found - NO_LABELS)
 
 
-def _edges(notes: TurnNotes) -> Iterator[StreamDelta | TurnBoundary]:
+def _list_edges(notes: TurnNotes) -> Iterator[StreamDelta | TurnBoundary]:
     """Yield the records that include the first and the last of a turn."""
     for record in (notes.start, notes.first, notes.last, notes.end):
         if record is not None:
@@ -229,10 +233,10 @@ def classify(text: str, labels: frozenset[str]) -> tuple[Plane, str, str | None]
     return "content_plane", "default_content", flag
 
 
-def _turn(notes: TurnNotes, labels: frozenset[str]) -> Turn:
+def _build_turn(notes: TurnNotes, labels: frozenset[str]) -> Turn:
     text = notes.text
     plane, reason, flag = classify(text, labels)
-    seqs = [record.seq for record in _edges(notes)]
+    seqs = [record.seq for record in _list_edges(notes)]
     return Turn(
         turn_id=notes.turn_id,
         agent_id=notes.agent_id,
@@ -317,14 +321,14 @@ class TraceText:
     @cached_property
     def whole(self) -> str:
         """The canonical text of the trace."""
-        return self._joined(self._said)
+        return self._join_texts(self._said)
 
     def window(self, start_seq: int, end_seq: int) -> str:
         """Return the text of the deltas from one ``seq`` to another, both included."""
         first = bisect_left(self._seqs, start_seq)
-        return self._joined(self._said[first : bisect_right(self._seqs, end_seq)])
+        return self._join_texts(self._said[first : bisect_right(self._seqs, end_seq)])
 
-    def _joined(self, deltas: Sequence[StreamDelta]) -> str:
+    def _join_texts(self, deltas: Sequence[StreamDelta]) -> str:
         if self._compat == "source":
             return " ".join(delta.delta_text for delta in deltas)
         turns: dict[int, list[str]] = {}
@@ -333,6 +337,6 @@ class TraceText:
         return "\n".join("".join(texts) for texts in turns.values())
 
 
-def canonical_text(trace: Trace, compat: Compat = "gatemark") -> str:
+def join_canonical_text(trace: Trace, compat: Compat = "gatemark") -> str:
     """Return everything that a trace says."""
     return TraceText(trace, compat).whole

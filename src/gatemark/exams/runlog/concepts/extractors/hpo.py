@@ -34,7 +34,7 @@ GRAM_LENGTH: Final = 3
 Floats = NDArray[np.float64]
 
 
-def word_trigrams(text: str) -> Counter[str]:
+def count_trigrams(text: str) -> Counter[str]:
     """Count the trigrams of a text; a shorter word counts as one."""
     grams: Counter[str] = Counter()
     for word in text.split():
@@ -53,7 +53,7 @@ class TrigramIndex:
         self.size = len(names)
         postings: dict[str, tuple[list[int], list[int]]] = {}
         for row, name in enumerate(names):
-            for gram, count in word_trigrams(name).items():
+            for gram, count in count_trigrams(name).items():
                 rows, counts = postings.setdefault(gram, ([], []))
                 rows.append(row)
                 counts.append(count)
@@ -77,7 +77,7 @@ class TrigramIndex:
         """Return the rows of names that are at least this similar, and their similarities."""
         query = {
             gram: count * self._idf[gram]
-            for gram, count in sorted(word_trigrams(text).items())
+            for gram, count in sorted(count_trigrams(text).items())
             if gram in self._idf
         }
         length = float(np.sqrt(sum(weight**2 for weight in query.values())))
@@ -124,7 +124,7 @@ def read_ontology(path: Path) -> Ontology:
     head, *stanzas = text.split("\n\n")
     aliases: dict[str, set[str]] = {}
     for stanza in stanzas:
-        names, cuis = _term(stanza)
+        names, cuis = _read_term(stanza)
         for name in names if cuis else ():
             aliases.setdefault(name.lower(), set()).update(cuis)
     if not aliases:
@@ -137,7 +137,7 @@ def read_ontology(path: Path) -> Ontology:
     )
 
 
-def _term(stanza: str) -> tuple[list[str], list[str]]:
+def _read_term(stanza: str) -> tuple[list[str], list[str]]:
     """Return the names and identifiers of one stanza; none for an obsolete term."""
     lines = stanza.strip("\n").split("\n")
     if lines[0] != "[Term]" or f"id: {ROOT_TERM}" in lines or "is_obsolete: true" in lines:
@@ -186,8 +186,8 @@ class HpoSource:
     def find(self, text: str) -> Sequence[Mention]:
         return [
             Mention(surface, self._link(surface))
-            for part in _parts(text)
-            for surface in self._surfaces(part)
+            for part in _split_text(text)
+            for surface in self._find_surfaces(part)
         ]
 
     def link(self, surface: str) -> tuple[Candidate, ...]:
@@ -200,13 +200,13 @@ class HpoSource:
         order = sorted(best, key=lambda cui: (-round(best[cui], 6), cui))
         return tuple(Candidate(cui, min(1.0, best[cui])) for cui in order[:CANDIDATES_MAX])
 
-    def _surfaces(self, text: str) -> Iterator[str]:
+    def _find_surfaces(self, text: str) -> Iterator[str]:
         spans = self._matcher(self._pipeline.make_doc(text), as_spans=True)
         for span in self._longest(spans):
             yield span.text.lower()
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_text(text: str) -> Iterator[str]:
     """Yield a text in pieces that spaCy accepts, cut at spaces."""
     start = 0
     while len(text) - start > TEXT_MAX:

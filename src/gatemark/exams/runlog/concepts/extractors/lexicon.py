@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError, not_installed
-from gatemark.evidence.source import read_small_file
+from gatemark.evidence.small_file import read_small_file
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
@@ -73,7 +73,7 @@ class LexiconSource:
         names: dict[str, set[str]] = {}
         for entry in entries:
             for name in (entry.name, *entry.aliases):
-                names.setdefault(_plain(name), set()).add(entry.id)
+                names.setdefault(_normalise_text(name), set()).add(entry.id)
         self._automaton: Any = ahocorasick.Automaton()
         for name, ids in names.items():
             found = tuple(Candidate(each, 1.0) for each in sorted(ids)[:CANDIDATES_MAX])
@@ -94,15 +94,15 @@ class LexiconSource:
         return self._description
 
     def find(self, text: str) -> Sequence[Mention]:
-        return list(_longest(self._automaton, _plain(text)))
+        return list(_find_longest(self._automaton, _normalise_text(text)))
 
 
-def _plain(text: str) -> str:
+def _normalise_text(text: str) -> str:
     """Return lower-case text with single spaces."""
     return " ".join(text.lower().split())
 
 
-def _longest(automaton: Any, text: str) -> Iterator[Mention]:
+def _find_longest(automaton: Any, text: str) -> Iterator[Mention]:
     """Yield the mentions at word boundaries; of overlapping ones, the first and longest."""
     found = []
     for last, mention in automaton.iter(text):
@@ -118,10 +118,12 @@ def _longest(automaton: Any, text: str) -> Iterator[Mention]:
 
 
 def _is_edge(text: str, place: int) -> bool:
-    return place in (0, len(text)) or not (_in_word(text[place - 1]) and _in_word(text[place]))
+    return place in (0, len(text)) or not (
+        _is_in_word(text[place - 1]) and _is_in_word(text[place])
+    )
 
 
-def _in_word(letter: str) -> bool:
+def _is_in_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_"
 
 

@@ -68,7 +68,7 @@ def _load(choices: SourceChoices) -> PipelineSource:
             f"extractor scispacy needs {', '.join(missing)}, which is not installed; "
             "its models are not on PyPI, so install them from their own source first"
         )
-    index = _linker_index()
+    index = _find_linker_index()
     import spacy  # noqa: PLC0415 - only this source pays for it
 
     importlib.import_module("scispacy.linking")
@@ -80,19 +80,19 @@ def _load(choices: SourceChoices) -> PipelineSource:
         SourceDescription(
             name="scispacy",
             version=1,
-            libraries={name: _version(name) for name in ("spacy", "scispacy")},
+            libraries={name: _read_version(name) for name in ("spacy", "scispacy")},
             linker=LINKER,
             knowledge_version=index.name,
-            knowledge_digest=digest({"model": _version(model), "index": index.name}),
+            knowledge_digest=digest({"model": _read_version(model), "index": index.name}),
             concept_count=len(linker.kb.cui_to_entity),
             alias_count=len(linker.kb.alias_to_cuis),
-            model=f"{model} {_version(model)}",
+            model=f"{model} {_read_version(model)}",
             resolves_abbreviations=True,
         ),
     )
 
 
-def _linker_index() -> Path:
+def _find_linker_index() -> Path:
     """Return the linker's index on this machine, without downloading it."""
     folder = Path(importlib.import_module("scispacy.file_cache").DATASET_CACHE)
     found = sorted(folder.glob("*nmslib_index.bin")) if folder.is_dir() else []
@@ -101,7 +101,7 @@ def _linker_index() -> Path:
     return found[-1]
 
 
-def _version(package: str) -> str:
+def _read_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,0 +1,82 @@
+"""Everyone with an account or a role: list, add, give roles, close."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gatemark.accounts.account_events import record_access_given, record_account_event
+from gatemark.accounts.identity import ADMIN, Identity, require_admin
+from gatemark.accounts.open_stores import identities_of, people_of
+from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
+from gatemark.ledger.event_kinds import (
+    ACCOUNT_ADDED,
+    ACCOUNT_CLOSED,
+)
+from gatemark.lifecycle.act import act, preview
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import asset_state_cache
+from gatemark.workspace import Workspace
+
+
+class PersonLine(msgspec.Struct, frozen=True):
+    """An account as the list of people shows it; a provided one is reached through a provider."""
+
+    name: str
+    roles: tuple[Role, ...]
+    is_closed: bool
+    has_password: bool
+    is_provided: bool
+
+
+def list_people(workspace: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
+    """Return everyone with an account or a role; for admins and auditors."""
+    if not {ADMIN, "auditor"} & set(identity.roles):
+        raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
+    roles = asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles
+    accounts = {person.name: person for person in people_of(workspace).all()}
+    provided = identities_of(workspace).people()
+    return tuple(
+        PersonLine(
+            name=name,
+            roles=tuple(roles.get(name, ())),
+            is_closed=name in accounts and accounts[name].is_closed,
+            has_password=name in accounts and accounts[name].has_password,
+            is_provided=name in provided,
+        )
+        for name in sorted({*roles, *accounts})
+    )
+
+
+def add_person(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> str:
+    """Add an account with roles; return the secret of the link to set its password."""
+    require_admin(identity, "add people")
+    command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
+    preview(workspace, command)
+    people_of(workspace).add(name, workspace.clock())
+    act(workspace, command)
+    record_access_given(workspace, ACCOUNT_ADDED, identity.person, name)
+    return people_of(workspace).new_link(name, workspace.clock())
+
+
+def set_roles(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> None:
+    """Give a person exactly these roles."""
+    require_admin(identity, "grant roles")
+    if name not in {line.name for line in list_people(workspace, identity)}:
+        raise UnknownNameError(f"there is no person {name}")
+    act(workspace, GrantRoles(actor=identity.person, person=name, roles=tuple(roles)))
+
+
+def close_person(workspace: Workspace, identity: Identity, name: str) -> None:
+    """Close an account and take its roles away."""
+    require_admin(identity, "close accounts")
+    if name == identity.person:
+        raise RefusedError("you cannot close your own account")
+    if name not in {line.name for line in list_people(workspace, identity)}:
+        raise UnknownNameError(f"there is no person {name}")
+    act(workspace, GrantRoles(actor=identity.person, person=name, roles=()))
+    if people_of(workspace).close(name):
+        record_account_event(workspace, ACCOUNT_CLOSED, identity.person, person=name)

@@ -1,0 +1,48 @@
+"""Facts about two arms that the report and the figures need besides the measurements."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gatemark.core.measurement import Measurement
+from gatemark.exams.overhead.arms import Defect
+from gatemark.exams.overhead.document import ArmPart, CostsPart, WorstWindow
+from gatemark.exams.overhead.measure import Basis
+from gatemark.exams.overhead.measure_costs import (
+    NOT_MEASURED,
+    OverheadCosts,
+    leave_costs_unmeasured,
+)
+from gatemark.exams.overhead.ratio_interval import Resampling
+from gatemark.exams.overhead.window_numbers import SecondRun
+
+
+class ArmsHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about the arms besides their windows; ``second_defects`` are those of second runs."""
+
+    kind: str | None = None
+    arms: dict[str, ArmPart] = {}
+    defects: tuple[Defect, ...] = ()
+    second_defects: dict[SecondRun, tuple[Defect, ...]] = {}
+    expected: int = 0
+    schedule: str | None = None
+    spent: OverheadCosts = leave_costs_unmeasured(NOT_MEASURED)
+    costs: CostsPart | None = None
+    repeated_contents: int = 0
+
+
+class Facts(ArmsHeader, frozen=True, kw_only=True):
+    """What the report and the figures need besides the measurements.
+
+    ``second_runs`` has, for each one, how far it is off, and its overhead.
+    """
+
+    basis: Basis | None
+    windows: int
+    weight: int
+    worst: tuple[WorstWindow, ...]
+    resampling: Resampling
+    second_runs: dict[SecondRun, tuple[Measurement, float | None]]
+
+
+Numbers = dict[str, Measurement]

@@ -1,0 +1,224 @@
+"""Run a command: read the state, decide, append; decide again after a conflict.
+
+Use ``act(workspace, command)``. It returns the new events (none if nothing changes) and raises
+RefusedError (exit 1) with the reason and, for illegal moves, the legal ones. Commands are in
+``gatemark.lifecycle.commands``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import (
+    ConflictError,
+    InvalidValueError,
+    OutageError,
+    RefusedError,
+    UsageError,
+)
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import (
+    CLOCK_SET_BACK,
+    DECIDED_BY,
+    LIFECYCLE_RULES,
+    SYSTEM,
+    DecidedBy,
+    as_payload,
+)
+from gatemark.lifecycle.citations import Citations
+from gatemark.lifecycle.commands import (
+    AdoptPolicy,
+    Approve,
+    AssetCommand,
+    Command,
+    Demote,
+    Promote,
+    RollBack,
+    Tick,
+)
+from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide, rule_on
+from gatemark.lifecycle.decisions.decision import DecisionMoment, UnknownAssetError
+from gatemark.lifecycle.default_policy import default_document
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact, Facts
+from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName, name_problem
+from gatemark.lifecycle.model.release_policy import recorded_policy
+from gatemark.lifecycle.model.state import LifecycleState
+from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
+from gatemark.workspace import Workspace
+
+ATTEMPTS: Final = 50
+_UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+MAX_DUE: Final = 10_000
+
+
+class CommandResult(msgspec.Struct, frozen=True):
+    """The facts and events that a command wrote; empty if nothing changed."""
+
+    facts: Facts
+    events: tuple[Event, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything was written."""
+        return bool(self.events)
+
+
+def act(workspace: Workspace, command: Command) -> CommandResult:
+    """Run a command. Of two concurrent commands, the second is decided again."""
+    now = workspace.clock()
+    asset = _asset_of(command)
+    command = _cleaned(command)
+    cache = asset_state_cache(workspace)
+    for _ in range(ATTEMPTS):
+        with cache.lock:
+            head = workspace.events.head()
+            state = _by_the_clock(workspace, cache.read(asset, head), now)
+            check_rules(state)
+            try:
+                decided = decide(state, _with_evidence(workspace, command), now)
+            except UnknownAssetError as error:
+                raise RefusedError(str(unknown_asset(workspace, asset))) from error
+        if not decided.facts:
+            return CommandResult((), ())
+        at = decided.at
+        if decided.at > now or isinstance(command, TAKES_AWAY):
+            at = max(
+                [decided.at, *(event.at for event, _ in workspace.events.events(head.seq - 1))]
+            )
+        first = _first_policy(workspace, state, at)
+        by = _decided_by(workspace, state)
+        drafts = [_draft(fact, command.actor, at, by) for fact in decided.facts]
+        try:
+            events = workspace.events.append([*first, *drafts], head)
+        except ConflictError:
+            continue
+        except OutageError:
+            # Commands that remove authority must also work on a full disk.
+            if isinstance(command, TAKES_AWAY) and workspace.release_reserve():
+                continue
+            raise
+        if isinstance(command, Promote):
+            workspace.keep_reserve()
+        return CommandResult(decided.facts, events[len(first) :])
+    raise ConflictError(
+        f"the ledger changed {ATTEMPTS} times in a row; nothing was written, try again"
+    )
+
+
+def _first_policy(workspace: Workspace, state: LifecycleState, at: datetime) -> list[EventDraft]:
+    """Return the event that records the default release policy of a new store."""
+    if state.governance.revision:
+        return []
+    document = default_document()
+    command = AdoptPolicy(
+        actor=SYSTEM,
+        policy=recorded_policy(document),
+        document=document,
+        note="the default policy",
+    )
+    facts = rule_on(state, command, DecisionMoment(at))
+    by = _decided_by(workspace, state)
+    return [_draft(fact, SYSTEM, at, by) for fact in facts]
+
+
+def _draft(fact: Fact, actor: str, at: datetime, by: DecidedBy) -> EventDraft:
+    """Return the event draft of a fact; refuse a fact that could not be read back."""
+    payload = as_payload(fact)
+    try:
+        msgspec.convert(payload, type(fact))
+        msgspec.convert(actor, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"{fact.declared.name}: {error}") from error
+    payload[DECIDED_BY] = as_payload(by)
+    return EventDraft(fact.declared.name, at, actor, fact.subject, payload)
+
+
+def _decided_by(workspace: Workspace, state: LifecycleState) -> DecidedBy:
+    return DecidedBy(state.governance.policy_digest, LIFECYCLE_RULES.current, workspace.channel)
+
+
+def check_rules(state: LifecycleState) -> None:
+    """Refuse to decide on top of a decision that this build cannot decide again."""
+    before = max(state.governance.rules, state.asset.rules)
+    if before:
+        LIFECYCLE_RULES.check(before)
+
+
+def preview(workspace: Workspace, command: Command) -> Facts:
+    """Return the facts that a command would write now; refuse as ``act`` would."""
+    cache = asset_state_cache(workspace)
+    with cache.lock:
+        now = workspace.clock()
+        state = _by_the_clock(workspace, cache.read(_asset_of(command)), now)
+        check_rules(state)
+        return decide(state, _with_evidence(workspace, command), now).facts
+
+
+def run_due(workspace: Workspace, asset: str, environment: str) -> tuple[CommandResult, ...]:
+    """Do everything that is due for an asset now, one step after the other."""
+    done: list[CommandResult] = []
+    while len(done) < MAX_DUE:
+        result = act(workspace, Tick(actor=SYSTEM, asset=asset, environment=environment))
+        if not result.is_change:
+            return tuple(done)
+        done.append(result)
+    raise RefusedError(f"{asset}: more than {MAX_DUE} steps are due; tick more often")
+
+
+def _asset_of(command: Command) -> str:
+    if not isinstance(command, AssetCommand):
+        return WORKSPACE_SUBJECT
+    try:
+        return msgspec.convert(command.asset, AssetName)
+    except msgspec.ValidationError as error:
+        raise RefusedError(
+            f"{command.asset!r} cannot name an asset: Latin letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit, at most 128"
+        ) from error
+
+
+def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) -> LifecycleState:
+    """Return the state with times no later than the last event that set the clock back."""
+    if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
+        return state
+    set_back = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
+    if not set_back:
+        return state
+    known, asset = state.governance, state.asset
+    if known.revision < set_back[-1].seq and known.last_at is not None:
+        known = msgspec.structs.replace(known, last_at=min(known.last_at, set_back[-1].at))
+    if asset.revision < set_back[-1].seq and asset.last_at is not None:
+        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, set_back[-1].at))
+    return LifecycleState(known, asset)
+
+
+def _cleaned(command: Command) -> Command:
+    """Return the command with an actor and note that the ledger accepts.
+
+    A note that is too long for a demotion or rollback is cut, so that it never blocks them.
+    """
+    problem = name_problem(command.actor)
+    if problem is not None:
+        raise UsageError(problem)
+    note = _UNPRINTED.sub(" ", command.note.replace("\r\n", "\n"))
+    if len(note) > MAX_NOTE:
+        if not isinstance(command, TAKES_AWAY):
+            raise UsageError(f"a note must have at most {MAX_NOTE} characters, got {len(note)}")
+        note = note[: MAX_NOTE - 1] + "…"
+    changes: dict[str, object] = {"note": note}
+    return msgspec.structs.replace(command, **changes)
+
+
+def _with_evidence(workspace: Workspace, command: Command) -> Command:
+    """Return the command with a lookup of the results that its decision may depend on."""
+    if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
+        return command
+    must_go_on = isinstance(command, Demote | RollBack | Tick)
+    changes: dict[str, object] = {
+        "evidence": Citations(workspace, command.asset, must_go_on=must_go_on)
+    }
+    return msgspec.structs.replace(command, **changes)

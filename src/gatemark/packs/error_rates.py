@@ -1,0 +1,49 @@
+"""The share of answers without a score, with the most frequent reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gatemark.core.measurement import Measurement, rate
+from gatemark.packs.answers import Answer
+from gatemark.packs.outages import select_asked
+
+MOST_KINDS = 3
+SHOWN_LENGTH = 160
+UNSCORED = "not scored"
+
+
+def measure_error_rate(name: str, scope: str, answers: Sequence[Answer]) -> Measurement:
+    """Return the share of answers without a score; caveats list the most frequent reasons first.
+
+    Calls that could not be made are not counted.
+    """
+    found_out = select_asked(answers)
+    failed = [answer for answer in found_out if answer.score is None]
+    found = rate(
+        name,
+        len(failed),
+        len(found_out),
+        direction="lower_is_better",
+        empty_reason="nothing could be asked",
+    )
+    return msgspec.structs.replace(found, scope=scope, caveats=_count_reasons(failed))
+
+
+def _count_reasons(failed: Sequence[Answer]) -> tuple[str, ...]:
+    by_kind: dict[str, list[Answer]] = {}
+    for answer in failed:
+        by_kind.setdefault(answer.error or UNSCORED, []).append(answer)
+    ranked = sorted(by_kind.items(), key=lambda item: (-len(item[1]), item[0]))
+    counted = [
+        f"{len(hit)} {kind}, such as {hit[0].id}: {_shorten_reason(hit[0])}" for kind, hit in ranked
+    ]
+    more = len(counted) - MOST_KINDS
+    return (*counted[:MOST_KINDS], *((f"{more} other kinds of error",) if more > 0 else ()))
+
+
+def _shorten_reason(answer: Answer) -> str:
+    text = " ".join((answer.reason or "no reason was given").split())
+    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"

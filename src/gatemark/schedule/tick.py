@@ -1,0 +1,231 @@
+"""``gatemark schedule tick``: run what is due, each occasion by exactly one worker.
+
+(1) Give up runs whose worker is gone. (2) Record registered versions as triggers. (3) Warn about
+overdue schedules. (4) Claim and run each occasion that is due. (5) Send the alerts.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.durations import seconds_of
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import SCHEDULE_OVERDUE, SYSTEM
+from gatemark.ledger.port import event_moment
+from gatemark.schedule.cadence import (
+    Occasion,
+    SchedulePlan,
+    count_missed,
+    find_next_fire,
+    is_overdue,
+    list_occasions,
+    list_retries,
+    list_triggered,
+)
+from gatemark.schedule.failures import FailedRun, FailureAlert, conclude_failure, split_by_asset
+from gatemark.schedule.open_stores import schedule_runs_of
+from gatemark.schedule.run_scheduled import Runner, make_runner
+from gatemark.schedule.stores import RunState
+from gatemark.schedule.triggers import record_changes
+from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+GRACE_S: Final = 60
+
+
+class OverdueAlert(Protocol):
+    """Queues the alert about a schedule that is overdue, under an id that names the gap."""
+
+    def __call__(self, identity: str, *, schedule: str, reason: str, at: datetime) -> None:
+        """Queue it for the sinks that want it."""
+        ...
+
+
+class SentAlert(Protocol):
+    """The delivery of one alert to one sink; ``error`` is None if it arrived."""
+
+    @property
+    def sink(self) -> str:
+        """The name of the sink."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """The severity."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """The subject of the alert."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """The delivery error, or None."""
+        ...
+
+
+class Alerting(NamedTuple):
+    """How a tick alerts people about overdue schedules and failed runs."""
+
+    queue: OverdueAlert
+    queue_failed: FailureAlert
+    send: Callable[[], tuple[SentAlert, ...]]
+
+
+class TickLine(msgspec.Struct, frozen=True):
+    """What a tick did with one occasion."""
+
+    schedule: str
+    occasion: str
+    due_at: datetime
+    state: RunState
+    detail: str
+
+
+class ScheduleTick(msgspec.Struct, frozen=True):
+    """One tick; the fields are the keys of the JSON document."""
+
+    at: datetime
+    runs: tuple[TickLine, ...]
+    overdue: tuple[str, ...]
+    abandoned: int
+    alerts: tuple[SentAlert, ...]
+
+
+def tick_schedules(
+    workspace: Workspace,
+    plan: SchedulePlan,
+    *,
+    now: datetime,
+    worker: str,
+    alerting: Alerting | None = None,
+    alerts_file: str | None = None,
+    runner: Runner | None = None,
+    stopwatch: Callable[[], float] = time.monotonic,
+) -> ScheduleTick:
+    """Claim and run what is due; skip what another worker has claimed.
+
+    Runs follow each other; ``stopwatch`` (seconds) gives the time of each. Drift probes alert the
+    sinks of ``alerts_file``.
+    """
+    started = stopwatch()
+
+    def moment() -> datetime:
+        return now + timedelta(seconds=stopwatch() - started)
+
+    abandoned = schedule_runs_of(workspace).abandon(now)
+    record_changes(workspace, now)
+    plan = split_by_asset(workspace, plan)
+    overdue = _warn_overdue(workspace, plan, now, alerting)
+    by_id = {schedule.id: schedule for schedule in plan.schedules}
+    run = runner or make_runner(workspace, alerts_file)
+    lines = []
+    for occasion in find_due(workspace, plan, now):
+        schedule = by_id[occasion.schedule]
+        lease = seconds_of(schedule.time_limit) + GRACE_S
+        state = schedule_runs_of(workspace).claim(occasion, worker, moment(), lease)
+        if state is None:
+            logger.debug("left to another worker", extra=_log_fields(occasion))
+            continue
+        detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
+        if state == "running":
+            logger.info("run claimed", extra=_log_fields(occasion) | {"worker": worker})
+            began, head = stopwatch(), workspace.events.head().seq
+            state, detail = run(schedule, occasion, now)
+            schedule_runs_of(workspace).finish(occasion, state, moment(), detail)
+            if state != "done":
+                failed = FailedRun(schedule, occasion, state, detail, since=head)
+                detail = conclude_failure(
+                    workspace, failed, now, alerting and alerting.queue_failed
+                )
+            took = {"state": state, "duration_s": round(stopwatch() - began, 3)}
+            logger.info("run finished", extra=_log_fields(occasion) | took)
+        lines.append(
+            TickLine(
+                schedule=schedule.id,
+                occasion=occasion.id,
+                due_at=occasion.due_at,
+                state=state,
+                detail=detail,
+            )
+        )
+    sent = () if alerting is None else alerting.send()
+    counts = {"runs": len(lines), "overdue": len(overdue), "abandoned": abandoned}
+    logger.info("schedule tick", extra=counts)
+    return ScheduleTick(
+        at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent
+    )
+
+
+def find_due(workspace: Workspace, plan: SchedulePlan, now: datetime) -> tuple[Occasion, ...]:
+    """Return what is due, missed or expired; changes nothing."""
+    plan = split_by_asset(workspace, plan)
+    triggers = schedule_runs_of(workspace).triggers(now)
+    found: list[Occasion] = []
+    for schedule in plan.schedules:
+        if schedule.is_active:
+            last = schedule_runs_of(workspace).last_due(schedule.id, now)
+            found.extend(list_occasions(schedule, now, last))
+            horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
+            found.extend(
+                list_retries(schedule, schedule_runs_of(workspace).since(schedule.id, horizon), now)
+            )
+            if schedule.triggers:
+                done = schedule_runs_of(workspace).occasions(schedule.id)
+                found.extend(list_triggered(schedule, triggers, done, now))
+    return tuple(found)
+
+
+def _warn_overdue(
+    workspace: Workspace, plan: SchedulePlan, now: datetime, alerting: Alerting | None
+) -> tuple[str, ...]:
+    """Warn once about each schedule that is overdue."""
+    active = [schedule for schedule in plan.schedules if schedule.is_active]
+    seen = schedule_runs_of(workspace).first_seen([schedule.id for schedule in active], now)
+    found = []
+    for schedule in active:
+        last = schedule_runs_of(workspace).last_done(schedule.id, now) or seen[schedule.id]
+        if not is_overdue(schedule, now, last):
+            continue
+        found.append(schedule.id)
+        missed = count_missed(schedule, now, last)
+        reason = f"{missed} runs are missing since {last:%Y-%m-%d %H:%MZ}"
+        identity = digest(["overdue", schedule.id, last.isoformat()])
+        if not schedule_runs_of(workspace).note_once(f"overdue:{identity}", now):
+            continue
+        payload = {"schedule": schedule.id, "level": "WARN", "reason": reason, "missed": missed}
+        workspace.events.append(
+            [
+                EventDraft(
+                    SCHEDULE_OVERDUE, event_moment(workspace.events, now), SYSTEM, None, payload
+                )
+            ]
+        )
+        if alerting is not None:
+            alerting.queue(identity, schedule=schedule.id, reason=reason, at=now)
+    return tuple(found)
+
+
+def _log_fields(occasion: Occasion) -> dict[str, object]:
+    return {"schedule": occasion.schedule, "occasion": occasion.id}
+
+
+def count_seconds_until_next(plan: SchedulePlan, now: datetime, longest: float) -> float:
+    """Return how many seconds a loop may sleep before something could be due."""
+    moments = [
+        moment
+        for schedule in plan.schedules
+        if schedule.is_active and (moment := find_next_fire(schedule, now)) is not None
+    ]
+    if not moments:
+        return longest
+    return max(0.0, min(longest, (min(moments) - now) / timedelta(seconds=1)))

@@ -1,0 +1,223 @@
+"""Rules that a result names: only results of this build's rules can be decided again or cited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.ledger.tamper import GONE, reseal
+
+import gatemark as this_build
+from gatemark.core.errors import IntegrityError, OtherRulesError
+from gatemark.core.result import Result
+from gatemark.core.rules import RulesVersions
+from gatemark.evidence.exam import exam_suite, suites
+from gatemark.evidence.result_rules import check_result_rules
+from gatemark.workspace import Workspace
+
+Run = Callable[..., Any]
+PACK = """
+gatemark: 1
+name: shouting
+version: 1
+asset: {kind: prompt, name: shouting}
+score_min: 0.5
+regression_max: 0.5
+suites:
+  - {id: golden, kind: golden, weight: 0.8, dataset: golden.jsonl, scorer: exact}
+  - id: raters
+    kind: agreement
+    weight: 0.2
+    evidence: {pairs: pairs.jsonl}
+    baseline_evidence: none
+targets:
+  candidate: {python: "app:candidate"}
+  baseline: none
+"""
+APP = "def candidate(text):\n    return text.upper()\n"
+LABELS = ["VALID", "REJECT", "NOT_IN_CONTEXT"]
+FUTURE = {"gatemark": "99.0.0"}
+
+
+@pytest.fixture(scope="module")
+def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a pack, its data, and a store with nothing in it."""
+    folder = tmp_path_factory.mktemp("evals")
+    items = [{"id": f"i{n}", "input": f"say {n}", "target": f"SAY {n}"} for n in range(40)]
+    labels = [LABELS[n % 3] for n in range(90)]
+    pairs = [
+        {"qid": f"Q{n}", "scholar": {"label": label}, "auditor": {"label": label}}
+        for n, label in enumerate(labels)
+    ]
+    (folder / "pack.yaml").write_text(PACK)
+    (folder / "app.py").write_text(APP)
+    for name, rows in (("golden", items), ("pairs", pairs)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def store(gatemark: Run, evals: Path, tmp_path: Path) -> Path:
+    ran = gatemark("run", evals / "pack.yaml", "--store", tmp_path / "store", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["rules"] == {"pack": 1, "agreement": 1}
+    return tmp_path / "store"
+
+
+def last_result(store: Path) -> Result:
+    workspace = Workspace(store=str(store))
+    found = workspace.results.get(workspace.results.lines(1)[0].id)
+    workspace.store.close()
+    return found
+
+
+def add(store: Path, made: Result) -> str:
+    """Put a result and its event into a store, as whoever can write there."""
+    workspace = Workspace(store=str(store))
+    workspace.results.append(made)
+    workspace.store.close()
+    return made.id
+
+
+def doors(evals: Path, store: Path, result_id: str) -> Iterator[tuple[object, ...]]:
+    """Everything that decides a result again, or lets something new rest on it."""
+    at = ("--store", store)
+    yield ("ledger", "verify", *at)
+    yield ("ledger", "verify", "--rescore", *at)
+    yield ("gate", result_id, "--pack", evals / "pack.yaml", *at)
+    yield ("baseline", "set", "main", result_id, *at)
+    yield ("baseline", "accept", result_id, "--reason", "looks fine", *at)
+    yield ("run", evals / "pack.yaml", "--baseline", result_id, *at)
+    yield ("run", evals / "pack.yaml", "--baseline", "last-pass", *at)
+
+
+def test_an_honest_result_comes_through_every_door(gatemark: Run, evals: Path, store: Path) -> None:
+    honest = last_result(store).id
+    assert [gatemark(*door).code for door in doors(evals, store, honest)] == [0] * 7
+
+
+FORGED = [
+    GONE,
+    {},
+    {"pack": 0, "agreement": 1},
+    {"pack": True, "agreement": 1},
+    {"pack": "1", "agreement": 1},
+    {"pack": 2, "agreement": 1},
+    {"pack": 99, "agreement": 1},
+    {"pack": 1, "agreement": 2},
+    {"pack": 1},
+    {"agreement": 1},
+    {"pack": 99, "agreement": 1, "an_exam_of_another_package": 1},
+]
+
+
+@pytest.mark.parametrize("rules", FORGED, ids=str)
+def test_a_forged_version_comes_through_no_door(
+    gatemark: Run, evals: Path, store: Path, rules: Any
+) -> None:
+    forged = add(store, reseal(last_result(store), rules=rules))
+    codes = {door[:2]: gatemark(*door).code for door in doors(evals, store, forged)}
+    assert set(codes.values()) == {4}, codes
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"pack": 2, "agreement": 1}, "recorded under pack rules 2, not decided again"),
+        ({"pack": 1, "agreement": 7}, "recorded under agreement rules 7, not decided again"),
+    ],
+)
+def test_a_result_of_a_future_build_is_kept_and_not_decided_again(
+    gatemark: Run, evals: Path, store: Path, rules: dict[str, int], said: str
+) -> None:
+    honest = last_result(store)
+    runtime = {**honest.runtime, **FUTURE}
+    later = add(store, reseal(honest, rules=rules, runtime=runtime))
+    for door in doors(evals, store, later):
+        ran = gatemark(*door)
+        assert (ran.code, said in ran.out + ran.err) == (3, True), (door, ran.out, ran.err)
+    ran = gatemark("ledger", "verify", "--rescore", "--store", store, "--json")
+    assert ran.json["issues"] == []
+    assert len(ran.json["unjudged"]) == 1
+
+
+def test_changed_bytes_of_a_result_of_a_future_build_are_found(
+    gatemark: Run, evals: Path, store: Path
+) -> None:
+    honest = last_result(store)
+    runtime = {**honest.runtime, **FUTURE}
+    later = reseal(honest, rules={"pack": 2, "agreement": 1}, runtime=runtime)
+    other = reseal(later, evidence=[*msgspec.to_builtins(honest.evidence)[:-1]])
+    blob = msgspec.to_builtins(honest.blobs[0]) | {"digest": "sha256:" + "0" * 64}
+    add(store, reseal(other, blobs=[blob]))
+    ran = gatemark("ledger", "verify", "--store", store, "--json")
+    assert (ran.code, len(ran.json["issues"])) == (4, 1)
+    assert "is missing from the store" in ran.json["issues"][0]["message"]
+
+
+def test_an_exam_that_is_not_installed_is_not_decided_again(store: Path) -> None:
+    rules = {"pack": 1, "agreement": 1, "an_exam_of_another_package": 1}
+    other = msgspec.structs.replace(last_result(store), rules=rules)
+    with pytest.raises(OtherRulesError, match="no exam called 'an_exam_of_another_package'"):
+        check_result_rules(other)
+
+
+def test_an_exam_names_its_own_rules(
+    gatemark: Run, evals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = exam_suite("agreement")
+    second = RulesVersions("agreement", current=2, released=frozenset({1, 2}))
+    newer = msgspec.structs.replace(suite, rules=second)
+    monkeypatch.setitem(suites()._plugins(), "agreement", newer)
+    at = ("--seal", "--store", tmp_path / "store", "--json", "-j", 1)
+    ran = gatemark("score", "agreement", "--pairs", evals / "pairs.jsonl", *at)
+    sealed = last_result(tmp_path / "store")
+    assert (ran.code, sealed.rules) == (0, {"agreement": 2})
+    check_result_rules(sealed)
+    monkeypatch.undo()
+    with pytest.raises(IntegrityError, match="not the rules of the build that it names"):
+        check_result_rules(sealed)
+    runtime = {**sealed.runtime, **FUTURE}
+    with pytest.raises(OtherRulesError, match="agreement rules 2"):
+        check_result_rules(msgspec.structs.replace(sealed, runtime=runtime))
+
+
+def test_the_version_of_gatemark_says_nothing_about_the_rules_of_another_package(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plugin may get new rules while Gatemark stays the same."""
+
+    def build(*_: object) -> Any:
+        raise AssertionError
+
+    build.__module__ = "another_package.exam"
+    second = RulesVersions("reading", current=2, released=frozenset({1, 2}))
+    foreign = msgspec.structs.replace(
+        exam_suite("agreement"), kind="reading", build=build, rules=second
+    )
+    monkeypatch.setitem(suites()._plugins(), "reading", foreign)
+    honest = last_result(store)
+    assert honest.runtime["gatemark"] == this_build.__version__
+    with pytest.raises(OtherRulesError, match="recorded under reading rules 1"):
+        check_result_rules(msgspec.structs.replace(honest, rules={**honest.rules, "reading": 1}))
+
+
+def test_sealed_comparisons_name_the_rules_of_comparisons(gatemark: Run, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        rows = [{"id": f"i{n}", "score": 1.0} for n in range(30)]
+        samples = [
+            {"schema": "gatemark.sample/1", "id": row["id"], "scores": {"exact": row["score"]}}
+            for row in rows
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples))
+    at = ("--seal", "--store", tmp_path / "store")
+    ran = gatemark("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", *at)
+    assert ran.code in (0, 3), ran.err
+    sealed = last_result(tmp_path / "store")
+    assert sealed.rules == {"compare": 1}
+    with pytest.raises(IntegrityError, match="does not name its compare rules"):
+        check_result_rules(msgspec.structs.replace(sealed, rules={"pack": 1}))

@@ -1,0 +1,58 @@
+"""Fix the clock and chance of a command: run in its process before it starts.
+
+The command server runs this file where ``GATEMARK_TEST_FIXED`` names it. Commands that share the
+counter file of ``GATEMARK_TEST_COUNTER`` are a minute apart, and draw other secrets each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sys
+import time
+import uuid
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import count
+from pathlib import Path
+
+START = datetime(2026, 4, 6, 8, tzinfo=UTC)
+TICK_S = 0.001
+
+
+def fix(number: int) -> None:
+    """Fix what the command with this number sees."""
+    now = START + timedelta(minutes=number)
+    drawn = count()
+
+    class FixedDatetime(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return now.astimezone(tz)
+
+    def token_bytes(nbytes: int | None = None) -> bytes:
+        seed = f"{number} {next(drawn)}".encode()
+        return hashlib.shake_256(seed).digest(32 if nbytes is None else nbytes)
+
+    for name, module in sorted(sys.modules.items()):
+        # Only where the clock is read: a type of a record must stay the one that msgspec knows.
+        file = getattr(module, "__file__", None)
+        if name.startswith("gatemark.") and file and "datetime.now(" in Path(file).read_text():
+            module.datetime = FixedDatetime  # type: ignore[attr-defined]
+    ticks = count()
+    time.time = now.timestamp
+    time.perf_counter = lambda: next(ticks) * TICK_S
+    secrets.token_bytes = token_bytes
+    secrets.token_hex = lambda nbytes=None: token_bytes(nbytes).hex()
+    secrets.token_urlsafe = lambda nbytes=None: token_bytes(nbytes).hex()
+    uuid.uuid4 = lambda: uuid.UUID(bytes=token_bytes(16), version=4)
+
+
+def _next_number(place: Path) -> int:
+    number = int(place.read_text()) + 1 if place.exists() else 0
+    place.write_text(str(number))
+    return number
+
+
+if __name__ == "__main__":
+    fix(_next_number(Path(os.environ["GATEMARK_TEST_COUNTER"])))
