@@ -9,8 +9,8 @@ import msgspec
 
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import processes_option
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
+from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.calibrate.calibrate import CalibrateRequest, calibrate
 from gatemark.exams.runlog.calibrate.report import CalibrationReport
