@@ -254,8 +254,7 @@ def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) ->
 
 def test_a_result_without_its_pack_is_unjudged(gatemark: Run, store: Path) -> None:
     result = by_title(Workspace(store=str(store)), "shouting")
-    kept = tuple(blob for blob in result.blobs if blob.name != "pack.json")
-    add(store, forged(result, blobs=kept))
+    add(store, forged(result, blobs=()))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["issues"]) == (3, [])
     assert "no pack was kept with it" in ran.json["unjudged"][0]

@@ -63,7 +63,7 @@ def set_baseline(workspace: Workspace, name: str, reference: str, note: str = ""
             f"starting with a letter; not {', '.join(sorted(_RESERVED))} or the id of a result"
         )
     result = workspace.existing_results().get(reference)
-    check_result_rules(result)
+    check_result_rules(result, workspace.blobs)
     pack = read_pack_of_result(workspace, result)
     if result.verdict != "pass" and result.id not in list_accepted(workspace):
         raise RefusedError(
@@ -80,7 +80,7 @@ def accept_baseline(workspace: Workspace, reference: str, reason: str) -> tuple[
     if not reason.strip():
         raise UsageError("say why with --reason")
     result = workspace.existing_results().get(reference)
-    check_result_rules(result)
+    check_result_rules(result, workspace.blobs)
     pack = read_pack_of_result(workspace, result)
     payload = BaselineAccepted(result.id, result.verdict, reason.strip())
     return result, _append_event(workspace, BASELINE_ACCEPTED, pack.asset.name, payload).at
@@ -110,7 +110,7 @@ def list_accepted(workspace: Workspace) -> dict[str, tuple[Event, BaselineAccept
 def choose_baseline(workspace: Workspace, pack: Pack, folder: Path, wanted: str) -> ChosenBaseline:
     """Find the result that an id, ``last-pass``, ``git:REF`` or a name stands for."""
     chosen = _find_baseline(workspace, pack, folder, wanted)
-    check_result_rules(workspace.existing_results().get(chosen.result))
+    check_result_rules(workspace.existing_results().get(chosen.result), workspace.blobs)
     return chosen
 
 

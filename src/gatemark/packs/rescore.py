@@ -41,7 +41,7 @@ from gatemark.evidence.exam import (
     runtime_versions,
 )
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
-from gatemark.evidence.result_rules import check_result_rules
+from gatemark.evidence.result_rules import COMPARE_BLOB, check_result_rules
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.small_file import read_expected_ids
@@ -49,7 +49,7 @@ from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore, Store, erasure_of
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.rejudge import JudgedAgain, rejudge_pack, run_suites_again
-from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
+from gatemark.packs.seal_compare import compare_again
 
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
 """Tolerance for numbers that another version of a library computes."""
@@ -69,7 +69,7 @@ def rescore_store(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tu
             # Of an erased result the store gives what is left; its seal covered the rest.
             is_whole = not is_erased(result_id)
             result = read_result(result_id, document) if is_whole else store.results.get(result_id)
-            check_result_rules(result)
+            check_result_rules(result, store.blobs)
         except (IntegrityError, NewerFormatError, OtherRulesError):
             # The check of results reports it.
             continue
@@ -160,7 +160,7 @@ def derive_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[Derive
 
     Waivers apply to an exam of its own. A suite of a pack is judged without them.
     """
-    check_result_rules(result)
+    check_result_rules(result, blobs)
     kept = {blob.name: blob.digest for blob in result.blobs}
     if EXAM_INPUTS in kept:
         inputs = read_exam_inputs(blobs.get(kept[EXAM_INPUTS]))

@@ -21,7 +21,7 @@ from gatemark.core.policy import Policy, Rule, decide
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.result_rules import COMPARE_RULES
+from gatemark.evidence.result_rules import COMPARE_BLOB, COMPARE_RULES
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.recorded_scores import read_recorded_scores
@@ -32,7 +32,6 @@ from gatemark.samples.importer import ReadOptions
 from gatemark.samples.views import ComparisonReport
 from gatemark.workspace import Workspace
 
-COMPARE_BLOB: Final = "compare.json"
 NAME: Final = "compare"
 _SIDES: Final = ("baseline", "candidate")
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
