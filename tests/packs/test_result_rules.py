@@ -143,12 +143,30 @@ def test_a_result_of_a_future_build_is_kept_and_not_decided_again(
     honest = last_result(store)
     runtime = {**honest.runtime, **FUTURE}
     later = add(store, reseal(honest, rules=rules, runtime=runtime))
-    for door in doors(evals, store, later):
+    *strict, last_pass = doors(evals, store, later)
+    for door in strict:
         ran = gatemark(*door)
         assert (ran.code, said in ran.out + ran.err) == (3, True), (door, ran.out, ran.err)
     ran = gatemark("ledger", "verify", "--rescore", "--store", store, "--json")
     assert ran.json["issues"] == []
     assert len(ran.json["unjudged"]) == 1
+    ran = gatemark(*last_pass)
+    assert (ran.code, said in ran.out) == (0, True), (ran.out, ran.err)
+    assert "skipped a later one" in ran.out
+
+
+@pytest.mark.parametrize("rules", [{}, {"pack": 99, "agreement": 1}])
+def test_a_forged_result_stops_no_later_run_of_its_pack(
+    gatemark: Run, evals: Path, store: Path, rules: dict[str, int]
+) -> None:
+    honest = last_result(store)
+    add(store, reseal(honest, rules=rules))
+    ran = gatemark("run", evals / "pack.yaml", "--store", store)
+    assert ran.code == 0, ran.err
+    text = (evals / "pack.yaml").read_text()
+    (evals / "looser.yaml").write_text(text.replace("score_min: 0.5", "score_min: 0.1"))
+    ran = gatemark("run", evals / "looser.yaml", "--store", store)
+    assert (ran.code, "already has a result with other content" in ran.err) == (2, True)
 
 
 def test_changed_bytes_of_a_result_of_a_future_build_are_found(

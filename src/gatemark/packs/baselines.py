@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import IncomparableError, RefusedError, UsageError
+from gatemark.core.errors import IncomparableError, OtherRulesError, RefusedError, UsageError
 from gatemark.core.result import PACK_BLOB, Result
 from gatemark.core.stored import convert_stored
 from gatemark.evidence.result_rules import check_result_rules
@@ -132,10 +132,17 @@ def is_result_id(text: str) -> bool:
 
 
 def _find_last_pass(workspace: Workspace, pack: Pack) -> ChosenBaseline:
+    skipped = ""
     for result in iterate_results_of_pack(workspace, pack):
-        if result.verdict == "pass":
-            how = f"last-pass: the last passing result of pack {pack.name}, {_name_result(result)}"
-            return ChosenBaseline(result.id, how)
+        if result.verdict != "pass":
+            continue
+        try:
+            check_result_rules(result, workspace.blobs)
+        except OtherRulesError as error:
+            skipped += f"; skipped a later one: {error}"
+            continue
+        how = f"last-pass: the last passing result of pack {pack.name}, {_name_result(result)}"
+        return ChosenBaseline(result.id, how + skipped)
     raise IncomparableError(
         f"no result of pack {pack.name} for {_name_asset(pack.asset)} has passed in this store",
         ("run the pack on what serves now first, or name a baseline with --baseline",),

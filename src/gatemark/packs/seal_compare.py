@@ -95,8 +95,6 @@ def seal_comparison(
         baseline=references[0],
         snapshots=(),
         runtime={**runtime_versions(), **_find_answer_time(sides["candidate"])},
-        bench=judged.verdict.bench,
-        regression=judged.verdict.regression,
         blobs=(
             *(Blob(f"{s}.jsonl", digest_bytes(sides[s]), "application/jsonl") for s in _SIDES),
             Blob(COMPARE_BLOB, digest_bytes(definition), "application/json"),
