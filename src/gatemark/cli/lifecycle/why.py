@@ -14,7 +14,7 @@ from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.release import explained_moves
 from gatemark.lifecycle.views.text import why_text
 from gatemark.lifecycle.views.views import Why
-from gatemark.lifecycle.views.why import why
+from gatemark.lifecycle.views.why import explain_stage
 from gatemark.workspace import Workspace
 
 
@@ -27,7 +27,8 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
     """Show why a version is where it is: results, votes, gates.
 
     Every citation is verified again, and each possible step lists what is missing for it. Exit 4 if
-    a citation no longer verifies.
+    a citation no longer verifies, and 3 if a decision was made by rules that this build does not
+    have.
 
     \b
     Examples:
@@ -37,12 +38,14 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
     ref = parse_version_ref(version)
     workspace = Workspace(store=store)
     workspace.existing_store()
-    found = why(workspace, ref, environment)
+    found = explain_stage(workspace, ref, environment)
     moves = explained_moves(workspace, ref, environment, found.next_moves)
     found = msgspec.structs.replace(found, next_moves=moves)
     outputs.write({".json": lambda: json_file(found), ".html": lambda: _render_page(found)})
     outputs.show(found, why_text)
-    return ExitCode.INTEGRITY if found.problems else ExitCode.PASS
+    if found.problems:
+        return ExitCode.INTEGRITY
+    return ExitCode.INCONCLUSIVE if found.undecided else ExitCode.PASS
 
 
 def _render_page(found: Why) -> bytes:

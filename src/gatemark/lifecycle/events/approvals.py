@@ -39,6 +39,9 @@ class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
     expires_at: datetime
     note: Note = ""
 
+    def may_raise(self, _asset: Asset) -> bool:
+        return False
+
     def commands(self, actor: str) -> tuple[Command, ...]:
         """Return the vote, which may not have said what the voter saw."""
         unseen: dict[str, object] = {"candidate_digest": None, "policy_digest": None}
@@ -84,6 +87,9 @@ class GateWaived(VersionFact, frozen=True, kw_only=True):
     note: Note
     expires_at: datetime
 
+    def may_raise(self, _asset: Asset) -> bool:
+        return False
+
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         asset.waivers.append(
             GateWaiver(
@@ -121,6 +127,9 @@ class GateOverridden(VersionFact, frozen=True, kw_only=True):
     gate: Gate
     waiver: int
     reason: str
+
+    def may_raise(self, _asset: Asset) -> bool:
+        return False
 
     @property
     def sentence(self) -> str:

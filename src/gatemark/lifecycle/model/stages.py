@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -98,6 +99,17 @@ EVIDENCED: Final[frozenset[Stage]] = frozenset(
 )
 """Stages that require cited results."""
 
+AUTHORITY: Final[Mapping[Stage, int]] = {
+    "eligible": 1,
+    "shadow": 2,
+    "canary_1": 3,
+    "canary_5": 4,
+    "canary_25": 5,
+    "superseded": 6,
+    "enabled": 7,
+}
+"""How far up a stage is; 0 for stages that give no traffic. A superseded version may return."""
+
 CANARY: Final[tuple[Stage, ...]] = ("canary_1", "canary_5", "canary_25")
 
 LANE: Final = "lane"
@@ -137,7 +149,7 @@ def move(before: Stage, after: Stage, cause: Cause, kind: AssetKind | None = Non
     return None
 
 
-def legal_words(before: Stage, kind: AssetKind | None = None) -> str:
+def describe_legal_moves(before: Stage, kind: AssetKind | None = None) -> str:
     """Return the stages that can be reached from one, and how; for error messages."""
     rows = [row for row in moves_of(kind) if row.before == before]
     if not rows:
