@@ -51,6 +51,13 @@ ACTS = {
     "confirm-break-glass": Doors(
         "approve", f"{VERSION}/break-glass-review", HERE, f"{HERE}/confirm-break-glass"
     ),
+    "labels": Doors(
+        "review labels create",
+        "/labels",
+        "/new-labels",
+        "/new-labels",
+        {"label": "labels", "reviewer": "reviewers"},
+    ),
     "add": Doors(
         "asset add",
         VERSION,
@@ -61,8 +68,8 @@ ACTS = {
 }
 OF_THE_DOOR = {
     "command line": {"actor", "store", "json", "expect", "dry_run", "confirm_break_glass"},
-    "HTTP": {"version"},
-    "page": {"form_mark", "tag", "asset", "version"},
+    "HTTP": {"version", "name", "samples"},
+    "page": {"form_mark", "tag", "asset", "version", "name", "samples"},
 }
 """What a door has for itself: who asks, which store, what they have seen; and the subject."""
 FILES = {"add": {"file", "files", "schema"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
@@ -53,6 +54,18 @@ def request_options(
     }
 
 
+def given_group(
+    struct: type[msgspec.Struct], *, without: Sequence[str] = ()
+) -> OptionGroup[dict[str, object]]:
+    """Return options whose values arrive as given, for ``read_request`` to read."""
+    return OptionGroup(partial(_keep_given, struct), **request_options(struct, without=without))
+
+
+def _keep_given(_: type[msgspec.Struct], /, **given: object) -> dict[str, object]:
+    # An option that was not given has the default of its field.
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def request_option(field: RequestField, **changes: Any) -> OptionDecorator:
     """Return the option of one field of a request; ``changes`` are for ``click.option``."""
     flag = "--" + field.name.replace("_", "-")
@@ -63,7 +76,7 @@ def request_option(field: RequestField, **changes: Any) -> OptionDecorator:
         return click.option(*flags, is_flag=True, **settings)
     if field.is_list:
         settings["help"] = f"{field.description} Repeatable."
-        return click.option(*flags, multiple=True, **settings)
+        return click.option(*flags, multiple=True, required=field.is_required, **settings)
     settings["type"] = _request_type(field)
     if field.is_required:
         return click.option(*flags, **{"required": True, **settings})

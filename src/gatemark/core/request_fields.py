@@ -45,6 +45,7 @@ class RequestField(msgspec.Struct, frozen=True, kw_only=True):
     is_high_open: bool = False
     min_length: int | None = None
     max_length: int | None = None
+    min_count: int | None = None
     max_count: int | None = None
     pattern: str | None = None
     looks: str | None = None
@@ -85,6 +86,10 @@ class RequestField(msgspec.Struct, frozen=True, kw_only=True):
     def _read_list(self, value: object) -> tuple[object, ...]:
         if not isinstance(value, list | tuple):
             raise InvalidValueError(f"{_quote(value)} is not a list.")
+        if self.min_count is not None and len(value) < self.min_count:
+            raise InvalidValueError(
+                f"must have at least {self.min_count} entries, got {len(value)}"
+            )
         if self.max_count is not None and len(value) > self.max_count:
             raise InvalidValueError(f"must have at most {self.max_count} entries, got {len(value)}")
         return tuple(self._read_text(one) for one in value)
@@ -190,6 +195,7 @@ def _describe(name: str, notes: Hint, default: object) -> RequestField:
         is_high_open="lt" in limits,
         min_length=texts.get("min_length"),
         max_length=texts.get("max_length"),
+        min_count=None if inner is None else limits.get("min_length"),
         max_count=None if inner is None else limits.get("max_length"),
         pattern=texts.get("pattern"),
         looks=looks,

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 from fastapi import Depends, Request
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.request_fields import RequestField, request_fields
@@ -77,7 +77,8 @@ def _describe_field(field: RequestField) -> dict[str, object]:
     }
     text |= {name: limit for name, limit in limits.items() if limit is not None}
     if field.is_list:
-        counts = {} if field.max_count is None else {"maxItems": field.max_count}
+        ends = {"minItems": field.min_count, "maxItems": field.max_count}
+        counts = {name: count for name, count in ends.items() if count is not None}
         text = {"type": "array", "items": text, **counts}
     if field.is_optional:
         text = {"anyOf": [text, {"type": "null"}]}
@@ -138,9 +139,11 @@ def form_limits(struct: type[msgspec.Struct]) -> Callable[[str], Markup]:
             "min": field.low,
             "max": field.high,
             "maxlength": None if field.is_list else field.max_length,
-            "value": field.default if field.kind in (int, float) else None,
+            "value": None if field.is_list or field.words else field.default or None,
         }
-        texts = [f' {word}="{value:g}"' for word, value in given.items() if value is not None]
+        if field.is_required:
+            given["value"] = None
+        texts = [f' {word}="{escape(value)}"' for word, value in given.items() if value is not None]
         if field.kind is float:
             texts.append(' step="any"')
         if field.is_required:
