@@ -11,8 +11,8 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.records import SCHEMA
+from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.exams.advisory.record_schema import SCHEMA
 from gatemark.packs.documents import make_json_schema
 
 _FORM = SCHEMA.form("decision")

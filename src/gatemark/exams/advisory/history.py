@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError
+from gatemark.exams.advisory.buckets import BUCKETS
 from gatemark.exams.advisory.category import UNCERTAIN_BUCKETS
-from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.inputs import (
     InputTable,
     PinnedFixtures,

@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from gatemark.evidence.diagnose import diagnose
-from gatemark.exams.advisory.contradictions import CONTRADICTIONS
-from gatemark.exams.advisory.decision import (
+from gatemark.exams.advisory.record import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
     AdvisoryDecision,
 )
-from gatemark.exams.advisory.records import AGREEING, SCHEMA, change_record
+from gatemark.exams.advisory.record_examples import AGREEING, change_record
+from gatemark.exams.advisory.record_rules import CONTRADICTIONS
+from gatemark.exams.advisory.record_schema import SCHEMA
 from gatemark.exams.advisory.shared_parts import are_all_sound
 from gatemark.testing.schemas import check_schema
 
@@ -42,7 +43,7 @@ def test_the_screen_agrees_with_the_rules() -> None:
             record = msgspec.convert(example, AdvisoryDecision)
         except msgspec.ValidationError:
             continue
-        assert are_all_sound([record]) == (not any(rule(record) for rule in CONTRADICTIONS))
+        assert are_all_sound([record]) == (not CONTRADICTIONS.find_problems(record))
 
 
 @pytest.mark.parametrize(
