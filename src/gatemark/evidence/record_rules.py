@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import importlib
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from itertools import chain
-from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from gatemark.core.record import Problem
+from gatemark.evidence.columns import Columns, make_getter
 from gatemark.evidence.hygiene import lines_match
 from gatemark.evidence.record_fields import list_text_fields
 
@@ -30,20 +30,21 @@ class Demand(msgspec.Struct, frozen=True):
     """What a value must be. A missing key and null are both None.
 
     ``accepts`` decides, ``schema`` says the same in JSON Schema. ``accepts_all`` decides for many
-    values at once; it may say no wrongly, never yes. Numbers between two ``edges`` are alike to a
-    demand; one without edges tells apart no numbers, and None means that any two may differ.
+    values at once, where a missing key is UNSET; it may say no wrongly, never yes. Numbers between
+    two ``edges`` are alike to a demand; one without edges tells apart no numbers, and None means
+    that any two may differ.
     """
 
     accepts: Callable[[Any], bool]
     schema: Mapping[str, object]
-    accepts_all: Callable[[Collection[Any]], bool] | None = None
+    accepts_all: Callable[[Sequence[Any]], bool] | None = None
     edges: tuple[float, ...] | None = None
 
-    def holds_for_all(self, values: Collection[Any]) -> bool:
-        """Whether certainly every value is accepted."""
+    def holds_for_all(self, values: Sequence[Any]) -> bool:
+        """Whether every value of a column is accepted; in it a missing key is UNSET."""
         if self.accepts_all is not None and self.accepts_all(values):
             return True
-        return all(map(self.accepts, set(values)))
+        return all(map(self.accepts, _list_values(set(values))))
 
 
 PRESENT: Final = Demand(lambda value: value is not None, {"not": {"type": "null"}}, edges=())
@@ -89,15 +90,17 @@ def at_most_items(limit: int) -> Demand:
     return Demand(
         lambda value: value is None or len(value) <= limit,
         {"maxItems": limit},
-        lambda values: max((len(value) for value in values if value), default=0) <= limit,
+        lambda values: max(map(len, filter(None, values)), default=0) <= limit,
     )
 
 
 def matches(pattern: str) -> Demand:
     """Demand that a text, if there is one, matches a whole pattern, ``^`` to ``$``."""
 
-    def accepts_all(values: Collection[Any]) -> bool:
-        texts = [text for text in values if text is not None]
+    def accepts_all(values: Sequence[Any]) -> bool:
+        texts = list(filter(None, values))
+        if len(texts) < len(values) and "" in values:
+            return False
         lines = "\n".join(texts) + "\n"
         return not texts or (lines.count("\n") == len(texts) and lines_match(pattern, lines))
 
@@ -109,7 +112,7 @@ def matches(pattern: str) -> Demand:
 def lacks(pattern: str) -> Demand:
     """Demand that a pattern is not found in a text, if there is one."""
 
-    def accepts_all(values: Collection[Any]) -> bool:
+    def accepts_all(values: Sequence[Any]) -> bool:
         # As many lines, a pattern can be found more often, never less often.
         return not _is_found(f"(?m){pattern}", "\n".join(filter(None, values)))
 
@@ -125,15 +128,6 @@ def contains(pattern: str) -> Demand:
     return Demand(
         lambda value: value is not None and _is_found(pattern, value),
         {"type": "string", "pattern": pattern},
-    )
-
-
-def all_of(*demands: Demand) -> Demand:
-    """Demand what all of these demand."""
-    return Demand(
-        lambda value: all(demand.accepts(value) for demand in demands),
-        {"allOf": [demand.schema for demand in demands]},
-        lambda values: all(demand.holds_for_all(values) for demand in demands),
     )
 
 
@@ -253,7 +247,7 @@ class _RowCheck:
         self._accepts = rule.must.accepts
         self._conditions = [demand.accepts for demand in rule.conditions.values()]
         self._is_for_each = rule.is_for_each
-        self._get = _make_getter(rule.paths)
+        self._get = make_getter(rule.paths)
 
     def find_broken(self, record: object) -> Iterator[tuple[str, Any]]:
         """Yield what is not accepted, and its place within the field."""
@@ -281,13 +275,6 @@ class _RowCheck:
         return all(accepts(value) for accepts, value in zip(self._conditions, values, strict=True))
 
 
-def _make_getter(paths: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
-    if len(paths) > 1:
-        return attrgetter(*paths)
-    get = attrgetter(*paths)
-    return lambda record: (get(record),)
-
-
 def _list_values(found: Iterable[Any]) -> list[Any]:
     return [None if value is UNSET else value for value in found]
 
@@ -297,7 +284,6 @@ class _CheckGroup:
 
     def __init__(self, rules: Sequence[RecordRule]) -> None:
         self._paths = tuple(dict.fromkeys(path for rule in rules for path in rule.paths))
-        self._getters = [attrgetter(path) for path in self._paths]
         self._checks = [
             (rule, [self._paths.index(path) for path in rule.paths], _RowCheck(rule))
             for rule in rules
@@ -305,23 +291,23 @@ class _CheckGroup:
         self._edges = [_join_edges(rules, path) for path in self._paths]
         self._good: set[tuple[Any, ...]] = set()
 
-    def list_doubtful(self, records: Sequence[object]) -> list[RecordRule]:
+    def list_broken(self, columns: Columns) -> list[RecordRule]:
         """Return the rules that some record breaks; equal values are checked once."""
-        columns = [list(map(get, records)) for get in self._getters]
-        for place, edges in enumerate(self._edges):
-            if edges:
-                columns[place] = _round_down(columns[place], edges)
-        unknown = set(zip(*columns, strict=True)) - self._good
-        doubtful = [
+        read = [
+            _round_down(columns[path], edges) if edges else columns[path]
+            for path, edges in zip(self._paths, self._edges, strict=True)
+        ]
+        unknown = set(zip(*read, strict=True)) - self._good
+        broken = [
             rule
             for rule, places, check in self._checks
             if any(check.is_broken([values[place] for place in places]) for values in unknown)
         ]
-        if not doubtful:
+        if not broken:
             if len(self._good) > _REMEMBERED:
                 self._good.clear()
             self._good |= unknown
-        return doubtful
+        return broken
 
 
 def _join_edges(rules: Iterable[RecordRule], path: str) -> tuple[float, ...]:
@@ -374,31 +360,35 @@ class RecordRules(Generic[R]):
         """Return every problem of a record."""
         return [problem for _, problem in self.find_broken(record)]
 
-    def list_doubtful(self, records: Sequence[object]) -> list[R]:
-        """Return the rules that a record of a batch may break; certainly none breaks the others.
+    @property
+    def paths(self) -> frozenset[str]:
+        """Everything that the rules read."""
+        return frozenset(path for rule in self.rules for path in rule.paths)
+
+    def list_broken(self, columns: Columns) -> list[R]:
+        """Return the rules that some record of a batch breaks.
 
         Whole columns are checked, and each combination of values once.
         """
-        doubtful: list[RecordRule] = [
-            rule for rule in self._alone if not _holds_alone(rule, records)
+        broken: list[RecordRule] = [
+            rule for rule in self._alone if not _holds_alone(rule, columns[rule.path])
         ]
-        doubtful.extend(rule for group in self._groups for rule in group.list_doubtful(records))
-        return [rule for rule in self.rules if rule in doubtful]
+        broken.extend(rule for group in self._groups for rule in group.list_broken(columns))
+        return [rule for rule in self.rules if rule in broken]
 
-    def hold_for_all(self, records: Sequence[object]) -> bool:
-        """Whether certainly no record of a batch breaks a rule."""
-        return not self.list_doubtful(records)
+    def hold_for_all(self, columns: Columns) -> bool:
+        """Whether no record of a batch breaks a rule."""
+        return not self.list_broken(columns)
 
     def select(self, chooses: Callable[[R], bool]) -> RecordRules[R]:
         """Return some of the rules."""
         return RecordRules(rule for rule in self.rules if chooses(rule))
 
 
-def _holds_alone(rule: RecordRule, records: Sequence[object]) -> bool:
-    values = map(attrgetter(rule.path), records)
+def _holds_alone(rule: RecordRule, column: Sequence[Any]) -> bool:
     if rule.is_for_each:
-        return rule.must.holds_for_all(list(chain.from_iterable(filter(None, values))))
-    return rule.must.holds_for_all(_list_values(values))
+        column = list(set(chain.from_iterable(filter(None, column))))
+    return rule.must.holds_for_all(column)
 
 
 def _describe(rule: RecordRule, record: object, index: str, value: Any) -> Problem:

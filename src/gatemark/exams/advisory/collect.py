@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UnsetType
 
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.category import UNCERTAIN_BUCKETS
@@ -77,11 +78,11 @@ class Collector:
         violations: list[Violation] = []
         for place in self._find_places_to_read(batch, profile, codes):
             codes[place] = self._read(batch[place], profile.parts[place], violations)
-        times = [record.latency.total_ms for record in batch]
+        times = profile.columns["latency.total_ms"]
         state.codes += np.array(codes, dtype=np.int64).tobytes()
         state.times += np.array(times, dtype=np.float64).tobytes()
         state.pairs += hash_inputs([record.source for record in batch])
-        self._note_runs(state, batch, [_name_run(record) for record in batch])
+        self._note_runs(state, batch, list(map(_name_run, profile.columns["source.artifact_ref"])))
         state.last = max((state.last, *_list_last_moments(batch, state.last[0])))
         self._name_records(state, batch, codes)
         if violations:
@@ -225,8 +226,8 @@ class Collector:
             for part in profile.parts:
                 if part.number not in self._meanings:
                     self._learn(part)
-        texts = collect_texts(batch, OWN_FREE_FIELDS, "code")
-        notes = collect_texts(batch, OWN_FREE_FIELDS, "note")
+        texts = collect_texts(profile.columns, OWN_FREE_FIELDS, "code")
+        notes = collect_texts(profile.columns, OWN_FREE_FIELDS, "note")
         if not scan.private(texts) and not scan.private(notes, note=True):
             return [place for place, code in enumerate(codes) if code not in clean]
         return [
@@ -285,9 +286,9 @@ def _is_right(kind: RecordKind) -> bool:
     )
 
 
-def _name_run(record: AdvisoryDecision) -> str:
+def _name_run(artifact: str | UnsetType | None) -> str:
     """Return the run that a record may be of, by the reference to its artifact."""
-    run = record.source.artifact_ref or ""
+    run = artifact or ""
     return run if len(run) in (26, 36) or run.startswith("run:") else ""
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import attrgetter
 from typing import Final
 
+from gatemark.evidence.columns import Columns
 from gatemark.evidence.record_fields import FreeText, TextField, list_text_fields
 from gatemark.exams.advisory.record import AdvisoryDecision
 
@@ -29,13 +30,11 @@ def list_free_texts(record: AdvisoryDecision) -> Iterator[tuple[str, str, bool]]
             yield f"$.{field.path}{place}", text, field.free == "note"
 
 
-def collect_texts(
-    batch: Sequence[AdvisoryDecision], fields: Collection[TextField], kind: FreeText
-) -> list[str]:
-    """Return the free texts of one kind that a batch has in some fields, column by column."""
+def collect_texts(columns: Columns, fields: Iterable[TextField], kind: FreeText) -> list[str]:
+    """Return the free texts of one kind that a batch has in some fields."""
     found: list[str] = []
-    for field, get in _readers:
-        if field.free == kind and field in fields:
-            texts = filter(None, map(get, batch))
+    for field in fields:
+        if field.free == kind:
+            texts = filter(None, columns[field.path])
             found.extend(chain.from_iterable(texts) if field.is_list else texts)
     return found

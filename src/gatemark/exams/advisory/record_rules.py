@@ -20,7 +20,6 @@ from gatemark.evidence.record_rules import (
     PRESENT,
     RecordRule,
     RecordRules,
-    all_of,
     any_of,
     at_most_items,
     contains,
@@ -42,14 +41,6 @@ from gatemark.exams.advisory.record import (
     LOCAL_WRITES,
     AdvisoryDecision,
 )
-
-_NOT_LEAP: Final = "(?:[02468][1235679]|[13579][01345789])"
-"""Two digits that four does not divide."""
-_NO_DAY: Final = (
-    f"^(?:0000|[0-9]{{4}}-(?:02-3|(?:0[469]|11)-31)|(?:[0-9]{{2}}{_NOT_LEAP}|{_NOT_LEAP}00)-02-29)"
-)
-"""How a well-formed time begins whose day does not exist."""
-REAL_DAY: Final = lacks(_NO_DAY)
 
 
 def _state_bucket_rules() -> Iterator[RecordRule]:
@@ -151,10 +142,6 @@ def _state_proof_rules() -> Iterator[RecordRule]:
 TEXT_RULES: Final = rules_of_texts(AdvisoryDecision)
 """What the types say about texts; the published schema has it from them."""
 FIELD_RULES: Final = (
-    *(
-        RecordRule(place, must=REAL_DAY, says="is not a day of the calendar")
-        for place in ("$.timestamp", "$.human_or_atlas_decision.timestamp")
-    ),
     *_state_bucket_rules(),
     *_state_reference_rules(),
     RecordRule(
@@ -193,11 +180,9 @@ _ID: Final = (
     "(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
     "|sha256:[0-9a-fA-F]{64})"
 )
-_REPORT: Final = r"[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*\.(?:jsonl?|md|txt|html?|csv|tsv|log|card)"
-_PLAIN_WRITE: Final = all_of(
-    matches(rf"^(?:{_NAMES})(?::(?:(?:run:)?{_ID}|{_REPORT}))?$"), lacks(r"\.\.")
-)
-"""A local write, alone or of something with an id, a digest or the relative path of a report."""
+_PART: Final = r"\.?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
+_WRITTEN: Final = rf"(?:run:)?{_ID}|{_PART}(?:/{_PART})*\.(?:jsonl?|md|txt|html?|csv|tsv|log|card)"
+"""What a local write may be of: an id, a digest, or the path of a report, without two dots."""
 _PRIVATE: Final = {"source.privacy_class": "private_disallowed"}
 
 
@@ -264,7 +249,7 @@ def _state_breaches() -> Iterator[BreachRule]:
     yield BreachRule(
         "$.actual_action.side_effects[*]",
         kind="side_effect",
-        must=any_of(_PLAIN_WRITE, lacks(rf"^(?:{_NAMES}):")),
+        must=any_of(matches(rf"^(?:{_NAMES})(?::(?:{_WRITTEN}))?$"), lacks(rf"^(?:{_NAMES}):")),
         says="must name an id, a digest or the relative path of a report after the colon",
     )
     for name in ("reasons", "evidence_refs"):

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from gatemark.evidence.columns import ColumnReader, Columns
 from gatemark.evidence.record_rules import RecordRule, RecordRules
 from gatemark.exams.advisory.free_texts import FREE_FIELDS
 from gatemark.exams.advisory.proof import is_implausible
@@ -43,8 +44,6 @@ SHARED: Final = (
     "npu_proof.proof_mode",
     "npu_proof.proof_ok",
     "npu_proof.inference_ran",
-    "npu_proof.busy_delta_us",
-    "npu_proof.service_reported_delta_us",
     "npu_proof.counter_path",
     "latency.timeout",
     "fallback.occurred",
@@ -52,15 +51,17 @@ SHARED: Final = (
     "fallback.expected",
     "privacy",
 )
-"""The fields by which shared parts differ; of a delta, only whether there is one and it is 0.
+"""The fields by which shared parts differ.
 
 What reads other fields, such as a rule or the scan of a new free text, looks at every record.
 """
+DELTAS: Final = ("npu_proof.busy_delta_us", "npu_proof.service_reported_delta_us")
+"""Of these, shared parts differ by whether there is one and whether it is 0."""
 
 
 def is_shared(path: str) -> bool:
     """Whether a field is the same in all records of a shared part."""
-    return path in SHARED or path.partition(".")[0] in SHARED
+    return path in SHARED or path in DELTAS or path.partition(".")[0] in SHARED
 
 
 def _reads_shared(rule: RecordRule) -> bool:
@@ -71,6 +72,16 @@ SHARED_CONTRADICTIONS: Final = CONTRADICTIONS.select(_reads_shared)
 OWN_CONTRADICTIONS: Final = CONTRADICTIONS.select(lambda rule: not _reads_shared(rule))
 OWN_BREACHES: Final = BREACHES.select(lambda rule: not _reads_shared(rule))
 OWN_FREE_FIELDS: Final = [field for field in FREE_FIELDS if not is_shared(field.path)]
+OWN_FIELDS: Final = ColumnReader(
+    (
+        *OWN_CONTRADICTIONS.paths,
+        *OWN_BREACHES.paths,
+        *(field.path for field in OWN_FREE_FIELDS),
+        "latency.total_ms",
+    )
+)
+_PARTS: Final = RecordRules((*SHARED_CONTRADICTIONS.rules, *BREACHES.rules))
+_PART_FIELDS: Final = ColumnReader(_PARTS.paths)
 _shared_texts: Final = attrgetter(*(field.path for field in FREE_FIELDS if is_shared(field.path)))
 
 
@@ -89,13 +100,18 @@ class SharedPart:
         record: AdvisoryDecision,
         case: str | None,
         violated: frozenset[BreachKind],
+        *,
+        sound: bool,
     ) -> None:
         self.number = number
         self.record = record
         self.case = case
         self.violated = violated
-        self.sound = not SHARED_CONTRADICTIONS.find_problems(record)
+        self.sound = sound
         self.texts = tuple(text for text in _shared_texts(record) if text)
+
+
+_Cell = tuple[int, str | None, tuple[object, ...]]
 
 
 class Profile(NamedTuple):
@@ -103,6 +119,7 @@ class Profile(NamedTuple):
 
     sound: bool
     parts: list[SharedPart]
+    columns: Columns
 
 
 class _Numbers(dict[tuple[object, ...], int]):
@@ -127,7 +144,7 @@ class Profiler:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], SharedPart] = {}
+        self._known: dict[_Cell, SharedPart] = {}
         self._numbers = _Numbers()
         self._same: dict[object, object] = {}
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
@@ -141,15 +158,29 @@ class Profiler:
         return found
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
-        parts: list[SharedPart] = []
-        known, numbers = self._known, self._numbers
+        columns = OWN_FIELDS.read(batch)
+        cells = self._find_cells(batch, RecordRules(OWN_BREACHES.list_broken(columns)))
+        known = self._known
+        unknown = {
+            cell: record for cell, record in zip(cells, batch, strict=True) if cell not in known
+        }
+        if unknown:
+            self._learn(unknown)
+        parts = [known[cell] for cell in cells]
+        sound = all(part.sound for part in parts) and OWN_CONTRADICTIONS.hold_for_all(columns)
+        return Profile(sound, parts, columns)
+
+    def _find_cells(
+        self, batch: Sequence[AdvisoryDecision], breaches: RecordRules[BreachRule]
+    ) -> list[_Cell]:
+        """Return what records with equal shared parts have in common, besides what they violate."""
+        cells = []
+        numbers = self._numbers
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
-        breaches = RecordRules(OWN_BREACHES.list_doubtful(batch))
         for record in batch:
             action, fallback = record.actual_action, record.fallback
-            case = _find_case(record.notes) if record.notes else None
             conduct = (
                 record.authority_flags,
                 record.allowed_actions,
@@ -164,21 +195,25 @@ class Profiler:
             )
             if conduct != last_conduct:
                 last_conduct, number = conduct, numbers[conduct]
-            cell = (number, case, make_shared_key(record, numbers))
-            parts.append(known.get(cell) or self._learn(cell, record, case))
-        sound = all(part.sound for part in set(parts)) and OWN_CONTRADICTIONS.hold_for_all(batch)
-        return Profile(sound, parts)
+            case = _find_case(record.notes) if record.notes else None
+            cells.append((number, case, make_shared_key(record, numbers)))
+        return cells
 
-    def _learn(
-        self, cell: tuple[Any, ...], record: AdvisoryDecision, case: str | None
-    ) -> SharedPart:
+    def _learn(self, unknown: Mapping[_Cell, AdvisoryDecision]) -> None:
+        """Judge the shared parts of some records, together where nothing is wrong with any."""
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
             self._same.clear()
-        violated = _list_kinds(BREACHES, record)
-        shared = self._strip_own_values(record)
-        part = self._known[cell] = SharedPart(self._numbers.next(), shared, case, violated)
-        return part
+        broken = _PARTS.list_broken(_PART_FIELDS.read(list(unknown.values())))
+        for cell, record in unknown.items():
+            found = [rule for rule, _ in RecordRules(broken).find_broken(record)] if broken else []
+            self._known[cell] = SharedPart(
+                number=self._numbers.next(),
+                record=self._strip_own_values(record),
+                case=cell[1],
+                violated=frozenset(rule.kind for rule in found if isinstance(rule, BreachRule)),
+                sound=all(isinstance(rule, BreachRule) for rule in found),
+            )
 
     def _strip_own_values(self, record: AdvisoryDecision) -> AdvisoryDecision:
         """Return a record without ids and lists of codes; shared values are one object."""
