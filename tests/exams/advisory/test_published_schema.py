@@ -169,7 +169,18 @@ def test_the_command_refuses_every_broken_record_of_a_file(
 
 
 @pytest.mark.parametrize(
-    "text", ["\u7406\u7531", "caf\u00e9", "\u200b", "\u00a0", "\ufeff", "\x1c"]
+    "text",
+    [
+        "\u7406\u7531",
+        "caf\u00e9",
+        "\u200b",
+        "\u00a0",
+        "\ufeff",
+        "\x1c",
+        "\u034f",
+        "\u061c",
+        "\u180e",
+    ],
 )
 def test_a_reason_is_readable_to_the_schema_as_to_the_command(text: str) -> None:
     fallback = {"occurred": True, "kind": "cpu", "reason": text, "expected": True}
