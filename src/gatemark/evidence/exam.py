@@ -380,6 +380,7 @@ def schemas() -> Registry[RecordSchema]:
         places=(
             "gatemark.*.records",
             "gatemark.exams.*.records",
+            "gatemark.exams.*.record_schema",
             "gatemark.exams.runlog.records.*",
         ),
         attribute="SCHEMA",
