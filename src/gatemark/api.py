@@ -21,7 +21,7 @@ from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.packs.run_pack import RunChoices, rejudge, run_pack
 from gatemark.report.outputs import render, write_reports
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings

@@ -29,7 +29,7 @@ from gatemark.lifecycle.commands import (
 from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.init import write_starter
-from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.packs.run_pack import RunChoices, rejudge, run_pack
 from gatemark.workspace import Workspace
 
 from .sealed import result, sealed_pack_identity

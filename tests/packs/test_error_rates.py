@@ -15,8 +15,8 @@ from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
 from gatemark.packs.judge import judge_pack
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import PackEvidence
 
 SUITES = ("a", "b", "c", "d")
 ITEMS = 300

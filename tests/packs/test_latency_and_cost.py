@@ -17,8 +17,8 @@ from gatemark.core.measurement import Measurement
 from gatemark.packs.answers import Answer
 from gatemark.packs.judge import PackDecision, judge_pack
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import PackEvidence
 from gatemark.targets.token_counts import count_tokens
 
 Run = Callable[..., Any]

@@ -18,8 +18,8 @@ from gatemark.packs.answers import Answer
 from gatemark.packs.judge import PackDecision, judge_pack
 from gatemark.packs.lint.rules import find_unsatisfiable_rules
 from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import PackEvidence
 from gatemark.packs.suites.slices import find_slices
 
 Sizes = dict[str | None, int]

@@ -16,8 +16,8 @@ from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
 from gatemark.packs.judge import PackDecision, judge_pack
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import PackEvidence
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BETTER = ("fail", "inconclusive", "pass")

@@ -26,7 +26,7 @@ from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.answering import OnProgress
 from gatemark.packs.pack_file import has_matrix
-from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.packs.run_pack import RunChoices, rejudge, run_pack
 from gatemark.report.outputs import write_documents
 from gatemark.workspace import EngineName, Workspace
 

@@ -23,16 +23,16 @@ from gatemark.packs.limited_runs import refuse_waived_limit
 from gatemark.packs.looks import PackLook, plan_looks
 from gatemark.packs.margins import choose_regression_modes
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import (
+from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.pack_numbers import measure_answer_costs, measure_suites_and_bench
+from gatemark.packs.policy import POOLED_RULE, make_run_policy
+from gatemark.packs.pooled_drop import choose_pooled_suites, mark_chance_drops, measure_pooled_drop
+from gatemark.packs.run import (
     PackEvidence,
     account_for_suite,
     find_all_conditions,
     find_compared_suites,
 )
-from gatemark.packs.pack_file import OpenPack
-from gatemark.packs.pack_numbers import measure_answer_costs, measure_suites_and_bench
-from gatemark.packs.policy import POOLED_RULE, make_run_policy
-from gatemark.packs.pooled_drop import choose_pooled_suites, mark_chance_drops, measure_pooled_drop
 from gatemark.packs.suite_reports import examine_answers
 
 

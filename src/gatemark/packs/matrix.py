@@ -27,7 +27,7 @@ from gatemark.packs.judge_qualification import SuiteQualification
 from gatemark.packs.judge_replies import LICENCE
 from gatemark.packs.pack import Arms, Cell, Pack
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
-from gatemark.packs.run import (
+from gatemark.packs.run_pack import (
     OnNotice,
     RunChoices,
     Session,

@@ -11,7 +11,7 @@ from gatemark.packs.error_rates import measure_error_rate
 from gatemark.packs.latency_and_cost import measure_latency_and_cost
 from gatemark.packs.limited_runs import make_limited_run_number
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import PackEvidence, find_compared_suites
+from gatemark.packs.run import PackEvidence, find_compared_suites
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.statistics.proportion import two_sided_z
 

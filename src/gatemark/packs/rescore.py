@@ -48,8 +48,8 @@ from gatemark.evidence.small_file import read_expected_ids
 from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore, Store, erasure_of
 from gatemark.packs.judge import PackDecision
-from gatemark.packs.rejudge import JudgedAgain, rejudge_pack, run_suites_again
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
+from gatemark.packs.stored_run import JudgedAgain, rejudge_pack, run_suites_again
 
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
 """Tolerance for numbers that another version of a library computes."""

@@ -43,7 +43,6 @@ from gatemark.packs.judge_qualification import SuiteQualification
 from gatemark.packs.judge_replies import LICENCE, name_replies
 from gatemark.packs.limited_runs import read_limit
 from gatemark.packs.pack import Pack, read_pack
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
@@ -52,6 +51,7 @@ from gatemark.packs.pack_file import (
     digest_scorer_code,
 )
 from gatemark.packs.pooled_drop import POOLED
+from gatemark.packs.run import PackEvidence
 from gatemark.targets.journal import KEY_VARIABLE, Reuse
 from gatemark.workspace import Workspace
 

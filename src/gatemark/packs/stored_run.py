@@ -35,7 +35,6 @@ from gatemark.packs.judge_qualification import SuiteQualification, qualify_judge
 from gatemark.packs.judge_replies import Graded, name_replies, read_graded
 from gatemark.packs.limited_runs import read_limit
 from gatemark.packs.pack import ScorerSpec, SuiteSpec, read_pack
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
@@ -46,6 +45,7 @@ from gatemark.packs.pack_file import (
 )
 from gatemark.packs.questions import make_asked_rows, make_sample
 from gatemark.packs.recorded_scores import RecordedScores, add_recorded_scores, read_recorded_scores
+from gatemark.packs.run import PackEvidence
 from gatemark.packs.sample_lines import PART_MARK, read_sample_lines
 from gatemark.packs.seal import ROWS_SUFFIX, name_labels
 from gatemark.scorers.combined import NAME as COMBINED
