@@ -25,7 +25,7 @@ from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_ACCEPTED, BASELINE_SET, BaselineAccepted, BaselineSet
 from gatemark.packs.pack import Pack, PackAsset
 from gatemark.packs.pack_file import ask_git
-from gatemark.packs.seal import read_pack_of_result
+from gatemark.packs.stored_pack import read_pack_of_result
 from gatemark.workspace import Workspace
 
 LAST_PASS: Final = "last-pass"  # noqa: S105 - a word of the command line

@@ -36,7 +36,6 @@ from gatemark.targets.spec import TargetSpec
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
-from collections.abc import Mapping
 
 WRITTEN_KEYS: Final = ("api_key", "apiKey", "key", "token")
 """Names that people give to an endpoint's key when they write it into a pack."""
@@ -320,34 +319,3 @@ def load_probes() -> list[dict[str, Any]]:
 
 
 CANDIDATE, BASELINE = "candidate", "baseline"
-
-
-class SuiteFiles(msgspec.Struct, frozen=True):
-    """The evidence files of one suite, by arm and role; None if there is no baseline."""
-
-    candidate: dict[str, str]
-    baseline: dict[str, str] | None
-
-    def arms(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield each arm with its files."""
-        yield CANDIDATE, self.candidate
-        if self.baseline is not None:
-            yield BASELINE, self.baseline
-
-
-def list_pack_files(opened: OpenPack) -> dict[str, SuiteFiles]:
-    """Return the evidence files that a pack names, relative to its folder."""
-    found = {}
-    for suite in opened.pack.suites:
-        if suite.evidence is None:
-            continue
-        baseline = suite.baseline_evidence
-        found[suite.id] = SuiteFiles(
-            candidate=_is_in_folder(opened.folder, suite.evidence),
-            baseline=_is_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
-        )
-    return found
-
-
-def _is_in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    return {role: str(folder / path) for role, path in files.items()}
