@@ -17,9 +17,9 @@ from gatemark.core.measurement import Measurement
 from gatemark.packs.answers import Answer
 from gatemark.packs.arm_answers import ArmAnswers
 from gatemark.packs.judge import PackDecision, judge_run
-from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.run import AnsweredRun, Run
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.targets.token_counts import count_tokens
 
 Call = Callable[..., Any]

@@ -18,9 +18,10 @@ from gatemark.packs.answers import Answer
 from gatemark.packs.arm_answers import ArmAnswers
 from gatemark.packs.judge import PackDecision, judge_run
 from gatemark.packs.lint.rules import find_unsatisfiable_rules
-from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack import Pack
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.run import AnsweredRun, Run
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.slices import find_slices
 
 Sizes = dict[str | None, int]

@@ -18,11 +18,11 @@ from gatemark.packs.arms import ArmSource
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.graders import Graders
 from gatemark.packs.judge_replies import Graded
-from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.questions import make_asked_rows, make_calls, make_sample
 from gatemark.packs.recorded_scores import RecordedScores, add_recorded_scores
 from gatemark.packs.sample_lines import write_sample_line
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER

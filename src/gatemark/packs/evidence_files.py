@@ -10,8 +10,8 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack
+from gatemark.packs.suite_spec import SuiteSpec
 
 
 class SuiteFiles(msgspec.Struct, frozen=True):

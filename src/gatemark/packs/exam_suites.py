@@ -23,8 +23,8 @@ from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
 from gatemark.evidence.source import inspect_source
 from gatemark.packs.evidence_files import SuiteFiles, name_evidence
-from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import BASELINE, CANDIDATE
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
 

@@ -27,8 +27,9 @@ from gatemark.packs.asked_arms import AskedArms
 from gatemark.packs.chosen_arms import ChosenArms, open_arms, open_candidate, refuse_unpinned_arms
 from gatemark.packs.judge import judge_run
 from gatemark.packs.judge_replies import LICENCE
+from gatemark.packs.matrix_cells import Cell
 from gatemark.packs.origin import describe_origin
-from gatemark.packs.pack import Arms, Cell, Pack
+from gatemark.packs.pack import Arms, Pack
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
 from gatemark.packs.run import AnsweredRun, Run
 from gatemark.packs.run_choices import RunChoices

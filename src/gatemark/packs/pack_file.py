@@ -26,8 +26,9 @@ from gatemark.evidence.settings_file import (
     problem_in,
     settings_text,
 )
-from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
+from gatemark.packs.pack import Pack
 from gatemark.packs.questions import make_calls
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.scorer import ScoreFunction, scorers

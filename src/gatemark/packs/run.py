@@ -23,8 +23,9 @@ from gatemark.packs.judge_replies import Graded
 from gatemark.packs.looks import PackLook, plan_looks
 from gatemark.packs.margins import choose_regression_modes
 from gatemark.packs.outages import find_outage_condition
-from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack import Pack
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack
+from gatemark.packs.suite_spec import SuiteSpec
 
 
 class Claims(msgspec.Struct, frozen=True):

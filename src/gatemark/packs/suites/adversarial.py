@@ -15,7 +15,7 @@ from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, mea
 from gatemark.core.policy import Rule
 from gatemark.core.result import Figure, Table
 from gatemark.packs.item_scores import ItemScore, pair_items, score_baseline_items, score_items
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.arms import (
     UNKNOWN_BASELINE,
     describe_answer,
