@@ -71,7 +71,7 @@ def outcome(rng: np.random.Generator, drops: dict[str, float]) -> str:
         after &= rng.random(ITEMS) >= drops.get(suite, 0.0) / 0.85
         candidate[suite], baseline[suite] = answers(after), answers(before)
     arms = {"candidate": ArmAnswers(candidate), "baseline": ArmAnswers(baseline)}
-    judged = judge_run(AnsweredRun(Run(OPENED), arms), waivers=(), now=NOW)
+    judged = judge_run(AnsweredRun(Run(OPENED, NOW), arms), now=NOW)
     return judged.verdict.outcome
 
 

@@ -46,7 +46,7 @@ def decided(
 ) -> PackDecision:
     before = answers() if baseline is None else baseline
     arms = {"candidate": ArmAnswers({"a": candidate}), "baseline": ArmAnswers({"a": before})}
-    return judge_run(AnsweredRun(Run(pack), arms), waivers=(), now=NOW)
+    return judge_run(AnsweredRun(Run(pack, NOW), arms), now=NOW)
 
 
 def number(decision: PackDecision, name: str, scope: str | None) -> Measurement:

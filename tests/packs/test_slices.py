@@ -75,7 +75,7 @@ def decided(
     arms = {"candidate": ArmAnswers({"g": candidate})}
     if baseline is not None:
         arms["baseline"] = ArmAnswers({"g": baseline})
-    return judge_run(AnsweredRun(Run(pack), arms), waivers=(), now=NOW)
+    return judge_run(AnsweredRun(Run(pack, NOW), arms), now=NOW)
 
 
 def finding(decision: PackDecision, rule: str) -> Finding:

@@ -85,7 +85,7 @@ def judge_answers(
     baseline: dict[str, tuple[Answer, ...]],
 ) -> PackDecision:
     arms = {"candidate": ArmAnswers(candidate), "baseline": ArmAnswers(baseline)}
-    return judge_run(AnsweredRun(Run(pack), arms), waivers=(), now=NOW)
+    return judge_run(AnsweredRun(Run(pack, NOW), arms), now=NOW)
 
 
 def finding(decision: PackDecision, rule: str) -> Finding:

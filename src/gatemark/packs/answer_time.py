@@ -22,7 +22,7 @@ def find_answer_time(run: Run, asked: AskedArms) -> AnswerTime | None:
     known = [exam.answered_at for exam in run.exams.values() if exam.answered_at is not None]
     is_recorded = len(known) == len(run.exams) > 0
     if candidate is not None:
-        answered_at: datetime | None = candidate.calls.answered_at
+        answered_at: datetime | None = candidate.answered_at
         is_recorded = answered_at is not None
         known.extend([] if answered_at is None else [answered_at])
     recorded = min(known) if is_recorded else None

@@ -15,6 +15,7 @@ from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer, ItemKey, make_scored_answer, make_unjudged_answer
 from gatemark.packs.arm_answers import ArmAnswers
 from gatemark.packs.arms import ArmSource
+from gatemark.packs.asked_arms import AskedArm
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.graders import Graders
 from gatemark.packs.judge_replies import Graded
@@ -35,18 +36,6 @@ from gatemark.targets.runner import run_calls
 from gatemark.targets.spending import Spending
 
 OnProgress = Callable[[str, RunProgress], None]
-
-
-class ArmCalls(msgspec.Struct, frozen=True):
-    """The calls that one arm's answers took, and what they cost."""
-
-    count: int
-    cost: float | None
-    models: tuple[str, ...]
-    answered_at: datetime | None = None
-    """When the oldest answer was given, or None if an answer does not say."""
-    reused_count: int = 0
-    """Number of replies reused from an earlier run."""
 
 
 class _Asking(NamedTuple):
@@ -175,7 +164,7 @@ async def answer_all(
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
     now: Callable[[], datetime],
-) -> tuple[ArmAnswers, ArmCalls]:
+) -> AskedArm:
     """Ask the items of every suite; errors become answers without a score.
 
     ``due`` names the items of each suite to ask, if not all.
@@ -216,15 +205,14 @@ async def answer_all(
     paid = [outcome.reply for outcome in outcomes if outcome.reply and outcome.attempts]
     # The cost of a recorded answer was paid when it was recorded.
     costs = [reply.cost if source.spec.recorded is None else None for reply in paid]
-    return (
-        ArmAnswers(answers=answers, lines=lines, graded=graded, embedded=embedded),
-        ArmCalls(
-            count=sum(outcome.attempts for outcome in outcomes),
-            cost=_sum_costs(costs, any_reply=any(outcome.reply for outcome in outcomes)),
-            answered_at=find_oldest([o.reply.answered_at for o in outcomes if o.reply]),
-            reused_count=sum(o.is_earlier for o in outcomes),
-            models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
-        ),
+    return AskedArm(
+        source=source,
+        answers=ArmAnswers(answers=answers, lines=lines, graded=graded, embedded=embedded),
+        call_count=sum(outcome.attempts for outcome in outcomes),
+        cost=_sum_costs(costs, any_reply=any(outcome.reply for outcome in outcomes)),
+        answered_at=find_oldest([o.reply.answered_at for o in outcomes if o.reply]),
+        reused_count=sum(o.is_earlier for o in outcomes),
+        models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
 
 

@@ -33,14 +33,14 @@ def find_arm_conditions(asked: AskedArms, *graded: str) -> dict[str, str]:
         conditions.setdefault(SAME_ARMS, {})[why] = None
     reused: dict[str, int] = {}
     for name, arm in arms.items():
-        models = arm.calls.models
+        models = arm.models
         if len(models) > 1 and arm.source.spec.is_unpinned_endpoint:
             why = (
                 f"{name}: several models answered ({', '.join(models[:MAX_LISTED])}); name "
                 "one of them, or vouch for the mixture with version: in the target"
             )
             conditions.setdefault(MODELS, {})[why] = None
-        reused[f"answers of the {name}"] = arm.calls.reused_count
+        reused[f"answers of the {name}"] = arm.reused_count
     reused |= {f"replies of {who}": count for who, count in graders.reused_counts(*graded).items()}
     conditions |= _find_reuse_condition(reused, *graders.reuse())
     return {name: "; ".join(reasons) for name, reasons in conditions.items()}

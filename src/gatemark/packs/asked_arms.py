@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
-from gatemark.packs.answering import ArmCalls
 from gatemark.packs.arm_answers import ArmAnswers
 from gatemark.packs.arms import ArmSource
 from gatemark.packs.graders import Graders
@@ -18,7 +18,13 @@ class AskedArm(msgspec.Struct, frozen=True):
 
     source: ArmSource
     answers: ArmAnswers
-    calls: ArmCalls
+    call_count: int
+    cost: float | None
+    models: tuple[str, ...]
+    answered_at: datetime | None = None
+    """When the oldest answer was given, or None if an answer does not say."""
+    reused_count: int = 0
+    """Number of replies reused from an earlier run."""
 
 
 class AskedArms(msgspec.Struct, frozen=True):

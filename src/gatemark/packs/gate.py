@@ -44,17 +44,19 @@ def gate_result(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         files = find_stored_evidence(opened, earlier, workspace.blobs, Path(folder))
         run = Run(
-            opened,
-            run_exams(workspace, opened, files),
-            read_limit(earlier),
-            _repeat_claims(earlier, opened, arms),
+            opened=opened,
+            started_at=started_at,
+            exams=run_exams(workspace, opened, files),
+            limit=read_limit(earlier),
+            waivers=tuple(waivers),
+            claims=_repeat_claims(earlier, opened, arms),
         )
         graders = RecordedGraders(earlier, workspace.blobs)
         session = Session(arms, graders)
-        asked = ask_arms(run, session, started_at=started_at, now=workspace.clock)
+        asked = ask_arms(run, session, now=workspace.clock)
         answered = make_answered_run(run, asked)
         origin = describe_origin(answered, asked, graders.spent())
-        return judge_and_seal(workspace, answered, origin, waivers=waivers, started_at=started_at)
+        return judge_and_seal(workspace, answered, origin)
 
 
 def _repeat_claims(earlier: Result, opened: OpenPack, arms: Mapping[str, ArmSource]) -> Claims:

@@ -53,12 +53,13 @@ class PackDecision(msgspec.Struct, frozen=True):
         }
 
 
-def judge_run(answered: AnsweredRun, *, waivers: Sequence[Waiver], now: datetime) -> PackDecision:
+def judge_run(answered: AnsweredRun, *, now: datetime) -> PackDecision:
     """Examine every suite and decide.
 
     An adaptive pack is decided at the first look that settles it. This depends on the answers
     alone: answers beyond that look do not count, and skipped looks make the verdict inconclusive.
     """
+    waivers = answered.run.waivers
     if answered.run.limit is not None:
         refuse_waived_limit(waivers)
     refuse_waived_conditions(waivers)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,24 +25,19 @@ from gatemark.core.text import did_you_mean
 from gatemark.packs.answering import OnProgress
 from gatemark.packs.arms import ArmSource
 from gatemark.packs.asked_arms import AskedArms
-from gatemark.packs.chosen_arms import ChosenArms, open_arms, open_candidate, refuse_unpinned_arms
 from gatemark.packs.judge import judge_run
 from gatemark.packs.judge_replies import LICENCE
 from gatemark.packs.matrix_cells import Cell
+from gatemark.packs.open_arms import open_arms, open_candidate, refuse_unpinned_arms
 from gatemark.packs.origin import describe_origin
 from gatemark.packs.pack import Arms, Pack
-from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, open_pack
 from gatemark.packs.run import AnsweredRun, Run
 from gatemark.packs.run_choices import RunChoices
-from gatemark.packs.run_journals import OnNotice, remove_journals
-from gatemark.packs.run_pack import (
-    judge_and_seal,
-    open_graders,
-    open_run,
-    open_session,
-    prepare_run,
-)
-from gatemark.packs.session import ask_arms, close_on_error, make_answered_run
+from gatemark.packs.run_journals import OnNotice, open_journals, remove_journals
+from gatemark.packs.run_pack import judge_and_seal, open_run
+from gatemark.packs.run_plan import RunPlan, plan_run
+from gatemark.packs.session import ask_arms, close_on_error, make_answered_run, open_session
 from gatemark.workspace import Workspace
 
 Need = Literal["all", "any"]
@@ -95,28 +91,31 @@ def run_matrix(
             f"{path}: has a matrix of candidates, so --candidate, --as and --against cannot name "
             "one; remove the matrix, or choose candidates with --cell"
         )
-    chosen = prepare_run(workspace, opened, path, choices, waivers)
+    plan = plan_run(workspace, opened, path, choices, waivers)
+    journals = open_journals(workspace, choices)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        run = open_run(workspace, opened, chosen, choices, Path(folder))
-        graders = open_graders(workspace, opened, choices, on_progress)
-        with close_on_error([graders]):
-            arms = _open_cells(workspace, opened, chosen, choices, cells)
+        run = open_run(workspace, plan, Path(folder), waivers=waivers, started_at=started_at)
         session = open_session(
-            workspace, opened, arms, graders, choices, on_progress=on_progress, on_notice=on_notice
+            workspace,
+            plan,
+            journals,
+            partial(_open_cells, workspace, plan, cells),
+            on_progress=on_progress,
+            on_notice=on_notice,
         )
-        asked = ask_arms(run, session, started_at=started_at, now=workspace.clock)
+        asked = ask_arms(run, session, now=workspace.clock)
         asked_cells = [_select_cell(asked, cell) for cell in cells]
         answered = [
             make_answered_run(_make_cell_run(run, cell), own, cell.name, BASELINE, LICENCE)
             for cell, own in zip(cells, asked_cells, strict=True)
         ]
         sealed = []
-        tested = _apply_holm(answered, waivers, workspace.clock())
+        tested = _apply_holm(answered, workspace.clock())
         for cell, own, one in zip(cells, asked_cells, tested, strict=True):
-            origin = describe_origin(one, own, graders.spent(cell.name))
-            result = judge_and_seal(workspace, one, origin, waivers=waivers, started_at=started_at)
+            origin = describe_origin(one, own, session.graders.spent(cell.name))
+            result = judge_and_seal(workspace, one, origin)
             sealed.append(CellResult(cell, result))
-    remove_journals(graders.journals.folder, [each.result for each in sealed], on_notice)
+    remove_journals(journals, [each.result for each in sealed], on_notice)
     return MatrixRun(opened.pack, tuple(sealed), need, _share_cost(asked))
 
 
@@ -134,24 +133,18 @@ def _choose_cells(pack: Pack, only: Sequence[str], path: str) -> tuple[Cell, ...
     return tuple(cell for cell in cells.values() if not only or cell.name in only)
 
 
-def _open_cells(
-    workspace: Workspace,
-    opened: OpenPack,
-    chosen: ChosenArms,
-    choices: RunChoices,
-    cells: Sequence[Cell],
-) -> dict[str, ArmSource]:
+def _open_cells(workspace: Workspace, plan: RunPlan, cells: Sequence[Cell]) -> dict[str, ArmSource]:
     """Open the baseline once, and every candidate under its name."""
-    chosen_cells = [msgspec.structs.replace(chosen, candidate=cell.target) for cell in cells]
-    if choices.cache:
-        for one in chosen_cells:
-            refuse_unpinned_arms(opened, one)
-    first = open_arms(workspace, opened, chosen_cells[0], choices)
+    plans = [msgspec.structs.replace(plan, candidate=cell.target) for cell in cells]
+    if plan.choices.cache:
+        for one in plans:
+            refuse_unpinned_arms(one)
+    first = open_arms(workspace, plans[0])
     arms = {BASELINE: first[BASELINE]} if BASELINE in first else {}
     arms[cells[0].name] = first[CANDIDATE]
     with close_on_error(arms.values()):
-        for cell, one in zip(cells[1:], chosen_cells[1:], strict=True):
-            arms[cell.name] = open_candidate(workspace, opened, one, choices)
+        for cell, one in zip(cells[1:], plans[1:], strict=True):
+            arms[cell.name] = open_candidate(workspace, one)
     return arms
 
 
@@ -159,9 +152,7 @@ def _select_cell(asked: AskedArms, cell: Cell) -> AskedArms:
     """Return one candidate beside the baseline, whose calls are not part of its cost."""
     arms = {CANDIDATE: asked.arms[cell.name]}
     if BASELINE in asked.arms:
-        baseline = asked.arms[BASELINE]
-        calls = msgspec.structs.replace(baseline.calls, count=0, cost=0.0)
-        arms[BASELINE] = msgspec.structs.replace(baseline, calls=calls)
+        arms[BASELINE] = msgspec.structs.replace(asked.arms[BASELINE], call_count=0, cost=0.0)
     return msgspec.structs.replace(asked, arms=arms)
 
 
@@ -179,9 +170,7 @@ def _make_cell_run(run: Run, cell: Cell) -> Run:
     )
 
 
-def _apply_holm(
-    runs: list[AnsweredRun], waivers: Sequence[Waiver], now: datetime
-) -> list[AnsweredRun]:
+def _apply_holm(runs: list[AnsweredRun], now: datetime) -> list[AnsweredRun]:
     """Return the runs, each with the number of candidates that its tests allow for.
 
     All are tested at ``alpha`` divided by their number. Those that pass are removed, and the others
@@ -193,7 +182,7 @@ def _apply_holm(
         passed = {
             place
             for place in still_open
-            if judge_run(final[place], waivers=waivers, now=now).verdict.outcome == "pass"
+            if judge_run(final[place], now=now).verdict.outcome == "pass"
         }
         still_open -= passed
         if not passed:
@@ -215,9 +204,9 @@ def _share_cost(asked: AskedArms) -> Cost:
     calls, money = asked.graders.spent(LICENCE, BASELINE)
     if BASELINE not in asked.arms:
         return Cost(calls=calls, money=money)
-    baseline = asked.arms[BASELINE].calls
+    baseline = asked.arms[BASELINE]
     known = money is not None and baseline.cost is not None
     return Cost(
-        calls=calls + baseline.count,
+        calls=calls + baseline.call_count,
         money=(money or 0.0) + (baseline.cost or 0.0) if known else None,
     )

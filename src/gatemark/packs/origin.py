@@ -82,22 +82,22 @@ def _make_references(run: Run, asked: AskedArms) -> dict[str, AssetRef]:
 def _digest_identity(arm: AskedArm) -> str:
     """Return the digest of what answered; for an unversioned address, the model it names."""
     identity: dict[str, object] = {"target": dict(arm.source.identity)}
-    if arm.source.spec.is_unpinned_endpoint and arm.calls.models:
-        identity["models"] = list(arm.calls.models)
+    if arm.source.spec.is_unpinned_endpoint and arm.models:
+        identity["models"] = list(arm.models)
     return digest(identity)
 
 
 def _sum_cost(asked: AskedArms, judge_cost: tuple[int, float | None]) -> Cost:
     judge_calls, judge_money = judge_cost
-    money = [arm.calls.cost for arm in asked.arms.values()] + [judge_money]
+    money = [arm.cost for arm in asked.arms.values()] + [judge_money]
     return Cost(
-        calls=sum(arm.calls.count for arm in asked.arms.values()) + judge_calls,
+        calls=sum(arm.call_count for arm in asked.arms.values()) + judge_calls,
         money=None if None in money else sum(part or 0.0 for part in money),
     )
 
 
 def _list_models(asked: AskedArms) -> dict[str, str]:
-    models = {name: arm.calls.models for name, arm in asked.arms.items()}
+    models = {name: arm.models for name, arm in asked.arms.items()}
     return {f"model.{name}": ", ".join(found) for name, found in models.items() if found}
 
 
@@ -113,7 +113,7 @@ def _list_packages(asked: AskedArms) -> dict[str, str]:
 def _count_reused(answered: AnsweredRun, asked: AskedArms) -> dict[str, str]:
     """Return how many replies are older than the run."""
     how = "resumed" if RESUMED in answered.conditions else "cached"
-    counts = {name: arm.calls.reused_count for name, arm in asked.arms.items()}
+    counts = {name: arm.reused_count for name, arm in asked.arms.items()}
     found = {f"{how}.{name}": str(count) for name, count in counts.items() if count}
     return {**answered.run.claims.earlier_reuse, **found}
 

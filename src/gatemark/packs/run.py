@@ -8,11 +8,13 @@ A run is opened from a pack file (``gatemark run``, ``gatemark gate``) or from a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.measurement import Evidence, EvidenceFile
+from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, AssetRef
 from gatemark.packs.answers import Answer, SuiteAnswers
 from gatemark.packs.arm_answers import ArmAnswers
@@ -48,14 +50,14 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """An opened pack, the exams over its evidence files, and how many items of a suite are asked.
-
-    ``claims`` is what the result will say on the word of who runs it.
-    """
+    """An opened pack with the exams over its evidence files, and how it is to be run."""
 
     opened: OpenPack
+    started_at: datetime
     exams: Mapping[str, SuiteOutcome] = {}
     limit: int | None = None
+    """How many items of each suite are asked; None for all."""
+    waivers: tuple[Waiver, ...] = ()
     claims: Claims = Claims()
 
     @property

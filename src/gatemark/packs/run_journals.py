@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +15,19 @@ from gatemark.packs.arms import ArmSource
 from gatemark.packs.conditions import ASKED, read_conditions
 from gatemark.packs.live_graders import LiveGraders
 from gatemark.packs.pack_file import OpenPack, describe_scoring
+from gatemark.packs.run_choices import RunChoices
+from gatemark.targets.journals import Journals, read_journal_key
+from gatemark.workspace import Workspace
 
 SET_ASIDE: Final = ".interrupted"
 
 OnNotice = Callable[[str], None]
+
+
+def open_journals(workspace: Workspace, choices: RunChoices) -> Journals:
+    """Return the journals of a run, created before any code of an arm runs."""
+    cache = workspace.cache_folder if choices.cache else None
+    return Journals(cache, is_new=not choices.resume, key=read_journal_key(os.environ))
 
 
 def make_run_key(opened: OpenPack, arms: Mapping[str, ArmSource], graders: LiveGraders) -> str:
@@ -51,10 +61,12 @@ def set_journals_aside(journals: Path, on_notice: OnNotice | None) -> None:
         )
 
 
-def remove_journals(journals: Path, results: Sequence[Result], on_notice: OnNotice | None) -> None:
+def remove_journals(
+    journals: Journals, results: Sequence[Result], on_notice: OnNotice | None
+) -> None:
     """Remove the journals of a complete run; otherwise say how to continue."""
     if not any(ASKED in read_conditions(result) for result in results):
-        _remove_folder(journals)
+        _remove_folder(journals.folder)
     elif on_notice is not None:
         on_notice("some calls could not be asked; --resume asks those again and keeps the others")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.policy import Bench, Waiver
+from gatemark.core.policy import Bench
 from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Blob, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
@@ -33,8 +33,6 @@ def seal_run(
     judged: PackDecision,
     origin: Origin,
     *,
-    waivers: Sequence[Waiver],
-    started_at: datetime,
     finished_at: datetime,
 ) -> Result:
     """Seal the decision on a run, and store the result with everything it depends on."""
@@ -56,8 +54,8 @@ def seal_run(
         bench=bench,
         regression=regression,
         blobs=tuple(_list_blobs(answered, written, definition)),
-        waivers=tuple(waivers),
-        started_at=started_at,
+        waivers=run.waivers,
+        started_at=run.started_at,
         finished_at=finished_at,
         actor=workspace.actor,
         cost=origin.cost,

@@ -1,4 +1,4 @@
-"""Ask who answers and grades in a run: all arms, in rounds if the pack is adaptive."""
+"""A session with who answers and who grades: open it, ask every arm, close it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ from gatemark.packs.asked_arms import AskedArm, AskedArms
 from gatemark.packs.graders import Graders
 from gatemark.packs.judge import is_settled
 from gatemark.packs.judge_qualification import qualify_judges
+from gatemark.packs.live_graders import LiveGraders
 from gatemark.packs.looks import PackLook
 from gatemark.packs.pack_file import BASELINE
+from gatemark.packs.recordings import open_recording
 from gatemark.packs.run import AnsweredRun, Run
+from gatemark.packs.run_journals import OnNotice, make_run_key, set_journals_aside
+from gatemark.packs.run_plan import RunPlan
 from gatemark.targets.journal import Reuse
 from gatemark.targets.journals import Journals
+from gatemark.workspace import Workspace
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -37,23 +42,51 @@ class Session(msgspec.Struct, frozen=True):
     on_progress: OnProgress | None = None
 
 
-def ask_arms(
-    run: Run, session: Session, *, started_at: datetime, now: Callable[[], datetime]
-) -> AskedArms:
+def open_session(
+    workspace: Workspace,
+    plan: RunPlan,
+    journals: Journals,
+    open_arms: Callable[[], Mapping[str, ArmSource]],
+    *,
+    on_progress: OnProgress | None,
+    on_notice: OnNotice | None,
+) -> Session:
+    """Open judges and arms, then the journals; close what is open if that fails.
+
+    The judges are opened before any code of an arm runs, which could change them.
+    """
+    opened, choices = plan.opened, plan.choices
+    graders = LiveGraders(
+        opened.pack,
+        opened.folder,
+        jobs=choices.jobs,
+        open_recording=open_recording,
+        journals=journals,
+        on_progress=on_progress,
+    )
+    with close_on_error([graders]):
+        arms = open_arms()
+    with close_on_error([*arms.values(), graders]):
+        journals.folder = workspace.run_folder(make_run_key(opened, arms, graders))
+        journals.on_notice = on_notice
+        if not choices.resume:
+            set_journals_aside(journals.folder, on_notice)
+    return Session(arms, graders, choices.jobs, journals, on_progress)
+
+
+def ask_arms(run: Run, session: Session, *, now: Callable[[], datetime]) -> AskedArms:
     """Ask every arm of an open session, and close it."""
     asked: list[AskedArms] = []
 
     async def work() -> None:
         # Returning 10,000 answers would cost asyncio 0.1 s: it formats the result of its main task.
-        asked.append(await _ask_in_rounds(run, session, started_at, now))
+        asked.append(await _ask_in_rounds(run, session, now))
 
     asyncio.run(work())
     return asked[0]
 
 
-async def _ask_in_rounds(
-    run: Run, session: Session, started_at: datetime, now: Callable[[], datetime]
-) -> AskedArms:
+async def _ask_in_rounds(run: Run, session: Session, now: Callable[[], datetime]) -> AskedArms:
     """Qualify judges first: an unqualified judge is found before anything else is asked.
 
     An adaptive pack is asked in rounds until one settles the verdict. A round asks for everything
@@ -71,7 +104,7 @@ async def _ask_in_rounds(
 
                 arms = await compare_arms(run.opened, arms, session.graders)
             asked = AskedArms(arms, session.graders, qualifications)
-            if look is None or is_settled(make_answered_run(run, asked), look, now=started_at):
+            if look is None or is_settled(make_answered_run(run, asked), look, now=run.started_at):
                 break
     finally:
         await _close([*session.arms.values(), session.graders])
@@ -102,7 +135,7 @@ async def _ask_arm(
         # A recording needs no journal, which could only disagree with it.
         reuse = session.journals.reuse if arm.spec.recorded is None else "nothing"
     try:
-        answers, calls = await answer_all(
+        return await answer_all(
             run.opened,
             arm,
             journal,
@@ -119,7 +152,6 @@ async def _ask_arm(
     finally:
         if journal is not None:
             journal.close()
-    return AskedArm(arm, answers, calls)
 
 
 def _name_progress(on_progress: OnProgress | None, arm: str) -> OnProgress | None:

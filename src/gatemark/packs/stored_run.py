@@ -53,13 +53,19 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
         if any(name.endswith(f".{arm}.jsonl") for name in data)
     }
     answered = AnsweredRun(
-        Run(opened, _run_exams_again(opened, result, blobs), read_limit(result)),
+        Run(
+            opened=opened,
+            started_at=result.started_at,
+            exams=_run_exams_again(opened, result, blobs),
+            limit=read_limit(result),
+            waivers=result.waivers,
+        ),
         {arm: one.answers for arm, one in stored.items()},
         _qualify_again(opened, result, blobs, data),
         read_conditions(result),
     )
     return JudgedAgain(
-        judge_run(answered, waivers=result.waivers, now=result.finished_at),
+        judge_run(answered, now=result.finished_at),
         differences=tuple(why for one in stored.values() for why in one.differences),
         unjudged=tuple(why for one in stored.values() for why in one.unjudged),
     )
