@@ -47,11 +47,10 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     """Judge the stored answers by the stored pack; targets are not called."""
     data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
     opened = open_stored_pack(result, data)
-    stored = {
-        arm: read_stored_arm(opened, arm, data)
-        for arm in (CANDIDATE, BASELINE)
-        if any(name.endswith(f".{arm}.jsonl") for name in data)
-    }
+    # A candidate always answers; where its answers are not stored, they are missing.
+    arms = [CANDIDATE] if opened.snapshots else []
+    arms += [BASELINE] if any(name.endswith(f".{BASELINE}.jsonl") for name in data) else []
+    stored = {arm: read_stored_arm(opened, arm, data) for arm in arms}
     answered = AnsweredRun(
         Run(
             opened=opened,
