@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_file import find_suite_plugin
+from gatemark.packs.suite_plugins import find_suite_plugin
 from gatemark.packs.suite_spec import RegressionMode, SuiteSpec
 
 DEFAULT_GUARD = 2.0

@@ -10,9 +10,9 @@ from gatemark.packs.answering import add_replies
 from gatemark.packs.answers import Answer, ItemKey
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.judge_replies import Graded
-from gatemark.packs.pack_file import build_scorer, find_suite_plugin
 from gatemark.packs.questions import make_sample
 from gatemark.packs.recorded_scores import RecordedScores, add_recorded_scores
+from gatemark.packs.suite_plugins import build_scorer, find_suite_plugin
 from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.scorers.scorer import Scorable, scorers
 

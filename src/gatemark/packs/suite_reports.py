@@ -8,10 +8,10 @@ from gatemark.packs.embeddings import parse_embedding_options
 from gatemark.packs.judge_qualification import apply_qualification
 from gatemark.packs.margins import find_bound
 from gatemark.packs.outages import find_outage_objection, remove_outages, withhold_report
-from gatemark.packs.pack_file import find_suite_plugin, parse_suite_options
 from gatemark.packs.part_scores import measure_parts
 from gatemark.packs.questions import make_asked_rows
 from gatemark.packs.run import AnsweredRun, name_scorers
+from gatemark.packs.suite_plugins import find_suite_plugin, parse_suite_options
 from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 
