@@ -1,8 +1,8 @@
 """A run of a pack, by phase: opened, then answered.
 
-A run is opened from a pack file (``gatemark run``, ``gatemark gate``) or from a stored result
-(``gatemark ledger verify --rescore``). ``session.answer_run`` asks who answers and grades,
-``judge.judge_run`` decides, ``seal.seal_run`` stores the result.
+A run is opened from a pack file (``run_pack``, ``matrix``), from a result and a pack file
+(``gate``), or from a result alone (``stored_run``). ``session`` asks who answers and grades,
+``judge`` decides, ``seal`` stores the result.
 """
 
 from __future__ import annotations
