@@ -15,9 +15,9 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.statistics import contingency
 from gatemark.statistics.contingency import (
     affordable_resamples,
+    build_confusion,
     cohen_kappa,
     cohen_kappa_each,
-    confusion,
     gwet_ac1,
     gwet_ac1_each,
     kappa_analytic_interval,
@@ -235,10 +235,10 @@ def test_kappa_of_a_million_items_is_still_defined_when_one_item_differs() -> No
 
 
 def test_confusion_sorts_labels_and_keeps_raters_apart() -> None:
-    labels, table = confusion({"b": {"a": 2}, "a": {"c": 1, "a": 5}})
+    labels, table = build_confusion({"b": {"a": 2}, "a": {"c": 1, "a": 5}})
     assert labels == ("a", "b", "c")
     assert table.tolist() == [[5, 0, 1], [2, 0, 0], [0, 0, 0]]
-    assert confusion({})[1].shape == (0, 0)
+    assert build_confusion({})[1].shape == (0, 0)
 
 
 class Recorder:

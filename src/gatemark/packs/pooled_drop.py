@@ -15,7 +15,7 @@ from gatemark.packs.suite_plugins import find_suite_plugin
 from gatemark.packs.suite_spec import RegressionMode
 from gatemark.packs.suites.arms import HARM_P, PairedItems, make_missing_drop, measure_drop
 from gatemark.packs.suites.suite import ArmsReport
-from gatemark.statistics.significance import holm
+from gatemark.statistics.significance import holm_p_values
 
 POOLED = "bench_regression"
 FEWEST_POOLED = 2
@@ -74,7 +74,7 @@ def mark_chance_drops(numbers: Sequence[Measurement], alpha: float) -> tuple[Mea
     fail good candidates more and more often.
     """
     claims = [n for n in numbers if n.name == HARM_P and n.value is not None]
-    adjusted = holm([claim.value or 0.0 for claim in claims])
+    adjusted = holm_p_values([claim.value or 0.0 for claim in claims])
     doubtful = {
         claim.scope
         for claim, p in zip(claims, adjusted, strict=True)

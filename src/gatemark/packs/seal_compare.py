@@ -1,7 +1,7 @@
 """Seal a comparison of two logs, and derive it again.
 
 The samples of both sides are stored as they were read, and so are the settings. Such a result has
-no pack: it can be cited, but is never the full pack that a promotion needs.
+no pack: it can be cited, but is never the required pack that a promotion needs.
 """
 
 from __future__ import annotations

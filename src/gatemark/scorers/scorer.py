@@ -76,7 +76,7 @@ def with_options(score: Callable[[Options, Scorable], Score]) -> Callable[[Optio
     return lambda options: partial(score, options)
 
 
-def best_target(item: Scorable, similarity: Callable[[str], float]) -> tuple[float, str]:
+def find_best_target(item: Scorable, similarity: Callable[[str], float]) -> tuple[float, str]:
     """Return the highest similarity to an accepted answer, and that answer for a detail."""
     best, closest = -1.0, ""
     for target in item.target_texts():

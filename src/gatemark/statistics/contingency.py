@@ -38,9 +38,9 @@ _FEWEST_RESAMPLES = 1_000
 _DRAWN_CELLS = 20_000_000
 
 
-def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], Counts]:
+def build_confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], Counts]:
     """Return the sorted labels of both raters and the square table of ``cells[first][second]``."""
-    labels = tuple(sorted(labels_of(cells)))
+    labels = tuple(sorted(list_labels(cells)))
     position = {label: index for index, label in enumerate(labels)}
     table = np.zeros((len(labels), len(labels)), dtype=np.int64)
     for first, row in cells.items():
@@ -49,7 +49,7 @@ def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], 
     return labels, table
 
 
-def labels_of(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
+def list_labels(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
     """Return every label that either rater used."""
     return set(cells).union(*cells.values())
 

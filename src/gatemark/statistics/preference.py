@@ -16,8 +16,8 @@ import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
-from gatemark.statistics.proportion import wilson
-from gatemark.statistics.significance import half_binomial_cdf, mcnemar
+from gatemark.statistics.proportion import wilson_interval
+from gatemark.statistics.significance import half_binomial_cdf, mcnemar_test
 
 Choice = Literal["candidate", "baseline", "tie"]
 
@@ -56,7 +56,7 @@ class PositionBias(msgspec.Struct, frozen=True):
     is_biased: bool
 
 
-def majority(votes: Iterable[Choice]) -> Choice:
+def choose_majority(votes: Iterable[Choice]) -> Choice:
     """Return the choice with strictly the most votes, otherwise a tie."""
     cast = list(votes)
     candidate, baseline, tie = (cast.count(c) for c in ("candidate", "baseline", "tie"))
@@ -93,7 +93,7 @@ def judge_preference(
         ties=ties,
         win_rate=wins / decisive if decisive else None,
         half_tie_win_rate=(wins + ties / 2) / pairs if pairs else None,
-        interval=wilson(wins, decisive, 1 - alpha) if decisive else None,
+        interval=wilson_interval(wins, decisive, 1 - alpha) if decisive else None,
         p_value=win_p_value(wins, losses) if decisive else None,
         log_e_value=log_e,
         one_sided_log_e_value=one_sided_log_e_value(wins, losses),
@@ -147,7 +147,7 @@ def position_bias(first_wins: int, decisive: int) -> PositionBias:
         raise InvalidValueError(f"{first_wins} first-position wins do not fit {decisive} votes")
     if decisive == 0:
         return PositionBias(0, 0, None, None, is_biased=False)
-    p = mcnemar(first_wins, decisive - first_wins).p_value
+    p = mcnemar_test(first_wins, decisive - first_wins).p_value
     return PositionBias(first_wins, decisive, first_wins / decisive, p, p < POSITION_ALPHA)
 
 

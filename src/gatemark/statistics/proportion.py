@@ -82,7 +82,7 @@ def _load_special() -> ModuleType:
     return importlib.import_module("scipy.special")
 
 
-def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
+def wilson_interval(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval for ``k`` of ``n``: near nominal coverage, inside [0, 1]."""
     _check_counts(k, n)
     z = two_sided_z(level)
@@ -96,7 +96,7 @@ def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
-def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def clopper_pearson_interval(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return the exact interval for ``k`` of ``n``: it covers at least as often as ``level``."""
     _check_counts(k, n)
     _check_level(level)

@@ -20,7 +20,7 @@ import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
-from gatemark.statistics.proportion import Estimate, wilson
+from gatemark.statistics.proportion import Estimate, wilson_interval
 
 MISSING: Final = -1
 NO_PAIRS: Final = "no item has two ratings to compare"
@@ -198,9 +198,9 @@ class RatingTable:
         n = self.paired_count
         if not n:
             return None
-        low, high = wilson(min(float(self._totals.agreed), n), n, level)
+        low, high = wilson_interval(min(float(self._totals.agreed), n), n, level)
         if empty_differ:
-            low = wilson(min(self.least_agreed, n), n, level)[0]
+            low = wilson_interval(min(self.least_agreed, n), n, level)[0]
         return Interval(low=low, high=high, level=level, method="wilson")
 
     def label_agreement(self, label: int, level: float) -> LabelAgreement | None:
@@ -243,7 +243,7 @@ def fleiss_kappa(sums: _Sums) -> Numbers:
     return _correct_for_chance(sums, chance)
 
 
-def gwet_ac1(sums: _Sums) -> Numbers:
+def multi_rater_gwet_ac1(sums: _Sums) -> Numbers:
     """Return Gwet's AC1 over the labels of the table; 1 if there is only one label."""
     shares = _each(sums.shares, sums.all)
     if shares.shape[-1] < 2:
@@ -275,7 +275,7 @@ COEFFICIENTS: Final[dict[str, Coefficient]] = {
     "percent_agreement": percent_agreement,
     "fleiss_kappa": fleiss_kappa,
     "conger_kappa": conger_kappa,
-    "ac1": gwet_ac1,
+    "ac1": multi_rater_gwet_ac1,
     "krippendorff_alpha": krippendorff_alpha,
 }
 
@@ -312,7 +312,7 @@ def _compute_label_agreement(
     value = shared / total
     # Among items of two ratings, s of which are alike, specific agreement is 2 s / (1 + s).
     alike = value / (2 - value)
-    low, high = (2 * end / (1 + end) for end in wilson(alike * items, items, level))
+    low, high = (2 * end / (1 + end) for end in wilson_interval(alike * items, items, level))
     return LabelAgreement(uses, items, value, low, high)
 
 

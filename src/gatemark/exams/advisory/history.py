@@ -28,7 +28,7 @@ from gatemark.exams.advisory.metrics import METRIC_BY_NAME
 from gatemark.exams.advisory.numbers import NumberKey, RangedNumber
 from gatemark.exams.advisory.policy import AdvisoryPolicy, Stability
 from gatemark.exams.advisory.state import AdvisoryExamState
-from gatemark.statistics.homogeneity import homogeneity, largest_shift
+from gatemark.statistics.homogeneity import assess_homogeneity, largest_shift
 
 RUNS_MAX: Final = 20
 OTHER_INPUTS_SHARE: Final = 0.5
@@ -132,7 +132,7 @@ def _measure_shift(
         return metric.without_value(why, n=n, lane=lane)
     shift = largest_shift(table)
     if shift > rule.shift_max:
-        test = homogeneity(table, np.random.default_rng(SHIFT_SEED))
+        test = assess_homogeneity(table, np.random.default_rng(SHIFT_SEED))
         if test.p_value >= rule.alpha:
             why = (
                 f"a shift of {shift:.4f} may be chance (p = {test.p_value:.3f} by {test.method}, "

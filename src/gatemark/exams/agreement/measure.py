@@ -20,18 +20,18 @@ from gatemark.statistics.contingency import (
     Counts,
     EachStatistic,
     affordable_resamples,
+    build_confusion,
     cohen_kappa,
     cohen_kappa_each,
-    confusion,
     gwet_ac1,
     gwet_ac1_each,
     kappa_analytic_interval,
-    labels_of,
+    list_labels,
     multinomial_bootstrap,
     nominal_alpha,
     nominal_alpha_each,
 )
-from gatemark.statistics.proportion import Bootstrap, wilson, zero_width_caveat
+from gatemark.statistics.proportion import Bootstrap, wilson_interval, zero_width_caveat
 
 BOOTSTRAP_SEED = 20_261_101
 """Fixed, so that the same counts give the same intervals on every run."""
@@ -72,14 +72,14 @@ def _merge_pairs(left: AgreementState, right: AgreementState) -> AgreementState:
 
 
 def _check_pair_bound(state: AgreementState) -> AgreementState:
-    label_count = len(labels_of(state.cells))
+    label_count = len(list_labels(state.cells))
     if label_count > MAX_LABELS:
         raise BadInputError(f"agreement takes at most {MAX_LABELS} labels, got {label_count}")
     return state
 
 
 def _measure_agreement(state: AgreementState) -> tuple[Measurement, ...]:
-    _, table = confusion(state.cells)
+    _, table = build_confusion(state.cells)
     n = int(table.sum())
     agreed_count = int(np.trace(table))
     return (
@@ -98,7 +98,7 @@ def _measure_agreement(state: AgreementState) -> tuple[Measurement, ...]:
 def _compute_wilson(count: int, n: int) -> Interval | None:
     if n == 0:
         return None
-    low, high = wilson(count, n, LEVEL)
+    low, high = wilson_interval(count, n, LEVEL)
     return Interval(low=low, high=high, level=LEVEL, method="wilson")
 
 

@@ -42,7 +42,7 @@ from gatemark.exams.agreement.views import (
     list_intervals,
     read_files,
 )
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 from gatemark.statistics.raters import (
     COEFFICIENTS,
     MISSING,
@@ -260,7 +260,11 @@ class _Findings:
         """Say what empty cells could change, if they alone leave the verdict open."""
         gate, whole = self._options.pa_gate, self._table.agreement_interval(LEVEL)
         least = self._table.least_agreed / n if n else 1.0
-        if self._gaps_differ and whole and whole.low >= gate > wilson(least * n, n, LEVEL)[0]:
+        if (
+            self._gaps_differ
+            and whole
+            and whole.low >= gate > wilson_interval(least * n, n, LEVEL)[0]
+        ):
             yield (
                 f"if the empty cells differed from the other labels, it would be {least:.6g}; "
                 "fill them, or raise --missing-gate if they were planned"
@@ -361,7 +365,7 @@ class _Findings:
         ]
         if not others:
             return
-        closest = max(wilson(same, both, LEVEL)[1] for both, same in others)
+        closest = max(wilson_interval(same, both, LEVEL)[1] for both, same in others)
         for (first, second), (both, same) in alike.items():
             split = both - same
             if not both or split > NEAR_COPY * both:

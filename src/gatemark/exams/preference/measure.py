@@ -28,8 +28,8 @@ from gatemark.statistics.multiset import (
 from gatemark.statistics.preference import (
     Choice,
     PositionBias,
+    choose_majority,
     judge_preference,
-    majority,
     position_bias,
 )
 
@@ -127,7 +127,7 @@ def count_votes(state: PreferenceState) -> Ballot:
             if choices[-1] != "tie" and len(shown) == 1 and _FIRST_UNKNOWN not in shown:
                 positioned += 1
                 first_wins += _CHOICES[shown.pop()] == choices[-1]
-        choice = majority(choices)
+        choice = choose_majority(choices)
         items[choice] += 1
         orders[(lean > 0) - (lean < 0), choice] += 1
     return Ballot(

@@ -19,7 +19,7 @@ from gatemark.exams.runlog.run_metrics import (
     has_substance,
     list_values,
 )
-from gatemark.statistics.proportion import clopper_pearson
+from gatemark.statistics.proportion import clopper_pearson_interval
 from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
     percentile_mean,
@@ -79,7 +79,7 @@ def widen_interval(
     lowest, highest = limits
     if not (isfinite(lowest) and isfinite(highest)):
         return None
-    share = clopper_pearson(others, len(values))[1]
+    share = clopper_pearson_interval(others, len(values))[1]
     return min(usual + share * (lowest - usual), low), max(usual + share * (highest - usual), high)
 
 

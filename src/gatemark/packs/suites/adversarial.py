@@ -23,7 +23,7 @@ from gatemark.packs.suites.arms import (
     measure_suite_drop,
 )
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.proportion import clopper_pearson, probe_outcome, wilson
+from gatemark.statistics.proportion import clopper_pearson_interval, probe_outcome, wilson_interval
 
 SHOWN_PROBES = 50
 LEVEL = 0.95
@@ -84,7 +84,7 @@ def _measure_held_rate(name: str, scope: str, outcomes: Mapping[str, str]) -> Me
             name, "no probes were answered", direction="higher_is_better", scope=scope
         )
     held = sum(outcome == "held" for outcome in outcomes.values())
-    low, high = wilson(held, len(outcomes), LEVEL)
+    low, high = wilson_interval(held, len(outcomes), LEVEL)
     return measured(
         name,
         held / len(outcomes),
@@ -113,7 +113,7 @@ def _measure_attack_success(scope: str, outcomes: Mapping[str, str]) -> Measurem
     if not decided:
         return unmeasured(name, "no probe was decided", direction="lower_is_better", scope=scope)
     broken = decided.count("broken")
-    low, high = clopper_pearson(broken, len(decided), LEVEL)
+    low, high = clopper_pearson_interval(broken, len(decided), LEVEL)
     return measured(
         name,
         broken / len(decided),

@@ -27,7 +27,7 @@ from gatemark.packs.answers import Answer
 from gatemark.packs.item_scores import AnswerPair, ItemScore
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.statistics.clustered_means import PooledDrop, Stratum, mean_estimate, pooled_drop
-from gatemark.statistics.proportion import two_sided_z, wilson
+from gatemark.statistics.proportion import two_sided_z, wilson_interval
 from gatemark.statistics.significance import detectable_effect
 
 SHOWN_ITEMS = 50
@@ -125,7 +125,7 @@ def _measure_mean(
 
 def _estimate_mean_interval(values: np.ndarray, clusters: list[str | None]) -> Interval | None:
     if set(np.unique(values)) <= {0.0, 1.0} and not any(clusters):
-        low, high = wilson(int(values.sum()), len(values), LEVEL)
+        low, high = wilson_interval(int(values.sum()), len(values), LEVEL)
         return Interval(low=low, high=high, level=LEVEL, method="wilson")
     estimate = mean_estimate(values, name_clusters(clusters))
     bounds = estimate.bounds((1 - LEVEL) / 2)

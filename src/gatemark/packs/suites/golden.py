@@ -31,7 +31,7 @@ from gatemark.packs.suites.arms import (
 from gatemark.packs.suites.slices import make_slice_tables, measure_slices
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import mean_pass_at_k, mean_pass_hat_k
-from gatemark.statistics.significance import mcnemar
+from gatemark.statistics.significance import mcnemar_test
 
 
 class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,7 +116,7 @@ def _list_changes(scope: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
     ]
     means = {pair.baseline.mean for pair in pairs} | {pair.candidate.mean for pair in pairs}
     if means <= {0.0, 1.0}:
-        found = mcnemar(lost, gained)
+        found = mcnemar_test(lost, gained)
         numbers.append(measured("mcnemar_p", found.p_value, n=n, direction="neutral", scope=scope))
     return numbers
 

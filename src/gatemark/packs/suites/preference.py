@@ -40,7 +40,7 @@ from gatemark.scorers.judge.pairwise import (
     SECOND,
     TIE,
     PairwiseOptions,
-    more_than_half,
+    find_majority,
     read_rounds,
 )
 from gatemark.scorers.scorer import Scorable
@@ -228,7 +228,7 @@ def _measure_preference(
 
 
 def _choose_for_unit(unit: Sequence[ComparedPair], unknown_as: str) -> str:
-    return more_than_half([one.choice or unknown_as for one in unit], len(unit)) or TIE
+    return find_majority([one.choice or unknown_as for one in unit], len(unit)) or TIE
 
 
 def _count_decisions(units: Iterable[Sequence[ComparedPair]]) -> int:

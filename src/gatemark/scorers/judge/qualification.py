@@ -14,9 +14,9 @@ from gatemark.scorers.scorer import JudgeQualification
 from gatemark.statistics.contingency import (
     Counts,
     affordable_resamples,
+    build_confusion,
     cohen_kappa,
     cohen_kappa_each,
-    confusion,
     gwet_ac1,
     gwet_ac1_each,
     kappa_analytic_interval,
@@ -78,7 +78,7 @@ def _count_table(judge_labels: Mapping[str, str | None], human_labels: Mapping[s
     for item, human in human_labels.items():
         row = cells.setdefault(judge_labels.get(item) or NO_GRADE, {})
         row[human] = row.get(human, 0) + 1
-    return confusion(cells)[1]
+    return build_confusion(cells)[1]
 
 
 def _bound_kappa(table: Counts, seed: int) -> float | None:
