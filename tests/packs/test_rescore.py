@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.ledger.tamper import reseal
 
-from gatemark.core.canonical import digest_bytes
+from gatemark.core.canonical import canonical_bytes, digest_bytes
+from gatemark.core.reason import Reason
 from gatemark.core.result import Result, seal
 from gatemark.workspace import Workspace
 
@@ -141,6 +144,63 @@ def test_an_invented_verdict_is_found(gatemark: Run, store: Path, title: str) ->
     assert any(f"its verdict is {turned}" in t["message"] for t in ran.json["issues"])
 
 
+def change_each_reason(result: Result, change: Callable[[Reason], Reason]) -> Result:
+    """Change every reason of a finding or a measurement, and seal the result again."""
+    findings = tuple(
+        msgspec.structs.replace(one, reason=change(one.reason)) for one in result.findings
+    )
+    measurements = tuple(
+        one if one.reason is None else msgspec.structs.replace(one, reason=change(one.reason))
+        for one in result.measurements
+    )
+    return forged(result, findings=findings, measurements=measurements)
+
+
+def reword(reason: Reason) -> Reason:
+    inner = None if reason.because is None else reword(reason.because)
+    return msgspec.structs.replace(reason, text="as a later build may word it", because=inner)
+
+
+def change_value(reason: Reason, code: str, name: str) -> Reason:
+    """Change one value wherever a reason or its cause has that code."""
+    inner = None if reason.because is None else change_value(reason.because, code, name)
+    values = dict(reason.values)
+    if reason.code == code:
+        old = values[name]
+        is_number = isinstance(old, int | float) and not isinstance(old, bool)
+        values[name] = old + 1 if is_number else "invented"
+    return msgspec.structs.replace(reason, values=values, because=inner)
+
+
+def list_values(result: Result) -> set[tuple[str, str]]:
+    """Every code in a result with the name of each of its values."""
+    reasons = [one.reason for one in (*result.findings, *result.measurements)]
+    found = set()
+    while reasons:
+        if (reason := reasons.pop()) is not None:
+            found |= {(reason.code, name) for name in reason.values}
+            reasons.append(reason.because)
+    return found
+
+
+def check_reasons_of(gatemark: Run, store: Path, result: Result) -> set[str]:
+    """Check that words may change and values may not; return the codes that have values."""
+    before = verify(gatemark, store)
+    add(store, change_each_reason(result, reword))
+    assert verify(gatemark, store).code == before.code != 4
+    forgeries = {}
+    for code, name in sorted(list_values(result)):
+        change = partial(change_value, code=code, name=name)
+        forgeries[add(store, change_each_reason(result, change))] = (code, name)
+    assert forgeries
+    ran = verify(gatemark, store)
+    assert ran.code == 4
+    caught = {issue["seq"] for issue in ran.json["issues"]}
+    assert [said for seq, said in forgeries.items() if seq not in caught] == []
+    assert caught <= forgeries.keys()
+    return {code for code, _ in forgeries.values()}
+
+
 def change_reasons(result: Result, **changes: Any) -> Result:
     """Change every reason of a finding, and seal the result again."""
     findings = tuple(
@@ -148,6 +208,20 @@ def change_reasons(result: Result, **changes: Any) -> Result:
         for one in result.findings
     )
     return forged(result, findings=findings)
+
+
+@pytest.mark.parametrize(
+    ("title", "codes"),
+    [
+        ("agreement", {"meets_bound"}),
+        ("shouting", {"no_number", "answers_state_none", "too_few_confidences"}),
+    ],
+)
+def test_words_of_a_reason_may_change_and_values_may_not(
+    gatemark: Run, store: Path, title: str, codes: set[str]
+) -> None:
+    result = by_title(Workspace(store=str(store)), title)
+    assert codes <= check_reasons_of(gatemark, store, result)
 
 
 @pytest.mark.parametrize("title", ["agreement", "shouting"])
@@ -254,8 +328,7 @@ def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) ->
 
 def test_a_result_without_its_pack_is_unjudged(gatemark: Run, store: Path) -> None:
     result = by_title(Workspace(store=str(store)), "shouting")
-    kept = tuple(blob for blob in result.blobs if blob.name != "pack.json")
-    add(store, forged(result, blobs=kept))
+    add(store, forged(result, blobs=()))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["issues"]) == (3, [])
     assert "no pack was kept with it" in ran.json["unjudged"][0]
@@ -270,3 +343,61 @@ def test_a_result_without_the_answers_it_counts_is_found(gatemark: Run, store: P
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
     said = [issue["message"] for issue in ran.json["issues"]]
     assert any("its account of the evidence is not what the evidence gives" in one for one in said)
+
+
+def first_pack(store: Path) -> Result:
+    return by_title(Workspace(store=str(store)), "shouting")
+
+
+def change_figures(result: Result, old: str, new: str) -> list[Any]:
+    text = msgspec.json.encode(result.figures).decode()
+    assert old in text
+    found: list[Any] = json.loads(text.replace(old, new))
+    return found
+
+
+FORGERIES: dict[str, Callable[[Result], dict[str, Any]]] = {
+    "bench": lambda one: {"bench": {"value": 0.999, "reason": None}},
+    "no bench": lambda one: {"bench": None},
+    "regression": lambda one: {"regression": {"value": -0.5, "reason": None}},
+    "a number in a figure": lambda one: {"figures": change_figures(one, '["i33",1,', '["i33",7,')},
+    "a word in a figure": lambda one: {"figures": change_figures(one, '["i33",', '["i34",')},
+    "a figure less": lambda one: {"figures": msgspec.to_builtins(one.figures)[:-1]},
+    "a measure of another version": lambda one: {
+        "measurements": [
+            number | {"version": 7} if number["name"] == "score" else number
+            for number in msgspec.to_builtins(one.measurements)
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.parametrize(("build", "code"), [(None, 4), ("99.0.0", 3)])
+def test_what_a_result_says_besides_its_verdict_is_derived_again(
+    gatemark: Run, store: Path, what: str, build: str | None, code: int
+) -> None:
+    honest = first_pack(store)
+    members = FORGERIES[what](honest)
+    if build is not None:
+        members["runtime"] = {**honest.runtime, "gatemark": build}
+    add(store, reseal(honest, **members))
+    found = verify(gatemark, store).code
+    # Numbers follow from the rules, whichever build has them.
+    assert found == (4 if what in ("bench", "no bench", "regression") else code)
+
+
+def test_a_lenient_policy_under_the_name_of_another_build_is_found(
+    gatemark: Run, store: Path
+) -> None:
+    """Another policy of the same options would have been another version of the rules."""
+    honest = first_pack(store)
+    policy = msgspec.to_builtins(honest.policy)
+    for rule in policy["rules"]:
+        rule["bound"] = 0.0 if rule["op"] == ">=" else 1.0
+    runtime = {**honest.runtime, "gatemark": "0.1.9"}
+    named = digest_bytes(canonical_bytes(policy))
+    add(store, reseal(honest, policy=policy, policy_digest=named, runtime=runtime))
+    ran = verify(gatemark, store)
+    assert ran.code == 4
+    assert any("policy is not the one" in issue["message"] for issue in ran.json["issues"])

@@ -13,8 +13,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import (
+    BadInputError,
+    IntegrityError,
+    NewerFormatError,
+    OtherRulesError,
+)
 from gatemark.core.result import PACK_BLOB, Result
+from gatemark.evidence.result_rules import check_result_rules
 from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.conditions import ASKED, IN_PROCESS, UNASKED, read_conditions
 from gatemark.packs.limited_runs import read_limit
@@ -53,13 +59,17 @@ def _find_last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
     """Return the newest result that a run of this pack sealed over all its items.
 
     Not counted: limited runs, runs with calls that could not be made or answers left out, and old
-    evidence judged again.
+    evidence judged again; nor results of other rules, or that do not verify, which decide nothing.
     """
     if not workspace.has_store:
         return None
     title, results = make_title(pack), workspace.store.results
     for identity in reversed(results.ids_by_title(title).get(title, [])):
-        result = results.get(identity)
+        try:
+            result = results.get(identity)
+            check_result_rules(result, workspace.blobs)
+        except (IntegrityError, NewerFormatError, OtherRulesError):
+            continue
         if (
             any(blob.name == PACK_BLOB for blob in result.blobs)
             and read_limit(result) is None

@@ -33,7 +33,7 @@ def gate_result(
     """Judge the recorded evidence of a result by another pack, without calling any target."""
     started_at = workspace.clock()
     earlier = workspace.existing_results().get(reference)
-    check_result_rules(earlier)
+    check_result_rules(earlier, workspace.blobs)
     opened = open_pack(path)
     refuse_other_items(earlier, opened)
     arms = {}

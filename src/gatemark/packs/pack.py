@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import digest_document
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.policy import Rule
-from gatemark.core.result import AssetKind
+from gatemark.core.result import PACK_VERSION, AssetKind
 from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.settings_file import about
 from gatemark.packs.answer_bounds import CostBounds, LatencyBounds
@@ -20,7 +20,6 @@ from gatemark.packs.matrix_cells import Cell, list_cells
 from gatemark.packs.suite_spec import SuiteSpec
 
 WEIGHT_TOLERANCE = 1e-9
-PACK_VERSION = 1
 PACK_POLICY = "pack_policy"
 """Setting of a result's policy: the digest of the policy that the pack makes for every candidate.
 

@@ -13,7 +13,7 @@ from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.questions import make_asked_rows
 from gatemark.packs.suite_plugins import find_suite_plugin
 from gatemark.packs.suite_spec import RegressionMode
-from gatemark.packs.suites.arms import HARM_P, PairedItems, make_missing_drop, measure_drop
+from gatemark.packs.suites.arms import HARM_P, IN_PART, PairedItems, make_missing_drop, measure_drop
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.statistics.significance import holm_p_values
 
@@ -53,7 +53,7 @@ def measure_pooled_drop(
             (n for n in reports[suite.id].measurements if n.name == "regression" and n.reason), None
         )
         if missing is not None:
-            return make_missing_drop(POOLED, None, f"{suite.id}: {missing.reason}")
+            return make_missing_drop(POOLED, None, IN_PART(part=suite.id, because=missing.reason))
     items = [
         PairedItems(
             scope=suite.id,

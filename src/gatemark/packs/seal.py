@@ -1,4 +1,4 @@
-"""Seal the result of a run: what it stores, its numbers on the first page, and its id."""
+"""Seal the result of a run, and store it with everything it depends on."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.policy import Bench
-from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Blob, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.result_rules import name_pack_rules
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.judge_replies import LICENCE, name_replies
 from gatemark.packs.origin import Origin
-from gatemark.packs.pooled_drop import POOLED
 from gatemark.packs.run import AnsweredRun
 from gatemark.packs.stored_pack import make_title, write_definition
 from gatemark.workspace import Workspace
 
-NO_BASELINE: Final = ReasonKind("no_baseline", "the pack says that there is no baseline")
 LINES_TYPE: Final = "application/jsonl"
 EVIDENCE_TYPE: Final = "application/octet-stream"
 _MEDIA_TYPES: Final = {".json": "application/json", ".jsonl": LINES_TYPE}
@@ -38,7 +34,6 @@ def seal_run(
     """Seal the decision on a run, and store the result with everything it depends on."""
     run = answered.run
     written, definition = write_evidence(answered), write_definition(run.opened)
-    bench, regression = find_first_numbers(judged)
     sealed = judged.sealed_fields()
     result = seal(
         **{**sealed, "caveats": (*judged.verdict.caveats, *origin.caveats)},
@@ -51,8 +46,6 @@ def seal_run(
         baseline=origin.baseline,
         snapshots=run.opened.references,
         runtime={**runtime_versions(), **origin.runtime},
-        bench=bench,
-        regression=regression,
         blobs=tuple(_list_blobs(answered, written, definition)),
         waivers=run.waivers,
         started_at=run.started_at,
@@ -99,17 +92,3 @@ def _list_blobs(
             for name, data in definition.items()
         ),
     ]
-
-
-def find_first_numbers(judged: PackDecision) -> tuple[Bench, Bench]:
-    """Return the bench score and the worst drop, as the first page shows them."""
-    numbers = {number.key: number for number in judged.measurements}
-    total = numbers["bench", None]
-    pooled = numbers.get((POOLED, None))
-    drops = [pooled] if pooled else [n for n in judged.measurements if n.name == "regression"]
-    worst = max((n.value for n in drops if n.value is not None), default=None)
-    unknown = next((n.reason for n in drops if n.value is None), None)
-    return Bench(total.value, total.reason), Bench(
-        None if unknown or not drops else worst,
-        unknown or (None if drops else NO_BASELINE()),
-    )

@@ -18,10 +18,11 @@ from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, decide
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.result_rules import COMPARE_RULES
+from gatemark.evidence.result_rules import COMPARE_BLOB, COMPARE_RULES
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.recorded_scores import read_recorded_scores
@@ -32,8 +33,10 @@ from gatemark.samples.importer import ReadOptions
 from gatemark.samples.views import ComparisonReport
 from gatemark.workspace import Workspace
 
-COMPARE_BLOB: Final = "compare.json"
 NAME: Final = "compare"
+COMPARISON_OPEN: Final = ReasonKind(
+    "comparison_open", "the comparison does not decide: delta {delta}, p {p_value} (n={n})"
+)
 _SIDES: Final = ("baseline", "candidate")
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
@@ -96,8 +99,6 @@ def seal_comparison(
         baseline=references[0],
         snapshots=(),
         runtime={**runtime_versions(), **_find_answer_time(sides["candidate"])},
-        bench=judged.verdict.bench,
-        regression=judged.verdict.regression,
         blobs=(
             *(Blob(f"{s}.jsonl", digest_bytes(sides[s]), "application/jsonl") for s in _SIDES),
             Blob(COMPARE_BLOB, digest_bytes(definition), "application/json"),
@@ -175,7 +176,13 @@ def _judge_sides(
 def _measure_report(report: ComparisonReport) -> tuple[Measurement, ...]:
     """Return the verdict as a number for a rule, and the numbers behind it."""
     if report.verdict == "inconclusive":
-        reason = "; ".join(report.blockers) or report.reason
+        reason = COMPARISON_OPEN.word(
+            "; ".join(report.blockers) or report.reason,
+            n=report.n,
+            blockers=len(report.blockers),
+            delta=report.delta,
+            p_value=report.p_value,
+        )
         verdict = unmeasured("comparison", reason, n=report.n, direction="higher_is_better")
     else:
         verdict = measured(

@@ -12,6 +12,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.reason import Reason
 from gatemark.core.registry import Registry
 from gatemark.evidence.settings_file import problem_in
 
@@ -201,7 +202,7 @@ class JudgeQualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     ac1_low: float | None
     gate: float
     allowed: bool
-    reason: str | None
+    reason: Reason | None
 
     def __post_init__(self) -> None:
         if self.allowed != (self.reason is None):

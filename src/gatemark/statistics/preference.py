@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.statistics.proportion import wilson_interval
 from gatemark.statistics.significance import half_binomial_cdf, mcnemar_test
 
@@ -23,6 +24,21 @@ Choice = Literal["candidate", "baseline", "tie"]
 
 MIN_DECISIVE = 20
 POSITION_ALPHA = 0.01
+TOO_FEW_DECISIVE: Final = ReasonKind(
+    "too_few_decisive", "{decisive} decisive pairs, at least {needed} are needed"
+)
+NEITHER_PREFERRED: Final = ReasonKind(
+    "neither_preferred",
+    "neither is clearly preferred, {won}:{lost} ({test} {found:.4g} against {needed:.4g})",
+)
+CANDIDATE_PREFERRED: Final = ReasonKind(
+    "candidate_preferred",
+    "the candidate is preferred {won}:{lost} ({test} {found:.4g} against {needed:.4g})",
+)
+BASELINE_PREFERRED: Final = ReasonKind(
+    "baseline_preferred",
+    "the baseline is preferred {won}:{lost} ({test} {found:.4g} against {needed:.4g})",
+)
 
 
 class Preference(msgspec.Struct, frozen=True):
@@ -43,7 +59,7 @@ class Preference(msgspec.Struct, frozen=True):
     one_sided_log_e_value: float
     anytime_p_value: float
     outcome: Outcome
-    reason: str
+    reason: Reason
 
 
 class PositionBias(msgspec.Struct, frozen=True):
@@ -153,23 +169,25 @@ def position_bias(first_wins: int, decisive: int) -> PositionBias:
 
 def _decide(
     wins: int, losses: int, *, alpha: float, peeking: bool, min_decisive: int
-) -> tuple[Outcome, str]:
+) -> tuple[Outcome, Reason]:
     decisive = wins + losses
     if decisive < min_decisive:
-        return "inconclusive", f"{decisive} decisive pairs, at least {min_decisive} are needed"
+        return "inconclusive", TOO_FEW_DECISIVE(decisive=decisive, needed=min_decisive)
     if peeking:
         log_e = log_e_value(wins, losses)
         is_clear = log_e >= -math.log(alpha)
-        shown = f"log e-value {log_e:.4g} against {-math.log(alpha):.4g}"
+        test, found, needed = "log e-value", log_e, -math.log(alpha)
     else:
         p = win_p_value(max(wins, losses), min(wins, losses))
         is_clear = p <= alpha
-        shown = f"one-sided p {p:.4g} against {alpha:g}"
-    if not is_clear or wins == losses:
-        return "inconclusive", f"neither is clearly preferred, {wins}:{losses} ({shown})"
-    if wins > losses:
-        return "pass", f"the candidate is preferred {wins}:{losses} ({shown})"
-    return "fail", f"the baseline is preferred {losses}:{wins} ({shown})"
+        test, found, needed = "one-sided p", p, alpha
+    kind, won, lost = NEITHER_PREFERRED, wins, losses
+    outcome: Outcome = "inconclusive"
+    if is_clear and wins > losses:
+        outcome, kind = "pass", CANDIDATE_PREFERRED
+    elif is_clear and losses > wins:
+        outcome, kind, won, lost = "fail", BASELINE_PREFERRED, losses, wins
+    return outcome, kind(won=won, lost=lost, test=test, found=found, needed=needed)
 
 
 def _log_far_tail(wins: int, losses: int) -> float:

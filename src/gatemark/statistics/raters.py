@@ -20,11 +20,14 @@ import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
+from gatemark.core.reason import ReasonKind
+from gatemark.statistics.contingency import NO_PAIRS
 from gatemark.statistics.proportion import Estimate, wilson_interval
 
 MISSING: Final = -1
-NO_PAIRS: Final = "no item has two ratings to compare"
-ONE_LABEL: Final = "chance agreement is 1: every rating is one and the same label"
+ALL_ONE_LABEL: Final = ReasonKind(
+    "all_one_label", "chance agreement is 1: every rating is one and the same label"
+)
 _STEP: Final = 1e-30
 _SMALLEST_ROOM: Final = 1e-12
 
@@ -145,10 +148,10 @@ class RatingTable:
         """
         totals = self._totals
         if not totals.paired:
-            return RaterEstimate(Estimate(None, NO_PAIRS))
+            return RaterEstimate(Estimate(None, NO_PAIRS()))
         value = float(coefficient(_Sums(*(total[np.newaxis] for total in totals)))[0])
         if math.isnan(value):
-            return RaterEstimate(Estimate(None, ONE_LABEL))
+            return RaterEstimate(Estimate(None, ALL_ONE_LABEL()))
         n = int(totals.paired if coefficient is krippendorff_alpha else totals.all)
         if n < 2:
             return RaterEstimate(Estimate(value))

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
+from gatemark.core.reason import ReasonKind
 from gatemark.statistics.multiset import (
     Runs,
     add_rows,
@@ -34,6 +35,8 @@ from gatemark.statistics.preference import (
 )
 
 DEFAULT_ALPHA = 0.05
+NO_DECISIVE_VOTES: Final = ReasonKind("no_decisive_votes", "no decisive votes")
+NO_PAIRS_TO_DECIDE: Final = ReasonKind("no_pairs_to_decide", "no pairs to decide by")
 _GIVES = (
     "win_rate",
     "half_tie_win_rate",
@@ -188,7 +191,7 @@ def finish(state: PreferenceState) -> tuple[Measurement, ...]:
     numbers = []
     for name, (value, n, direction) in zip(_GIVES, values, strict=True):
         if value is None:
-            reason = "no decisive votes" if name in _POSITION else "no pairs to decide by"
+            reason = NO_DECISIVE_VOTES() if name in _POSITION else NO_PAIRS_TO_DECIDE()
             number = unmeasured(
                 name, reason, direction=direction, excluded=excluded, caveats=caveats
             )

@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.reason import find_reason
 from gatemark.evidence.settings_file import about
 from gatemark.packs.item_scores import (
     AnswerPair,
@@ -92,7 +93,7 @@ def _measure_pass_at(scope: str, items: Sequence[ItemScore], k: int | None) -> l
         (f"pass_hat_{k}", mean_pass_hat_k(counts, k)),
     ):
         found.append(
-            unmeasured(name, str(estimate.reason), direction="higher_is_better", scope=scope)
+            unmeasured(name, find_reason(estimate), direction="higher_is_better", scope=scope)
             if estimate.value is None
             else measured(
                 name, estimate.value, n=len(items), direction="higher_is_better", scope=scope
