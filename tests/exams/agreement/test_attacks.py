@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.evidence.hygiene import LATIN_FORMS, bare_text
+from gatemark.evidence.hygiene import bare_text
 from gatemark.statistics.raters import RatingTable, at_most_probability, percent_agreement
 
 Run = Callable[..., Any]
@@ -97,7 +97,6 @@ def test_reasons_in_another_alphabet_that_differ_are_no_copies(reason: str, scor
 
 
 def test_letters_of_other_alphabets_are_folded_to_plain_ones() -> None:
-    assert all(chr(code).isascii() for code in LATIN_FORMS.values())
     assert bare_text("\u0421\u0430f\u00e9!", folds=True) == "cafe"
     assert bare_text("\u0421\u0430f\u00e9!", folds=False) == "\u0441\u0430f\u00e9"
 

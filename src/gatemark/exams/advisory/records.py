@@ -451,7 +451,6 @@ SCHEMA: Final = RecordSchema(
             shows_values=False,
             looks=LOOKS,
             published=_PUBLISHED,
-            any_case=True,
         ),
     ),
 )

@@ -62,7 +62,7 @@ class AgreementExam(RowExam):
 
     def by_column(
         self, admit: Callable[[bytes], list[Any] | None]
-    ) -> Callable[[AgreementExamState, bytes], list[bytes] | None] | None:
+    ) -> Callable[[AgreementExamState, bytes], list[str] | None] | None:
         # Imported late: only large files are worth it.
         from gatemark.exams.agreement.plain_pairs import PairColumns  # noqa: PLC0415
 
