@@ -433,7 +433,10 @@ class PrivateTextScan:
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _ROUNDS: Final = 3
 # Signs that look like those of paths.
-_LOOK_ALIKES: Final = LATIN_LOOKS | str.maketrans("\u2215\u2571\u29f8\u2216\u2024", "///\\.")
+_LOOK_ALIKES: Final = {
+    **LATIN_LOOKS,
+    **str.maketrans("\u2215\u2571\u29f8\u2216\u2024", "///\\."),
+}
 _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))
 
 
@@ -460,11 +463,14 @@ _SMALL: Final = bytes(range(256)).lower()
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
-_FOLDED: Final = LATIN_LOOKS | str.maketrans(
-    "\u04bb\u04ba\u044c\u04af\u04ae\u03c2\u03c3\u03c9"
-    "\u0131\u0251\u0261\u0269\u0142\u0141\u00f8\u00d8\u0111\u0110\u0127\u0126\u0167\u0166",
-    "hHbyYcowiagilLoOdDhHtT",
-)
+_FOLDED: Final = {
+    **LATIN_LOOKS,
+    **str.maketrans(
+        "\u04bb\u04ba\u044c\u04af\u04ae\u03c2\u03c3\u03c9"
+        "\u0131\u0251\u0261\u0269\u0142\u0141\u00f8\u00d8\u0111\u0110\u0127\u0126\u0167\u0166",
+        "hHbyYcowiagilLoOdDhHtT",
+    ),
+}
 """With letters that differ in a stroke or a dot: in a sentence, that is as good as an accent."""
 
 

@@ -18,7 +18,7 @@ import xxhash
 if TYPE_CHECKING:
     from gatemark.core.measurement import EvidenceFile
 
-LATIN_LOOKS: Final = {
+LATIN_LOOKS: Final[dict[int, int | str]] = {
     # Cyrillic.
     **str.maketrans(
         "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0433"
@@ -50,7 +50,7 @@ LATIN_LOOKS: Final = {
 No two small letters of one alphabet look like the same Latin letter here, so that two words of one
 language stay two words. Letters with a dot or stroke more or less are letters of their own.
 """
-_BLANK: Final = {
+_BLANK: Final[dict[int, int | str]] = {
     0x2800: " ",
     0x3164: " ",
     **dict.fromkeys((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5), ""),

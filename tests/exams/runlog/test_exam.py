@@ -475,7 +475,7 @@ def test_unsupported_shares_are_lower_is_better() -> None:
 def scaled(count: int, variant: str, **values: Sequence[float]) -> list[PerCaseMetrics]:
     base = [some_case(case, variant) for case in range(count)]
     return [
-        changed(row, **{name: numbers[at] for name, numbers in values.items()})
+        changed(row, **{name: np.array(numbers)[at].item() for name, numbers in values.items()})
         for at, row in enumerate(base)
     ]
 

@@ -185,6 +185,8 @@ def find_pairing_defects(bare: Arm, guarded: Arm) -> Iterator[str]:
             yield "arm.unusable_window"
         if len({window["window_id"] for window in usable}) != len(usable):
             yield "arm.duplicate_window"
+        elif len({window["content_hash"].lower() for window in usable}) != len(usable):
+            yield "arm.copied_window"
         if len(windows) != meta["plan"]["windows"]:
             yield "arm.window_count"
     for check_name, field in (
