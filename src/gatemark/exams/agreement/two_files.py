@@ -16,7 +16,7 @@ from gatemark.core.measurement import Evidence
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import ExamReport, ExamRun, schema_of
 from gatemark.evidence.input_problems import PlacedName, describe_same_inputs, refuse_input
-from gatemark.evidence.inputs import normalize_id, normalize_ids
+from gatemark.evidence.inputs import find_copied_files, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, no_collection, reader_of
 from gatemark.evidence.shards import whole_file
@@ -178,6 +178,10 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
         duplicates=joined.duplicates,
         checks=choices.checks(),
     )
+    joined.state.copied_files = [
+        f"{other.name} is a copy of {one.name}: they have the same bytes"
+        for one, other in find_copied_files(files)
+    ]
     return exam.finish(joined.state), evidence
 
 
