@@ -87,7 +87,7 @@ client_secret_file: secret.txt
 """
 OVERHEAD = """
 gatemark_overhead: 1
-target: {example: numpy_lm}
+target: {python: "numpy_lm:build"}
 seeds: {python: 7, numpy: 7, bootstrap: 7}
 out: arms
 """
@@ -97,7 +97,6 @@ version: '5'
 rules: [{id: r, applies_to: {name: w}, numbers_from_sources: true}]
 """
 
-GRID = {"min_words": [40], "max_words": [100], "silence_ms": [1000], "max_wait_ms": [5000]}
 
 READINGS: tuple[str, ...] = (
     "validate said.jsonl --schema schema.json",
@@ -168,9 +167,6 @@ READINGS: tuple[str, ...] = (
     "runlog stoplists --traces data/traces --lexicon words.jsonl --out new",
     "runlog errors --metrics data/metrics/per_case.metrics.jsonl --runs data/runs"
     " --traces data/traces --concepts --lexicon words.jsonl --stoplists data/stoplists --out new",
-    "runlog calibrate --traces data/traces --manifest MANIFEST --output new -j 1"
-    " --config configs/calibration.yaml",
-    "runlog calibrate --v0-run-log data/runs/V0 --case-list cases.jsonl --output new -j 1",
     "advisory run --mode offline_fixture --service all=recorded:advisory.jsonl --out new"
     " --fixtures fixtures.jsonl --labels labels.jsonl --policy advisory.yaml",
     "advisory run --service cron_n8n_event=script:true --runs 1 --out new --fixtures fixtures.jsonl"
@@ -343,10 +339,10 @@ def scene(folder: Path) -> None:
     for name in ("ada", "bo", "cy"):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
     plan(folder, None)
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    shutil.copy(examples / "guard-overhead" / "numpy_lm.py", folder)
     exams = Path(package_file).parent / "exams"
     shutil.copytree(exams / "runlog" / "replay" / "defaults", folder / "configs")
-    # One policy is read as hundreds are.
-    (folder / "configs" / "calibration.yaml").write_text(json.dumps({"grid": GRID}))
     shutil.copytree(exams / "advisory" / "fixtures" / "npu_advisory_eval_v1", folder / "fixtures")
     (folder / "packs").mkdir()
     (folder / "packs" / "pack.yaml").write_bytes((folder / "pack.yaml").read_bytes())

@@ -13,7 +13,7 @@ ONE_MEANING = frozenset(
     {
         # What each is about follows from its command; what it does is the same.
         *("--actor", "--alerts", "--allow-stub", "--alpha", "--arm", "--as", "--asset", "--bare"),
-        *("--baseline", "--bootstrap-samples", "--candidate", "--case-list", "--cite", "--config"),
+        *("--baseline", "--bootstrap-samples", "--candidate", "--cite"),
         *("--configs", "--costs", "--coverage-gate", "--created-at", "--dry-run", "--extractor"),
         *("--fixtures", "--guarded", "--jobs", "--kind", "--limit", "--manifest", "--max-errors"),
         *("--min-decisive", "--name", "--noise", "--note", "--on-bad-line", "--on-unpaired"),
@@ -36,7 +36,7 @@ CLEAR_NAMES = {
     "--compat": {
         **dict.fromkeys(("score overhead", "overhead run"), None),
         **dict.fromkeys(("runlog run", "runlog metrics", "runlog stoplists"), "--compat-mode"),
-        **dict.fromkeys(("runlog errors", "runlog calibrate", "runlog validate"), "--compat-mode"),
+        **dict.fromkeys(("runlog errors", "runlog validate"), "--compat-mode"),
     },
     "--from": {
         **dict.fromkeys(("import", "compare", "view", "init"), None),
@@ -56,9 +56,7 @@ CLEAR_NAMES = {
     "--mode": {
         **dict.fromkeys(("score overhead", "overhead run"), None),
         **dict.fromkeys(("runlog validate", "runlog replay", "runlog run"), "--strictness"),
-        **dict.fromkeys(
-            ("runlog stoplists", "runlog calibrate", "runlog manifest"), "--strictness"
-        ),
+        **dict.fromkeys(("runlog stoplists", "runlog manifest"), "--strictness"),
         "advisory run": "--service-mode",
         **dict.fromkeys(
             (f"drift {verb}" for verb in ("probe", "status", "report", "policy", "metrics")),

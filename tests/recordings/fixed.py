@@ -1,7 +1,9 @@
 """Fix the clock and chance of a command: run in its process before it starts.
 
 The command server runs this file where ``GATEMARK_TEST_FIXED`` names it. Commands that share the
-counter file of ``GATEMARK_TEST_COUNTER`` are a minute apart, and draw other secrets each.
+counter file of ``GATEMARK_TEST_COUNTER`` are a minute apart, and draw other secrets each. Where
+``GATEMARK_TEST_LINE`` is set, the clock stands still and the line decides what is drawn, so that a
+new line changes what no other line prints.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from itertools import count
 from pathlib import Path
 
 START = datetime(2026, 4, 6, 8, tzinfo=UTC)
+AFTER_THE_SCENE = START + timedelta(hours=2)
+"""When every line happens that has the clock to itself."""
 TICK_S = 0.001
 
 
-def fix(number: int) -> None:
-    """Fix what the command with this number sees."""
-    now = START + timedelta(minutes=number)
+def fix(now: datetime, chance: str) -> None:
+    """Fix the time that a command sees, and what it draws."""
     drawn = count()
 
     class FixedDatetime(datetime):
@@ -31,7 +34,7 @@ def fix(number: int) -> None:
             return now.astimezone(tz)
 
     def token_bytes(nbytes: int | None = None) -> bytes:
-        seed = f"{number} {next(drawn)}".encode()
+        seed = f"{chance} {next(drawn)}".encode()
         return hashlib.shake_256(seed).digest(32 if nbytes is None else nbytes)
 
     for name, module in sorted(sys.modules.items()):
@@ -55,4 +58,8 @@ def _next_number(place: Path) -> int:
 
 
 if __name__ == "__main__":
-    fix(_next_number(Path(os.environ["GATEMARK_TEST_COUNTER"])))
+    number = _next_number(Path(os.environ["GATEMARK_TEST_COUNTER"]))
+    if (line := os.environ.get("GATEMARK_TEST_LINE")) is None:
+        fix(START + timedelta(minutes=number), str(number))
+    else:
+        fix(AFTER_THE_SCENE, line)

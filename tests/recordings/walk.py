@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection
 from importlib.util import find_spec
@@ -76,6 +76,7 @@ class Walk:
         }
         self._folders = {str(self.work): "<folder>", str(folder): "<home>"}
         self._folders |= {str(ROOT): "<source>", http: "http://<http>", github: "http://<github>"}
+        self._seen: Counter[str] = Counter()
         self._commands = sorted((name for name, _ in commands()), key=len, reverse=True)
 
     def write_scene(self) -> None:
@@ -87,14 +88,17 @@ class Walk:
     def line(self, line: str) -> Recorded:
         """Run a line to its end."""
         before = self._files()
-        done = self.run(told(line, self.names))
+        done = self.run(told(line, self.names), environment=self._environment_of(line))
         return self._record(line, done, before)
 
     def serving(self, line: str) -> Recorded:
         """Run a server or loop: ask it for a page, if it has any, and stop it."""
         before = self._files()
         running = Forked(
-            told(line, self.names), folder=self.work, only=self._environment, is_heard=True
+            told(line, self.names),
+            folder=self.work,
+            only=self._environment_of(line),
+            is_heard=True,
         )
         first = running.next_line()
         if address := re.search(r"http://127\.0\.0\.1:(\d+)(/\S+)?", first):
@@ -106,9 +110,20 @@ class Walk:
         done = running.finish()
         return self._record(line, done._replace(stdout=first.encode()), before)
 
-    def run(self, words: Sequence[str], code: str | None = None) -> Done:
+    def run(
+        self,
+        words: Sequence[str],
+        code: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Done:
         """Run a command, or code with words, to its end."""
-        return Forked(words, folder=self.work, code=code, only=self._environment).finish()
+        only = environment or self._environment
+        return Forked(words, folder=self.work, code=code, only=only).finish()
+
+    def _environment_of(self, line: str) -> dict[str, str]:
+        """Return the variables of a line, which draws something else each time that it runs."""
+        self._seen[line] += 1
+        return {**self._environment, "GATEMARK_TEST_LINE": f"{line} {self._seen[line]}"}
 
     def _record(self, line: str, done: Done, before: Mapping[str, tuple[int, int]]) -> Recorded:
         command = next(one for one in self._commands if f"{line} ".startswith(f"{one} "))

@@ -33,10 +33,6 @@ def test_a_setting_of_gatemark_is_sent_to_no_endpoint(name: str) -> None:
     """A pack names the variable and the address, so it could send the store's password anywhere."""
     with pytest.raises(UsageError, match=f"{name} cannot be the key of a target"):
         _target("http://127.0.0.1:1/", {name: KEY}, api_key_env=name)
-    signature = {"region": "eu-west-1", "service": "bedrock"}
-    for part in ("access_key_env", "secret_key_env", "session_token_env"):
-        with pytest.raises(UsageError, match=f"{name} cannot be the key of a target"):
-            _target("http://127.0.0.1:1/", aws_signature={**signature, part: name})
 
 
 def test_the_template_goes_out_and_the_paths_come_back() -> None:

@@ -188,7 +188,7 @@ def _examples(command: click.Command) -> Iterator[str]:
             line = line.replace(sample, name)
         # Few cases and settings go the same ways as many.
         line = re.sub(r"--(cases|subset) \d+", r"--\1 2", line)
-        yield f"{line} --config settings.yaml" if line.startswith("runlog calibrate") else line
+        yield line
 
 
 def evidence(work: Path) -> Iterator[list[str]]:

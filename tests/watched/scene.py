@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.file_options import GRID, names_in
+from tests.chaos.file_options import names_in
 from tests.chaos.file_options import scene as chaos_scene
 from tests.chaos.seeds import PACK, SCHEDULES
 from tests.drift.live import ASSET, Live
@@ -31,8 +31,6 @@ def write_scene(work: Path, http: str) -> None:
     live.workspace.store.close()
     _write_lines(work, live.now.strftime("%Y-%m-%dT%H"))
     documents: dict[str, Any] = {
-        # The search of a help's example goes over two policies instead of hundreds.
-        "settings.yaml": {"grid": {**GRID, "min_words": [30, 40]}},
         "http-pack.yaml": {
             **PACK,
             "targets": {

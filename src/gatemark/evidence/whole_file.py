@@ -99,8 +99,8 @@ class UniqueNames(FileRules):
         for line, key, name in zip(lines, keys, zip(*columns, strict=True), strict=False):
             first, first_name = self._first.setdefault(key, (line, name))
             if first != line:
-                words = map(self._form.key_words, (name, first_name))
-                same = SameInput.named(*words, f"on line {first}")
+                this, earlier = map(self._form.key_words, (name, first_name))
+                same = SameInput.named(this, earlier, f"on line {first}")
                 yield Remark(line, "", "$", same.describe())
 
     def lost(self) -> None:

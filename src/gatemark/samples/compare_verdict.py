@@ -22,7 +22,7 @@ import numpy as np
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
-from gatemark.samples.pairing import SamplePairing, sample_names
+from gatemark.samples.pairing import SamplePairing, name_samples
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
 from gatemark.statistics.clustered_means import (
     RANGE_TOLERANCE,
@@ -304,7 +304,7 @@ def _format_numbers(found: Comparison, pairing: SamplePairing, drop: NonInferior
 
 
 def _list_few_samples(keys: Iterable[Key]) -> str:
-    return _list_few(sample_names(keys))
+    return _list_few(name_samples(keys))
 
 
 def _list_few(names: Iterable[str]) -> str:

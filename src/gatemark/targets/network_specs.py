@@ -11,7 +11,6 @@ import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.settings_file import about
-from gatemark.targets.aws_signature import AwsSignature
 from gatemark.targets.paths import follow, parse_path
 from gatemark.targets.port import Call, Reply
 from gatemark.targets.replies import BadReplyError
@@ -146,7 +145,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             name: value
             for name, value in fields.items()
             if not name.startswith("api_key_")
-            and name != "aws_signature"
             and not (name in self.later_fields and value in (None, {}))
         }
 
@@ -183,10 +181,6 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = msgspec.field(default_factory=lambda: dict(_DEFAULT_BODY))
     method: Annotated[Literal["POST", "PUT"], about("HTTP method.")] = "POST"
-    aws_signature: Annotated[
-        AwsSignature | None,
-        about("Sign requests with an AWS access key, with the keys below."),
-    ] = None
 
     later_fields: ClassVar[frozenset[str]] = _FILES | {
         *TEXTS, "preset", "model", "temperature", "max_tokens", "parameters"
@@ -195,10 +189,6 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_url("http.url", self.url)
-        if self.aws_signature is not None:
-            if self.api_key_env is not None:
-                raise InvalidValueError("http: give api_key_env or aws_signature, not both")
-            self.aws_signature.region_for(self.url)
         if self.preset is None:
             self._check_own_form()
         else:
@@ -378,14 +368,14 @@ def _insert_texts(node: Any, texts: dict[str, Any], used: set[str]) -> Any:
         used.add(whole[1])
         return texts[whole[1]]
 
-    def text_of(match: re.Match[str]) -> str:
+    def replace_slot(match: re.Match[str]) -> str:
         text = texts.get(match[1], match[0])
         if not isinstance(text, str):
             raise InvalidValueError("http.body: {{messages}} must stand alone, not inside text")
         used.update(texts.keys() & {match[1]})
         return text
 
-    return _TEXT_NAME.sub(text_of, node)
+    return _TEXT_NAME.sub(replace_slot, node)
 
 
 def _check_url(name: str, text: str) -> None:

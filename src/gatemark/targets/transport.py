@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -13,9 +13,8 @@ import msgspec
 
 from gatemark import __version__
 from gatemark.core.errors import UsageError
-from gatemark.targets.aws_signature import AwsSigner
 from gatemark.targets.connections import NETWORK_ERRORS, make_pool
-from gatemark.targets.network_specs import OWN_PREFIX, Endpoint, HttpSpec
+from gatemark.targets.network_specs import OWN_PREFIX, Endpoint
 from gatemark.targets.port import ErrorKind, TargetError
 from gatemark.targets.replies import BadReplyError, decode_reply
 
@@ -66,7 +65,6 @@ class Transport:
         self._method = method
         self._secret = _find_key(endpoint, environ)
         self._headers = _build_headers(self._url, endpoint, self._secret)
-        self._signer = _make_signer(endpoint, environ)
         self._address = httpcore2.URL(
             scheme=self._url.raw_scheme,
             host=self._url.raw_host,
@@ -98,7 +96,7 @@ class Transport:
 
     async def _exchange(self, pool: httpcore2.AsyncConnectionPool, content: bytes) -> bytes:
         size = (b"content-length", str(len(content)).encode())
-        headers = [*self._headers, *self._sign(content), size]
+        headers = [*self._headers, size]
         request = httpcore2.Request(self._method, self._address, headers=headers, content=content)
         try:
             response = await pool.handle_async_request(request)
@@ -141,19 +139,8 @@ class Transport:
             retry_after_s=asked_s,
         )
 
-    def _sign(self, content: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the headers that sign a request, which are valid for a few minutes only."""
-        if self._signer is None:
-            return []
-        said = {name.decode("ascii"): value.decode("ascii") for name, value in self._headers}
-        target = self._url.raw_path.decode("ascii")
-        signed = self._signer.headers(self._method, target, said, content)
-        return [(name.encode("ascii"), value.encode("ascii")) for name, value in signed]
-
     def _redact(self, text: str) -> str:
-        for secret in (self._secret, self._signer):
-            text = text if secret is None else secret.redact(text)
-        return text
+        return text if self._secret is None else self._secret.redact(text)
 
 
 def _classify_status(status: int) -> ErrorKind:
@@ -172,30 +159,21 @@ def _parse_url(text: str) -> httpx2.URL:
         raise UsageError(f"url is not valid: {error}") from error
 
 
-def _refuse_own_settings(variables: Iterable[str]) -> None:
-    """Refuse to send Gatemark's own settings: the store's address may hold a password."""
-    for variable in variables:
-        if variable.upper().startswith(OWN_PREFIX):
-            raise UsageError(
-                f"{variable} cannot be the key of a target: no target receives Gatemark's own "
-                f"settings; put the key into a variable that does not start with {OWN_PREFIX}"
-            )
+def _refuse_own_setting(variable: str) -> None:
+    """Refuse to send a setting of Gatemark: the store's address may hold a password."""
+    if variable.upper().startswith(OWN_PREFIX):
+        raise UsageError(
+            f"{variable} cannot be the key of a target: no target receives Gatemark's own "
+            f"settings; put the key into a variable that does not start with {OWN_PREFIX}"
+        )
 
 
 def _find_key(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
     if endpoint.api_key_env is None:
         return None
-    _refuse_own_settings((endpoint.api_key_env,))
+    _refuse_own_setting(endpoint.api_key_env)
     header, prefix = endpoint.key_place()
     return ApiKey(endpoint.api_key_env, header, prefix, environ)
-
-
-def _make_signer(endpoint: Endpoint, environ: Mapping[str, str]) -> AwsSigner | None:
-    if not isinstance(endpoint, HttpSpec) or endpoint.aws_signature is None:
-        return None
-    spec = endpoint.aws_signature
-    _refuse_own_settings((spec.access_key_env, spec.secret_key_env, spec.session_token_env))
-    return AwsSigner(endpoint.aws_signature, endpoint.url, environ)
 
 
 async def _read_excerpt(response: httpcore2.Response) -> bytes:

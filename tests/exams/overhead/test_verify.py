@@ -5,28 +5,22 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import rfc8785
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import digest_schedule
 from gatemark.exams.overhead.parameters import OverheadParameters
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
 from gatemark.workspace import Workspace
 
-from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
+from .arms import loss_arm, ppl_pair, write
 
 Run = Callable[..., Any]
 Edit = Callable[[dict[str, Any]], Any]
@@ -574,109 +568,11 @@ def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verif
     _, arms = made
     report = gatemark("score", "overhead", *arms, "--mode", "interval", "--json").json
     assert (verify(report, *arms).code, report["guard_overhead"]["mode"]) == (3, "interval")
-    document = plain_check.check(report, *(plain_check._read_arm(Path(arms[at])) for at in (1, 3)))
-    assert (document["exit_code"], document["agrees"]) == (3, True)
     put("guard_overhead.interval.low", -1.0)(report)
     assert verify(report, *arms).json["checks"]["value.interval"] == "fail"
 
 
-# The checker that stands alone.
-
-
-def plain(*arguments: object) -> tuple[int, Any]:
-    """Run a copy of the one file, without any installed package."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", plain_check.__file__, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
-
-
-@pytest.fixture
-def plainly(gatemark: Run, tmp_path: Path) -> Run:
-    """Both opinions on one pair of arms, after an edit of the report."""
-
-    def run(arms: list[Any], edit: Edit | None = None) -> tuple[int, Any]:
-        report = gatemark("score", "overhead", *arms, "--json").json
-        if edit is not None:
-            edit(report)
-        document = plain_check.check(
-            report, *(plain_check._read_arm(Path(arms[at])) for at in (1, 3))
-        )
-        return document["exit_code"], document
-
-    return run
-
-
-def test_the_checker_runs_on_the_standard_library_alone(gatemark: Run, tmp_path: Path) -> None:
-    arms = ppl_pair(tmp_path, 10, 10.2)
-    report = tmp_path / "r.json"
-    report.write_text(gatemark("score", "overhead", *arms, "--json").out)
-    code, document = plain(report, arms[1], arms[3])
-    assert (code, document["agrees"], document["outcome_of_quality"]) == (1, True, "fail")
-    assert plain(report, arms[1], arms[3], "--budget", 0.03)[0] == 4
-    assert plain(report, report, arms[3])[0] == 2
-    imports = [
-        line.split()[1].partition(".")[0]
-        for line in Path(plain_check.__file__).read_text().splitlines()
-        if line.startswith(("import ", "from "))
-    ]
-    assert set(imports) <= sys.stdlib_module_names
-
-
-@pytest.mark.parametrize(
-    ("values", "code"), [((8.7, 8.787), 0), ((10, 10.2), 1), ((10, 5.0), 3), ((10, 9.99), 0)]
-)
-def test_two_programs_agree_on_perplexity(
-    plainly: Run, tmp_path: Path, values: Any, code: int
-) -> None:
-    assert plainly(ppl_pair(tmp_path, *values))[0] == code
-
-
-def test_two_programs_agree_on_accuracy(plainly: Run, tmp_path: Path) -> None:
-    assert plainly(accuracy_pair(tmp_path, [(9, 10)] * 9, [(4, 10)] * 9))[0] == 1
-    assert plainly(accuracy_pair(tmp_path, [(80, 100)] * 200, [(82, 100)] * 200))[0] == 0
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        put("guard_overhead.overhead_ratio", 1.0),
-        put("guard_overhead.bare_ppl", 20.0),
-        put("guard_overhead.passed", YES),
-        put("validation.guard_overhead_acceptable", YES),
-        put("verdict", "pass"),
-        put("resolved_policy.settings.budget", 0.05),
-        put("guard_overhead.overhead_threshold", 0.05),
-        put("policy_digest", "sha256:00"),
-        put("guard_overhead.evaluated", NO),
-    ],
-)
-def test_the_checker_catches_edits_by_itself(plainly: Run, tmp_path: Path, edit: Edit) -> None:
-    assert plainly(ppl_pair(tmp_path, 10, 10.2), edit)[0] == 4
-
-
-def test_the_checker_proves_the_pairing_by_itself(plainly: Run, tmp_path: Path) -> None:
-    start = ppl_pair(tmp_path, 10, 10)[:3]
-    same = [math.log(10)] * 12
-    cases: dict[str, list[Any]] = {
-        "pair.snapshot": [
-            *start,
-            loss_arm(tmp_path / "o.jsonl", "guarded", same, snapshot_hash="sha256:bb"),
-        ],
-        "pair.windows": [*start, loss_arm(tmp_path / "p.jsonl", "guarded", [2.0] * 3)],
-        "arm.unusable_window": [
-            *start,
-            loss_arm(tmp_path / "q.jsonl", "guarded", [math.nan] * 12),
-        ],
-    }
-    for check, arms in cases.items():
-        code, document = plainly(arms)
-        assert code == 3, (check, document)
-        assert check in document["defects"]
-        assert plainly(arms, put("verdict", "pass"))[0] == 4
+LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":100,"loss":2.0}'
 
 
 LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":100,"loss":2.0}'
@@ -706,121 +602,25 @@ LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":10
         LINE,
     ],
 )
-def test_two_programs_agree_on_hostile_lines(
-    gatemark: Run, plainly: Run, tmp_path: Path, line: str
-) -> None:
+def test_a_hostile_line_never_passes(gatemark: Run, tmp_path: Path, line: str) -> None:
     start = [math.log(10), 2.0, *[math.log(10)] * 198]
     bare = loss_arm(tmp_path / "b.jsonl", "bare", [*start[:2], *[math.log(10) - 1e-6] * 198])
     rows = loss_arm(tmp_path / "g.jsonl", "guarded", start).read_text().splitlines()
     arms = ["--bare", bare, "--guarded", write(tmp_path / "g.jsonl", [*rows[:2], line, *rows[3:]])]
     ours = gatemark("score", "overhead", *arms, "--json")
-    code, document = plainly(arms)
-    assert (code, document["agrees"]) == (ours.code, True), document
     assert ours.code == (0 if line == LINE else 3)
 
 
-def test_two_programs_agree_on_policies(gatemark: Run, tmp_path: Path) -> None:
+def test_a_policy_changes_the_verdict_as_it_says(gatemark: Run, tmp_path: Path) -> None:
     arms = ppl_pair(tmp_path, 10, 10.05)
-    noise = loss_arm(tmp_path / "n.jsonl", "bare", [2.0] * 3)
     why = "reason: r, owner: o, evidence: e"
-    for overrides, more, code in (
-        ("{field: min_windows, value: 999}", [], 3),
-        ("{field: min_tokens, value: 99999}", [], 3),
-        ("{field: min_windows, value: 999}, {field: on_unmeasured, value: fail}", [], 1),
-        (f"{{field: budget, value: 0.002}}, {{field: level, value: 0.9, {why}}}", [], 1),
-        (f"{{field: budget, value: 0.2, {why}}}", [], 0),
-        # The second bare run does not pair, which this program cannot see.
-        ("", ["--noise", noise], 0),
+    for overrides, code in (
+        ("{field: min_windows, value: 999}", 3),
+        ("{field: min_tokens, value: 99999}", 3),
+        ("{field: min_windows, value: 999}, {field: on_unmeasured, value: fail}", 1),
+        (f"{{field: budget, value: 0.002}}, {{field: level, value: 0.9, {why}}}", 1),
+        (f"{{field: budget, value: 0.2, {why}}}", 0),
     ):
         policy = tmp_path / "policy.yaml"
         policy.write_text(f"overrides: [{overrides}]\n")
-        report = gatemark("score", "overhead", *arms, "--policy", policy, *more, "--json").json
-        document = plain_check.check(
-            report, *(plain_check._read_arm(Path(arms[at])) for at in (1, 3))
-        )
-        assert (document["exit_code"], document["agrees"]) == (code, True), document
-        assert set(document["overrides"]) == {
-            override["field"] for override in report["policy_provenance"]["overrides"]
-        }
-
-
-@pytest.mark.parametrize(
-    "edits",
-    [
-        {"verdict": "pass", "validation.guard_overhead_acceptable": YES},
-        {"verdict": "pass"},
-        {"guard_overhead.passed": YES},
-        {"guard_overhead.passed": "yes"},
-        {"verdict": "banana"},
-    ],
-)
-def test_the_checker_catches_a_forged_pass_of_an_improvement(
-    plainly: Run, tmp_path: Path, edits: dict[str, Any]
-) -> None:
-    def edit(report: dict[str, Any]) -> None:
-        for path, value in edits.items():
-            put(path, value)(report)
-
-    assert plainly(ppl_pair(tmp_path, 10, 5), edit)[0] == 4
-
-
-def test_the_checker_knows_the_budgets_of_the_profiles(plainly: Run, tmp_path: Path) -> None:
-    def forge(report: dict[str, Any]) -> None:
-        put("resolved_policy.settings.budget", 0.4)(report)
-        put("resolved_policy.rules.1.bound", 0.4 + 1e-12)(report)
-        put("guard_overhead.overhead_threshold", 0.4)(report)
-        for path in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
-            put(path, digest(report["resolved_policy"]))(report)
-
-    code, document = plainly(ppl_pair(tmp_path, 10, 10.05), forge)
-    assert (code, document["checks"]["policy.budget"]) == (4, False)
-    assert document["checks"]["policy.digest"] is True
-
-
-@pytest.mark.parametrize(("version", "code"), [(2, 3), (99, 3), (0, 4), (True, 4), ("1", 4)])
-def test_the_checker_decides_no_report_of_other_rules(
-    gatemark: Run, tmp_path: Path, version: object, code: int
-) -> None:
-    arms = ppl_pair(tmp_path, 10, 10.05)
-    report = gatemark("score", "overhead", *arms, "--json").json
-    path = tmp_path / "r.json"
-
-    def check() -> int:
-        path.write_text(json.dumps(report))
-        return plain_check.main([str(path), str(arms[1]), str(arms[3])])
-
-    assert check() == 0
-    put("resolved_policy.settings.overhead_rules", version)(report)
-    assert check() == 4
-    name_rules(report, version)
-    assert check() == code
-
-
-@pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"a": NaN}', '{"a": 1, "a": 2}', "\0"])
-def test_the_checker_refuses_what_is_no_report(tmp_path: Path, text: str) -> None:
-    arms = ppl_pair(tmp_path, 10, 10)
-    report = tmp_path / "r.json"
-    report.write_text(text)
-    assert plain_check.main([str(report), str(arms[1]), str(arms[3])]) == 2
-
-
-@settings(deadline=None, max_examples=200)
-@given(
-    st.recursive(
-        st.none()
-        | st.booleans()
-        | st.text(max_size=6)
-        | st.integers(-(2**53) + 1, 2**53 - 1)
-        | st.floats(allow_nan=False, allow_infinity=False),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),
-        max_leaves=8,
-    )
-)
-def test_the_checker_writes_canonical_json(value: Any) -> None:
-    assert plain_check.write_canonical(value).encode() == rfc8785.dumps(value)
-
-
-def test_counts_can_be_checked_against_their_meta(tmp_path: Path) -> None:
-    arm = count_arm(tmp_path / "a.jsonl", "bare", [(9, 10), (11, 10)])
-    found = set(plain_check.find_pairing_defects(plain_check._read_arm(arm), (meta("guarded"), [])))
-    assert {"arm.unusable_window", "pair.kind", "pair.windows"} <= found
+        assert gatemark("score", "overhead", *arms, "--policy", policy).code == code

@@ -13,7 +13,7 @@ import pytest
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.exam import schemas
 from gatemark.exams.runlog.records.names import write_compact_json
-from gatemark.exams.runlog.replay.chunks import read_chunk_report
+from gatemark.exams.runlog.replay.chunks import read_chunk_report, refuse_mismatch
 from gatemark.exams.runlog.traces.files import find_traces, read_run_log
 
 from .worlds import World, packed, small_world, trace_records
@@ -292,15 +292,32 @@ def report(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_the_calibration_report_of_the_source_is_read(tmp_path: Path) -> None:
+def test_a_report_on_the_chunk_size_is_read_unless_it_contradicts_itself(tmp_path: Path) -> None:
     path = tmp_path / "v3_calibration_report.json"
     path.write_text(json.dumps(report()))
     found = read_chunk_report(str(path))
-    assert (found.chunk_size_ctu, found.median_ctu, found.subset_count) == (126, 125.5, 2)
-    assert (found.code_commit[:8], found.tokengate_config_hash) == ("4b46aba8", "sha256:1")
+    assert (found.chunk_size_ctu, found.overall_median_ctu) == (126, 125.5)
+    assert (found.exaid_commit[:8], found.tokengate_config_hash) == ("4b46aba8", "sha256:1")
     path.write_text(json.dumps(report(chunk_size_ctu=120)))
     with pytest.raises(BadInputError, match=r"the median of its cases is 125\.5"):
         read_chunk_report(str(path))
+
+
+@pytest.mark.parametrize("pin", ["trace_dataset_hash", "tokengate_config_hash", "code_commit"])
+def test_a_report_of_something_else_is_refused(pin: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report()))
+    found = read_chunk_report(str(path))
+    pins = {
+        "trace_dataset_hash": found.trace_dataset_hash,
+        "tokengate_config_hash": found.tokengate_config_hash,
+        "code_commit": found.exaid_commit,
+    }
+    refuse_mismatch(found, **pins)
+    refuse_mismatch(found, **(pins | {"code_commit": None}))
+    field = "exaid_commit" if pin == "code_commit" else pin
+    with pytest.raises(BadInputError, match=f"the V3 report's {field} must be other, got"):
+        refuse_mismatch(found, **(pins | {pin: "other"}))
 
 
 def test_rows_of_metrics_may_have_any_case_id(gatemark: Run, tmp_path: Path) -> None:

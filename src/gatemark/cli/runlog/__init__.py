@@ -18,7 +18,6 @@ RUNLOG_VERBS: Verbs = {
         "metrics": "Measure run logs against their traces, variant by variant.",
         "stoplists": "List the concepts that nearly every trace contains.",
         "errors": "Show the cases that stand out.",
-        "calibrate": "Choose the token gate's settings, or V3's chunk size, from evidence.",
     }.items()
 }
 

@@ -31,7 +31,7 @@ def manifest_command(
 ) -> int:
     """Write the manifest that pins a folder of traces.
 
-    The manifest lists every case with the hash of its trace; run, metrics and calibrate need it.
+    The manifest lists every case with the hash of its trace; run and metrics need it.
     The list of cases is written alongside it.
 
     \b

@@ -1,6 +1,6 @@
 """The overhead exam: what a guard costs on the same windows.
 
 ``arms`` reads the two arms, ``pairing`` checks that they match, ``measure`` has the numbers,
-``costs`` has time and memory, ``document`` the report. ``verify`` recomputes a report,
-``plain_check`` does so without Gatemark, and ``run`` measures a target (``targets``).
+``costs`` has time and memory, ``document`` the report. ``verify`` recomputes a report, and
+``run`` measures a target (``targets``).
 """

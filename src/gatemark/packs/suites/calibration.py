@@ -8,13 +8,21 @@ the worst for the candidate and the best for the baseline. Too few judged answer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
-from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
+from gatemark.core.measurement import (
+    Direction,
+    Interval,
+    Measurement,
+    measured,
+    rate,
+    unmeasured,
+)
 from gatemark.core.policy import Rule
+from gatemark.core.reason import ReasonKind, find_reason
 from gatemark.core.result import Figure, Reliability, ReliabilityBin
 from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import Answer
@@ -30,6 +38,13 @@ from gatemark.statistics.confidence.calibration import (
 
 SEED = 20_261_119
 RESAMPLES = 999
+NO_ANSWERS: Final = ReasonKind("no_answers", "no answers")
+TOO_FEW_CONFIDENCES: Final = ReasonKind(
+    "too_few_confidences", "{n} answers carry a confidence and a verdict, needs {needed}"
+)
+NO_COMMON_CONFIDENCE: Final = ReasonKind(
+    "no_common_confidence", "no answer of both arms carries a confidence and a verdict"
+)
 
 
 class CalibrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,9 +121,7 @@ def _measure_score(
 ) -> Measurement:
     excluded = {"without_confidence_or_verdict": arm.left_out} if arm.left_out else None
     if found is None:
-        reason = (
-            f"{len(arm.ids)} answers carry a confidence and a verdict, needs {options.min_items}"
-        )
+        reason = TOO_FEW_CONFIDENCES(n=len(arm.ids), needed=options.min_items)
         return unmeasured(
             name,
             reason,
@@ -142,7 +155,7 @@ def _measure_unjudged(scope: str, arms: Sequence[CalibrationItems]) -> Measureme
     name = "unjudged_rate"
     asked = [arm for arm in arms if arm.ids or arm.left_out]
     if not asked:
-        return unmeasured(name, "no answers", direction="lower_is_better", scope=scope)
+        return unmeasured(name, NO_ANSWERS(), direction="lower_is_better", scope=scope)
     poorest = max(asked, key=lambda arm: arm.left_out / (len(arm.ids) + arm.left_out))
     total = len(poorest.ids) + poorest.left_out
     found = rate(name, poorest.left_out, total, direction="lower_is_better")
@@ -184,12 +197,12 @@ def _measure_drop(
     """
     scope, alpha = evidence.spec.id, evidence.alpha
     if scores[0].value is None or scores[1].value is None:
-        reason = scores[0].reason or scores[1].reason or "no score"
+        reason = find_reason(*scores)
         return [unmeasured("regression", reason, direction="lower_is_better", scope=scope)], None
     value = scores[1].value - scores[0].value
     shared = sorted(set(arms[0].ids) & set(arms[1].ids))
     if not shared:
-        reason = "no answer of both arms carries a confidence and a verdict"
+        reason = NO_COMMON_CONFIDENCE()
         return [unmeasured("regression", reason, direction="lower_is_better", scope=scope)], None
     places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
     rng = np.random.default_rng(SEED)

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.inputs import normalize_id
 from gatemark.exams.advisory.category import COMPARABLE, Category, categorize
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.ask import open_policy
@@ -22,7 +23,7 @@ from gatemark.exams.advisory.dry_run.folder import (
 from gatemark.exams.advisory.kind import derive_kind
 from gatemark.exams.advisory.policy import make_lane_name
 from gatemark.exams.advisory.score import find_history_files
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 Categorizer = Callable[[AdvisoryDecision], Category]
 
@@ -89,9 +90,10 @@ def derive_trend(folder: str, policy: str | None = None) -> RunTrend:
     seen: set[str] = set()
     for path in find_history_files(str(place if place.is_dir() else folder)):
         for _, record in read_advisory_decisions(path):
-            if record.decision_id.upper() in seen:
+            name = normalize_id(record.decision_id)
+            if name in seen:
                 continue
-            seen.add(record.decision_id.upper())
+            seen.add(name)
             run = record.source.artifact_ref
             key = (_name_lane(record), run if isinstance(run, str) else path)
             groups.setdefault(key, []).append(record)
@@ -149,7 +151,7 @@ def _make_point(run: str, records: Sequence[AdvisoryDecision], category: Categor
         began=min(record.timestamp for record in records),
         records=len(records),
         agreement_rate=agreed / comparable if comparable else None,
-        interval=wilson(agreed, comparable) if comparable else None,
+        interval=wilson_interval(agreed, comparable) if comparable else None,
         uncertain_rate=found.count("uncertain") / len(found),
         false_positives=found.count("false_positive"),
         false_negatives=found.count("false_negative"),

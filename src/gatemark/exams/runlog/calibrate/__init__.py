@@ -1,1 +1,0 @@
-"""Choose the settings of the token gate from traces."""
