@@ -115,6 +115,9 @@ def _find_exam_plugin(suite: SuiteSpec) -> ExamSuite:
 def build_suite_options(suite: SuiteSpec) -> dict[str, Any]:
     """Return the suite's options, with those that follow from its files."""
     plugin = _find_exam_plugin(suite)
+    for name, why in plugin.own_options.items():
+        if name in suite.options:
+            raise UsageError(f"suite {suite.id}: a pack cannot set {name}: {why}")
     by_role = plugin.role_options(suite.evidence or {}) if plugin.role_options else {}
     return {**suite.options, **by_role}
 

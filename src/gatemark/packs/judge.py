@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
 from gatemark.core.measurement import Evidence, Measurement
-from gatemark.core.policy import Policy, Verdict, Waiver, decide
+from gatemark.core.policy import Bench, Policy, Verdict, Waiver, decide
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Cell, Figure, Table
 from gatemark.packs.answers import SuiteAnswers
 from gatemark.packs.conditions import ASKED, refuse_waived_conditions
@@ -32,8 +34,15 @@ from gatemark.packs.pack_evidence import (
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.pack_numbers import measure_answer_costs, measure_suites_and_bench
 from gatemark.packs.policy import POOLED_RULE, make_run_policy
-from gatemark.packs.pooled_drop import choose_pooled_suites, mark_chance_drops, measure_pooled_drop
+from gatemark.packs.pooled_drop import (
+    POOLED,
+    choose_pooled_suites,
+    mark_chance_drops,
+    measure_pooled_drop,
+)
 from gatemark.packs.suite_reports import examine_answers
+
+NO_BASELINE: Final = ReasonKind("no_baseline", "the pack says that there is no baseline")
 
 
 class PackDecision(msgspec.Struct, frozen=True):
@@ -57,6 +66,8 @@ class PackDecision(msgspec.Struct, frozen=True):
             "blockers": self.verdict.blockers,
             "caveats": self.verdict.caveats,
             "figures": self.figures,
+            "bench": self.verdict.bench,
+            "regression": self.verdict.regression,
         }
 
 
@@ -186,7 +197,7 @@ def _decide_at_look(
         *measure_pooled_drop(opened, reports, pooled, alpha),
     ]
     numbers = (*mark_chance_drops(found, alpha), *taken)
-    verdict = decide(policy, accounts, numbers, waivers, now=now)
+    verdict = _add_totals(decide(policy, accounts, numbers, waivers, now=now), numbers)
     return PackDecision(
         policy=policy,
         measurements=numbers,
@@ -198,4 +209,21 @@ def _decide_at_look(
         ),
         verdict=verdict,
         evidence=accounts,
+    )
+
+
+def _add_totals(verdict: Verdict, numbers: Sequence[Measurement]) -> Verdict:
+    """Return the verdict with the bench score and the worst drop, or why there is none."""
+    by_key = {number.key: number for number in numbers}
+    total, pooled = by_key["bench", None], by_key.get((POOLED, None))
+    drops = [pooled] if pooled else [n for n in numbers if n.name == "regression"]
+    worst = max((n.value for n in drops if n.value is not None), default=None)
+    unknown = next((n.reason for n in drops if n.value is None), None)
+    return msgspec.structs.replace(
+        verdict,
+        bench=Bench(total.value, total.reason),
+        regression=Bench(
+            None if unknown or not drops else worst,
+            unknown or (None if drops else NO_BASELINE()),
+        ),
     )

@@ -11,14 +11,13 @@ import msgspec
 from gatemark.core.canonical import digest_document
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.policy import Against, Operator, Rule, Severity
-from gatemark.core.result import AssetKind
+from gatemark.core.result import PACK_VERSION, AssetKind
 from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
 from gatemark.evidence.settings_file import about
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 
 WEIGHT_TOLERANCE = 1e-9
-PACK_VERSION = 1
 PACK_POLICY = "pack_policy"
 """Setting of a result's policy: the digest of the policy that the pack makes for every candidate.
 

@@ -203,7 +203,7 @@ def rejudge(
     """Judge the recorded evidence of a result by another pack, without calling any target."""
     started_at = workspace.clock()
     earlier = workspace.existing_results().get(reference)
-    check_result_rules(earlier)
+    check_result_rules(earlier, workspace.blobs)
     opened = open_pack(path)
     _refuse_other_data(earlier, opened)
     arms = {}

@@ -13,13 +13,17 @@ from typing import Final
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import (
+    BadInputError,
+    IntegrityError,
+    NewerFormatError,
+    OtherRulesError,
+)
 from gatemark.core.measurement import EvidenceFile
-from gatemark.core.policy import Bench, Waiver
-from gatemark.core.reason import ReasonKind
+from gatemark.core.policy import Waiver
 from gatemark.core.result import PACK_BLOB, AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
-from gatemark.evidence.result_rules import name_pack_rules
+from gatemark.evidence.result_rules import check_result_rules, name_pack_rules
 from gatemark.evidence.rows import write_rows
 from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.answering import ArmAnswers
@@ -51,11 +55,9 @@ from gatemark.packs.pack_file import (
     describe_scoring,
     digest_scorer_code,
 )
-from gatemark.packs.pooled_drop import POOLED
 from gatemark.targets.journal import KEY_VARIABLE, Reuse
 from gatemark.workspace import Workspace
 
-NO_BASELINE: Final = ReasonKind("no_baseline", "the pack says that there is no baseline")
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
@@ -356,12 +358,6 @@ def _seal_result(
     moments: tuple[datetime, datetime],
 ) -> Result:
     pack, references = run.opened.pack, _make_references(run)
-    numbers = {number.key: number for number in judged.measurements}
-    total = numbers["bench", None]
-    pooled = numbers.get((POOLED, None))
-    drops = [pooled] if pooled else [n for n in judged.measurements if n.name == "regression"]
-    worst = max((n.value for n in drops if n.value is not None), default=None)
-    unknown = next((n.reason for n in drops if n.value is None), None)
     return seal(
         **judged.sealed_fields(),
         title=make_title(pack),
@@ -371,11 +367,6 @@ def _seal_result(
         baseline=references.get(BASELINE),
         snapshots=run.opened.references,
         runtime={**runtime_versions(), **_describe_runtime(run)},
-        bench=Bench(total.value, total.reason),
-        regression=Bench(
-            None if unknown or not drops else worst,
-            unknown or (None if drops else NO_BASELINE()),
-        ),
         blobs=tuple(blobs),
         waivers=tuple(waivers),
         started_at=moments[0],
@@ -444,13 +435,17 @@ def _find_last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
     """Return the newest result that a run of this pack sealed over all its items.
 
     Not counted: limited runs, runs with calls that could not be made or answers left out, and old
-    evidence judged again.
+    evidence judged again; nor results of other rules, or that do not verify, which decide nothing.
     """
     if not workspace.has_store:
         return None
     title, results = make_title(pack), workspace.store.results
     for identity in reversed(results.ids_by_title(title).get(title, [])):
-        result = results.get(identity)
+        try:
+            result = results.get(identity)
+            check_result_rules(result, workspace.blobs)
+        except (IntegrityError, NewerFormatError, OtherRulesError):
+            continue
         if (
             any(blob.name == PACK_BLOB for blob in result.blobs)
             and read_limit(result) is None
