@@ -178,9 +178,13 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
         duplicates=joined.duplicates,
         checks=choices.checks(),
     )
+    # By role: a sealed file has another name when its result is derived again.
+    named = [
+        msgspec.structs.replace(file, name=name) for name, file in zip(paths, files, strict=True)
+    ]
     joined.state.copied_files = [
-        f"{other.name} is a copy of {one.name}: they have the same bytes"
-        for one, other in find_copied_files(files)
+        f"the file of {other.name} is a copy of that of {one.name}"
+        for one, other in find_copied_files(named)
     ]
     return exam.finish(joined.state), evidence
 
