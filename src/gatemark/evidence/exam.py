@@ -117,7 +117,7 @@ class Exam(ABC, Generic[S]):
 
     def by_column(
         self, admit: Callable[[bytes], list[Any] | None]
-    ) -> Callable[[S, bytes], list[bytes] | None] | None:
+    ) -> Callable[[S, bytes], list[str] | None] | None:
         """Return a faster way to count lines than ``step``, to the same state, if there is one.
 
         It counts some lines into the state and returns their ids, or None if it counted nothing.

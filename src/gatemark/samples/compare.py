@@ -286,15 +286,6 @@ def _describe_non_inferiority(
     )
 
 
-def _count_repeated_inputs(side: SampleSet, pairing: SamplePairing) -> list[int]:
-    """Return how many items share each input that more than one item has."""
-    asked = side.contents["input"]
-    inputs = {(name, asked[name, epoch]) for name, epoch in side.keys if (name, epoch) in asked}
-    paired = {item.id for item in pairing.items}
-    counts = Counter(content for name, content in inputs if name in paired)
-    return [count for count in counts.values() if count > 1]
-
-
 def _find_caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[str]:
     caveats = [
         f"{key} differs: base {base.lineage[key]}, candidate {cand.lineage[key]}"
@@ -310,11 +301,9 @@ def _find_caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> l
             caveats.append(f"{len(keys)} paired samples have another {name}")
     if pairing.epoch_count > 1:
         caveats.append(f"each item counts once, by its mean over {pairing.epoch_count} epochs")
-    repeated = _count_repeated_inputs(base, pairing)
-    if repeated and not pairing.shared_clusters:
+    if copies := len(pairing.copies):
         caveats.append(
-            f"{sum(repeated)} items repeat {len(repeated)} inputs and count as if they were "
-            "independent; make them epochs of one id, or name a cluster"
+            f"{copies} ids repeat the input of another id; each input counts once, by its mean"
         )
     if not pairing.is_bounded:
         caveats.append("scores are not all inside [0, 1], so an error cannot be counted as 0")

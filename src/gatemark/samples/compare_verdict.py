@@ -252,6 +252,11 @@ def _find_incomplete(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -
             yield f"the {side} is incomplete: {reason}"
         if samples.refused:
             yield f"{len(samples.refused)} {side} rows could not be read: {samples.refused[0]}"
+    if pairing.unchecked_copies:
+        yield (
+            f"{len(pairing.unchecked_copies)} ids repeat the input of another id by what the "
+            f"candidate says, and the base has no inputs: {_list_few(pairing.unchecked_copies)}"
+        )
     if pairing.clusterless:
         names = _list_few(pairing.clusterless)
         yield f"{len(pairing.clusterless)} items have no cluster: {names}"

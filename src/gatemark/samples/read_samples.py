@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import xxhash
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.inputs import digest_content
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.rows import names_schema
 from gatemark.evidence.source import Source
@@ -117,16 +117,15 @@ class SampleSet:
             found = sample.cluster if cluster == CLUSTER_FIELD else sample.tags.get(cluster)
             if found is not None:
                 self.clusters[key] = found
-        if sample.target is not None:
-            self.contents["target"][key] = _hash_content(sample.target)
-        if sample.input is not None:
-            self.contents["input"][key] = _hash_content(sample.input)
+        for name, content in (("target", sample.target), ("input", sample.input)):
+            if (digested := digest_content(content)) is not None:
+                self.contents[name][key] = digested
         if sample.origin is not None:
             self.origins.add(sample.origin)
         if not sample.tags:
             return
-        if DOC_HASH in sample.tags:
-            self.contents[DOC_HASH][key] = _hash_content(sample.tags[DOC_HASH])
+        if (digested := digest_content(sample.tags.get(DOC_HASH))) is not None:
+            self.contents[DOC_HASH][key] = digested
         if TASK_HASH in sample.tags:
             self.task_hashes.add(sample.tags[TASK_HASH])
 
@@ -194,7 +193,3 @@ def _make_sample_set(name: str, log: Imported, cluster: str | None) -> SampleSet
     for sample in log.samples:
         found.add(sample, cluster)
     return found
-
-
-def _hash_content(content: object) -> int:
-    return xxhash.xxh3_64_intdigest(msgspec.json.encode(content, order="deterministic"))

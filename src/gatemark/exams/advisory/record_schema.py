@@ -30,7 +30,6 @@ SCHEMA: Final = RecordSchema(
             published={
                 "allOf": [rule.to_json_schema() for rule in (*FIELD_RULES, *BREACHES.rules)]
             },
-            any_case=True,
         ),
     ),
 )

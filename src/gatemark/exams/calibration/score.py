@@ -96,8 +96,8 @@ def score_calibration(
         file = digest_source(source)
     found = calibration.summarize_calibration(state, bins=request.bins, seed=request.seed)
     n = 0 if found is None else found.n
-    verdict, blockers = _judge_gates(workspace, request, found, reading.received, excluded)
-    caveats = (f"fewer than {MIN_ITEMS} items: binned errors are mostly chance",)
+    verdict, blockers = _judge_gates(workspace, request, found, reading, excluded)
+    caveats = (f"fewer than {MIN_ITEMS} inputs: binned errors are mostly chance",)
     return CalibrationScore(
         n=n,
         **{name: getattr(found, name, None) for name in _NUMBERS},
@@ -109,7 +109,7 @@ def score_calibration(
         gates=_collect_gates(request),
         verdict=verdict,
         blockers=blockers,
-        caveats=caveats if 0 < n < MIN_ITEMS else (),
+        caveats=caveats if 0 < reading.input_count < MIN_ITEMS else (),
         seed=request.seed,
         file=file,
     )
@@ -124,7 +124,7 @@ def _judge_gates(
     workspace: Workspace,
     request: CalibrationParameters,
     found: Any,
-    received: int,
+    reading: ConfidenceReader,
     excluded: Counter[str],
 ) -> tuple[Outcome | None, tuple[str, ...]]:
     if found is None:
@@ -140,8 +140,8 @@ def _judge_gates(
         ),
     )
     evidence = Evidence(
-        received=received,
-        accepted=received,
+        received=reading.received,
+        accepted=reading.received,
         rejected=0,
         usable=found.n,
         missing=excluded.total(),
@@ -149,7 +149,7 @@ def _judge_gates(
         files=(),
     )
     numbers = [
-        measured(name, getattr(found, name), n=found.n, direction="lower_is_better")
+        measured(name, getattr(found, name), n=reading.input_count, direction="lower_is_better")
         for name in gates
     ]
     verdict = decide(policy, (evidence,), numbers, (), now=workspace.clock())
