@@ -187,7 +187,13 @@ def _make_cell_run(
         judge_cost=session.graders.spent(cell.name),
         limit=session.choices.limit,
         conditions=find_arm_conditions(
-            arms, answers, session.graders, cell.name, BASELINE, LICENCE
+            arms,
+            answers,
+            session.graders,
+            cell.name,
+            BASELINE,
+            LICENCE,
+            suites=session.opened.pack.suites,
         ),
         baseline_how=session.choices.baseline_how,
         answer_time=find_answer_time(session, answers, answered.exams, actor=actor),

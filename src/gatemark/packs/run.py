@@ -282,7 +282,9 @@ def _answer_and_seal(
             qualifications=qualifications,
             judge_cost=session.graders.spent(),
             limit=session.choices.limit,
-            conditions=find_arm_conditions(session.arms, arm_answers, session.graders),
+            conditions=find_arm_conditions(
+                session.arms, arm_answers, session.graders, suites=session.opened.pack.suites
+            ),
             names=session.choices.names,
             baseline_how=session.choices.baseline_how,
             judged_again=judged_again,

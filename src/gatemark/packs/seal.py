@@ -30,6 +30,7 @@ from gatemark.packs.conditions import (
     CHANGED,
     IN_PROCESS,
     MODELS,
+    OTHER_SCORING,
     RESUMED,
     SAME_ARMS,
     UNASKED,
@@ -42,7 +43,7 @@ from gatemark.packs.judge import PackDecision, judge_pack
 from gatemark.packs.judge_qualification import SuiteQualification
 from gatemark.packs.judge_replies import LICENCE, name_replies
 from gatemark.packs.limited_runs import read_limit
-from gatemark.packs.pack import Pack, read_pack
+from gatemark.packs.pack import Pack, SuiteSpec, read_pack
 from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import (
     BASELINE,
@@ -52,6 +53,7 @@ from gatemark.packs.pack_file import (
     digest_scorer_code,
 )
 from gatemark.packs.pooled_drop import POOLED
+from gatemark.packs.recorded_scores import find_other_scoring
 from gatemark.targets.journal import KEY_VARIABLE, Reuse
 from gatemark.workspace import Workspace
 
@@ -75,6 +77,7 @@ def find_arm_conditions(
     arm_answers: Mapping[str, ArmAnswers],
     graders: Graders,
     *graded: str,
+    suites: Sequence[SuiteSpec],
 ) -> dict[str, str]:
     """Return the conditions that follow from how the arms were called, the candidate's first.
 
@@ -93,6 +96,10 @@ def find_arm_conditions(
     if BASELINE in arms and arms[CANDIDATE].identity == arms[BASELINE].identity:
         why = "candidate and baseline are the same, so nothing was compared"
         conditions.setdefault(SAME_ARMS, {})[why] = None
+    if BASELINE in arms:
+        other = find_other_scoring(suites, (arms[BASELINE].scores_for, arms[CANDIDATE].scores_for))
+        if other is not None:
+            conditions.setdefault(OTHER_SCORING, {})[other] = None
     reused: dict[str, int] = {}
     for name, answers in arm_answers.items():
         if len(answers.models) > 1 and arms[name].spec.is_unpinned_endpoint:
