@@ -1,8 +1,12 @@
 """``calibration``: whether stated confidence is accurate, on another suite's answers.
 
-The score is 1 - ECE. Only answers with a confidence and a score of 0 or 1 can be judged. The rest
-are counted, and make the verdict inconclusive beyond ``errors_max``; below it, the score assumes
-the worst for the candidate and the best for the baseline. Too few judged answers leave no score.
+The score is 1 - ECE, in the same bins for both arms. A low error alone can be had by always naming
+the mean accuracy, or by one wide bin: confidences must also say something about single answers,
+and there must be enough bins. Otherwise the verdict is inconclusive.
+
+Only answers with a confidence and a score of 0 or 1 can be judged. The rest are counted, and make
+the verdict inconclusive beyond ``errors_max``; below it, the score assumes the worst for the
+candidate and the best for the baseline. Too few judged answers leave no score.
 """
 
 from __future__ import annotations
@@ -15,21 +19,43 @@ import numpy as np
 
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Figure, Reliability, ReliabilityBin
 from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import HARM_P
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.statistics.confidence.bins import INFORMATIVE, MIN_JUDGED_BINS
 from gatemark.statistics.confidence.calibration import (
     Calibration,
     bin_index,
     group_items,
     measure_calibration,
 )
+from gatemark.statistics.confidence.resolution import (
+    LEVEL,
+    METHOD,
+    Resolution,
+    measure_resolution,
+)
 
 SEED = 20_261_119
 RESAMPLES = 999
+TOO_FEW_ITEMS = ReasonKind(
+    "too_few_judged_confidences", "{found} answers carry a confidence and a verdict, needs {needed}"
+)
+FEW_BINS = ReasonKind(
+    "too_few_bins",
+    "bins: {bins} hides errors that cancel inside a bin (one bin compares only the means); "
+    "use {needed} or more",
+)
+UNINFORMATIVE = ReasonKind("uninformative_confidences", "{why}")
+LOST_RESOLUTION = ReasonKind(
+    "lost_resolution",
+    "the candidate's confidences are not shown to tell right answers from wrong ones "
+    "(AUROC {auroc:.4g}), the baseline's do (AUROC {baseline_auroc:.4g})",
+)
 
 
 class CalibrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,8 +79,14 @@ class CalibrationItems(NamedTuple):
 
 
 def make_rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
-    """Return the rule on stated confidence: leaving out doubtful answers would flatter the rest."""
-    return (spec.rule("judged", "unjudged_rate", "<=", spec.errors_max, severity="hold"),)
+    """Return the rules on stated confidence.
+
+    Leaving out doubtful answers would flatter the rest, and so would saying nothing about each.
+    """
+    return (
+        spec.rule("judged", "unjudged_rate", "<=", spec.errors_max, severity="hold"),
+        spec.rule(INFORMATIVE, INFORMATIVE, ">=", 1.0, severity="hold"),
+    )
 
 
 def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
@@ -66,7 +98,13 @@ def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
         _measure_score(name, scope, arm, calibration, options)
         for name, arm, calibration in zip(("score", "baseline_score"), arms, found, strict=True)
     ]
-    numbers = [_measure_unjudged(scope, arms), *_list_numbers(scope, arms[0], found[0])]
+    resolutions = [_measure_resolution(arm, options) for arm in arms]
+    numbers = [
+        _measure_unjudged(scope, arms),
+        _measure_informative(scope, arms[0], resolutions, options),
+        *_list_numbers(scope, arms[0], found[0]),
+        *_list_aurocs(scope, arms, resolutions),
+    ]
     error = None
     if evidence.baseline is not None:
         drops, error = _measure_drop(evidence, arms, scores, options)
@@ -97,6 +135,53 @@ def _measure_arm(arm: CalibrationItems, options: CalibrationOptions) -> Calibrat
     return measure_calibration(groups, np.random.default_rng(SEED), bins=options.bins)
 
 
+def _measure_resolution(arm: CalibrationItems, options: CalibrationOptions) -> Resolution | None:
+    if len(arm.ids) < options.min_items:
+        return None
+    return measure_resolution(group_items(arm.confidence, arm.correct), options.bins)
+
+
+def _measure_informative(
+    scope: str,
+    candidate: CalibrationItems,
+    resolutions: Sequence[Resolution | None],
+    options: CalibrationOptions,
+) -> Measurement:
+    """Return 1 if the candidate's confidences may say something, or why they do not."""
+    own, baseline = resolutions
+    n = len(candidate.ids)
+    why: str | Reason | None = None
+    if own is None:
+        why = TOO_FEW_ITEMS(found=n, needed=options.min_items)
+    elif options.bins < MIN_JUDGED_BINS:
+        why = FEW_BINS(bins=options.bins, needed=MIN_JUDGED_BINS)
+    elif (uninformative := own.explain_uninformative()) is not None:
+        why = UNINFORMATIVE(why=uninformative)
+    elif own.auroc is not None and not own.is_shown and baseline is not None and baseline.is_shown:
+        why = LOST_RESOLUTION(auroc=own.auroc, baseline_auroc=baseline.auroc)
+    if why is not None:
+        return unmeasured(INFORMATIVE, why, direction="higher_is_better", n=n, scope=scope)
+    return measured(INFORMATIVE, 1.0, n=n, direction="higher_is_better", scope=scope)
+
+
+def _list_aurocs(
+    scope: str, arms: Sequence[CalibrationItems], resolutions: Sequence[Resolution | None]
+) -> list[Measurement]:
+    """Return the resolution of each arm, where it has one."""
+    return [
+        measured(
+            name,
+            found.auroc,
+            n=len(arm.ids),
+            direction="higher_is_better",
+            interval=None if found.interval is None else Interval(*found.interval, LEVEL, METHOD),
+            scope=scope,
+        )
+        for name, arm, found in zip(("auroc", "baseline_auroc"), arms, resolutions, strict=True)
+        if found is not None and found.auroc is not None
+    ]
+
+
 def _measure_score(
     name: str,
     scope: str,
@@ -106,9 +191,7 @@ def _measure_score(
 ) -> Measurement:
     excluded = {"without_confidence_or_verdict": arm.left_out} if arm.left_out else None
     if found is None:
-        reason = (
-            f"{len(arm.ids)} answers carry a confidence and a verdict, needs {options.min_items}"
-        )
+        reason = TOO_FEW_ITEMS(found=len(arm.ids), needed=options.min_items)
         return unmeasured(
             name,
             reason,
