@@ -52,14 +52,14 @@ Method = Callable[[MarkedFailure], Guess]
 
 def marked_failures(folder: Path) -> list[MarkedFailure]:
     """Every log of the folder, read by the importer of chat logs."""
-    from gatemark.attribution.from_traces import decisions  # noqa: PLC0415
+    from gatemark.attribution.from_traces import read_decisions  # noqa: PLC0415
     from gatemark.samples.importer import ReadOptions, open_foreign  # noqa: PLC0415
     from gatemark.samples.importers import chat_log  # noqa: PLC0415
 
     found = []
     for path in sorted(folder.glob("*.json"), key=lambda one: int(one.stem)):
         file = open_foreign(path, ReadOptions().limits)
-        (decision,) = decisions([file], chat_log.read_spans).decisions
+        (decision,) = read_decisions([file], chat_log.read_spans).decisions
         mark = msgspec.json.decode(path.read_bytes())
         found.append(
             MarkedFailure(
@@ -192,7 +192,7 @@ def lines() -> Iterator[Line]:
 def _accuracy(
     name: str, failures: Sequence[MarkedFailure], method: Method, *, bars: bool = False
 ) -> Iterator[Line]:
-    from gatemark.statistics.proportion import wilson  # noqa: PLC0415
+    from gatemark.statistics.proportion import wilson_interval  # noqa: PLC0415
 
     guesses = [(one, method(one)) for one in failures]
     answered = [(one, guess) for one, guess in guesses if guess.step is not None]
@@ -202,7 +202,7 @@ def _accuracy(
         ("step", 27.0, sum(one.step == guess.step for one, guess in answered)),
         ("agent", 29.1, sum(one.agent == guess.agent for one, guess in answered)),
     ):
-        low, high = wilson(right, len(answered), 0.95)
+        low, high = wilson_interval(right, len(answered), 0.95)
         claim = f"{name}: {what} right [{100 * low:.0f}, {100 * high:.0f}] of {len(answered)}"
         value = 100 * right / len(answered)
         yield Line(claim, value, "%", at_least=bar if bars else None)

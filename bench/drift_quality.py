@@ -39,20 +39,22 @@ def lines() -> Iterator[Line]:
 
 
 def _policy_lines() -> Iterator[Line]:
-    from gatemark.drift.explain import of_a_number  # noqa: PLC0415
+    from gatemark.drift.explain import select_scalar_watches  # noqa: PLC0415
     from gatemark.drift.judging.policy import DriftPolicy  # noqa: PLC0415
     from gatemark.drift.judging.simulate import (  # noqa: PLC0415
         KINDS,
         SHIFTS,
-        detection,
-        false_alarms,
+        estimate_detection,
+        estimate_false_alarms,
     )
 
     policy = DriftPolicy()
-    watched = of_a_number(policy)
+    watched = select_scalar_watches(policy)
     yield Line("series per row", SERIES, "series")
     for kind in KINDS:
-        found = false_alarms(policy, watched, seed=SEED, assets=SERIES, metrics=1, kind=kind)
+        found = estimate_false_alarms(
+            policy, watched, seed=SEED, assets=SERIES, metrics=1, kind=kind
+        )
         most = 0.15 if kind == "independent" else None
         name = f"false warnings a year, one metric, {kind}"
         yield Line(name, found.warnings_per_year, "a year", at_most=most)
@@ -62,7 +64,7 @@ def _policy_lines() -> Iterator[Line]:
         yield Line(name, 5 * found.demotions_per_year, "a year", at_most=most)
     least = {(2.0, 7): 85.0, (5.0, 2): 90.0, (None, 30): 95.0}
     changes = (*SHIFTS, None)
-    for one in detection(policy, watched, changes=changes, seed=SEED, series=SERIES):
+    for one in estimate_detection(policy, watched, changes=changes, seed=SEED, series=SERIES):
         name = "ramp of 0.1 sd a day" if one.change is None else f"shift of {one.change:g} sd"
         bar = least.get((one.change, one.days))
         yield Line(f"{name} found within {one.days} days", 100 * one.found, "%", at_least=bar)
@@ -153,12 +155,12 @@ def _river(name: str, **options: int) -> Alarms:
 
 def _ours(values: Floats) -> list[int]:
     """Where the built-in policy says that changes began; after each, it starts afresh."""
-    from gatemark.drift.explain import of_a_number  # noqa: PLC0415
+    from gatemark.drift.explain import select_scalar_watches  # noqa: PLC0415
     from gatemark.drift.judging.policy import DriftPolicy  # noqa: PLC0415
-    from gatemark.drift.judging.simulate import START, simulate, values_data  # noqa: PLC0415
+    from gatemark.drift.judging.simulate import START, make_values, simulate  # noqa: PLC0415
 
     policy = DriftPolicy()
-    watched = of_a_number(policy)
+    watched = select_scalar_watches(policy)
     found: list[int] = []
     since = 0
     while True:
@@ -166,7 +168,7 @@ def _ours(values: Floats) -> list[int]:
         rest = values[since : since + 400]
         alarms = [
             (episode.opened.start, int(episode.signal.extras.get("shift_windows", 1)))
-            for episode in simulate(policy, watched, values_data(rest[None])).episodes
+            for episode in simulate(policy, watched, make_values(rest[None])).episodes
             if episode.level in ("WARN", "BREACH")
         ]
         if not alarms:

@@ -24,7 +24,7 @@ from pathlib import Path
 import httpx2
 
 from bench.measure import Line
-from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.nouns import derive_form_token
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.act import act
@@ -199,7 +199,7 @@ async def _read(address: str, session: str, pages: tuple[str, ...], seen: list[f
 async def _write(address: str, session: str, number: int, counts: list[int]) -> None:
     """Add a version to one of the assets every two seconds."""
     line, count = _Line(address, session), 0
-    mark = f"X-CSRF-Token: {form_mark(session)}"
+    mark = f"X-CSRF-Token: {derive_form_token(session)}"
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         body = {"kind": "prompt", "digest": digest({"writer": number, "count": count})}

@@ -19,10 +19,6 @@ READMES = sorted(
 )
 
 
-def test_there_are_eight() -> None:
-    assert len(READMES) == 8
-
-
 @pytest.mark.parametrize("name", make_examples.EXAMPLES)
 def test_the_data_is_what_the_tool_makes(name: str) -> None:
     for file, text in make_examples.EXAMPLES[name]().items():

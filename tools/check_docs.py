@@ -29,6 +29,7 @@ from docs_pages.links import link_problems
 from docs_pages.llms import llms_page
 from docs_pages.plugins import measures_page, schemas_page, suites_page
 from docs_pages.python_api import python_page
+from docs_pages.reasons import reasons_page
 from draw_imports import with_drawing
 from gatemark.cli.main import VERBS
 from gatemark.core import policy
@@ -49,6 +50,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/targets.md": targets_page,
     "docs/reference/detectors.md": detectors_page,
     "docs/reference/formats.md": formats_page,
+    "docs/reference/reasons.md": reasons_page,
     "docs/reference/python.md": python_page,
     "docs/llms.txt": llms_page,
 }

@@ -13,7 +13,7 @@ from typing import Final
 
 from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
 from gatemark.statistics.paired.verdict_rates import SuiteDesign, adaptive_rates
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 720, 360
@@ -150,7 +150,7 @@ def few_items() -> str:
     plot.line([(0, 0.85), (len(sizes), 0.85)], INK, 'stroke-dasharray="5 4"')
     plot.text(LEFT - 12, plot.y(0.85) + 4, "floor 0.85", 'text-anchor="end"')
     for place, n in enumerate(sizes):
-        low, high = wilson(round(0.9 * n), n)
+        low, high = wilson_interval(round(0.9 * n), n)
         colour = COLOURS["pass"] if low >= 0.85 else COLOURS["inconclusive"]
         plot.line([(place + 0.5, low), (place + 0.5, high)], colour)
         plot.dot(place + 0.5, 0.9, colour)

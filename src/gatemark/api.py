@@ -80,7 +80,7 @@ class Samples(Sequence[Mapping[str, Any]]):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one flat row per sample: a column per score, other nested values as JSON text."""
         for record in self._records:
-            row = {name: _cell(value) for name, value in record.items() if name != "scores"}
+            row = {name: _flatten_cell(value) for name, value in record.items() if name != "scores"}
             scores = record.get("scores") or {}
             yield {**row, **{f"score.{name}": value for name, value in scores.items()}}
 
@@ -107,7 +107,7 @@ def _read_samples(lines: bytes) -> Samples:
     return Samples([json.loads(line) for line in lines.split(b"\n") if line])
 
 
-def _cell(value: object) -> object:
+def _flatten_cell(value: object) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
@@ -183,7 +183,7 @@ class GateResult:
         return _read_samples(self._workspace.blobs.get(found[name]))
 
     def _repr_html_(self) -> str:
-        return _as_html(self.to_markdown())
+        return _wrap_html(self.to_markdown())
 
     def __repr__(self) -> str:
         return f"<Result {self.verdict} {self.id[:19]} {self.title!r}>"
@@ -218,13 +218,13 @@ class LogComparison:
         return render_comparison_markdown(self.report).decode()
 
     def _repr_html_(self) -> str:
-        return _as_html(self.to_markdown())
+        return _wrap_html(self.to_markdown())
 
     def __repr__(self) -> str:
         return f"<Comparison {self.verdict}: {self.report.reason}>"
 
 
-def _as_html(markdown: str) -> str:
+def _wrap_html(markdown: str) -> str:
     """Return Markdown as preformatted text, which every notebook shows and none runs."""
     escaped = markdown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return f"<pre>{escaped}</pre>"
@@ -296,14 +296,14 @@ def run(
     file (``{"python": "app:answer"}``), a path is a file of recorded samples, and a baseline may
     also be the id of a sealed result.
     """
-    workspace = _workspace(store, actor)
+    workspace = _open_workspace(store, actor)
     choices = RunChoices(
         jobs=jobs,
         resume=resume,
         cache=cache,
         limit=limit,
-        candidate=None if candidate is None else _target(candidate),
-        baseline=None if baseline is None else _baseline(baseline),
+        candidate=None if candidate is None else _make_target(candidate),
+        baseline=None if baseline is None else _make_baseline(baseline),
     )
     return GateResult(run_pack(workspace, fspath(pack), choices, waivers=waivers), workspace)
 
@@ -317,7 +317,7 @@ def gate(
     actor: str | None = None,
 ) -> GateResult:
     """Judge the recorded evidence of a result by a pack; calls no target."""
-    workspace = _workspace(store, actor)
+    workspace = _open_workspace(store, actor)
     reference = result.id if isinstance(result, GateResult) else result
     return GateResult(rejudge(workspace, reference, fspath(pack), waivers=waivers), workspace)
 
@@ -338,22 +338,22 @@ def verify(store: AnyPath | None = None, *, rescore: bool = False) -> LedgerRepo
     from gatemark.integrity import verify as verify_store  # noqa: PLC0415 - loads every feature
     from gatemark.ledger.verify import VerifyRequest  # noqa: PLC0415
 
-    return verify_store(_workspace(store, None), VerifyRequest(rescore=rescore))
+    return verify_store(_open_workspace(store, None), VerifyRequest(rescore=rescore))
 
 
-def _workspace(store: AnyPath | None, actor: str | None) -> Workspace:
+def _open_workspace(store: AnyPath | None, actor: str | None) -> Workspace:
     named = os.environ.get("GATEMARK_STORE") or DEFAULT_STORE
     return Workspace(store=named if store is None else fspath(store), actor=actor)
 
 
-def _target(given: AnyPath | Mapping[str, object]) -> Mapping[str, object]:
+def _make_target(given: AnyPath | Mapping[str, object]) -> Mapping[str, object]:
     return given if isinstance(given, Mapping) else {"recorded": str(Path(given).resolve())}
 
 
-def _baseline(given: AnyPath | Mapping[str, object]) -> Mapping[str, object] | str:
+def _make_baseline(given: AnyPath | Mapping[str, object]) -> Mapping[str, object] | str:
     if isinstance(given, str) and (given == "none" or given.startswith("sha256:")):
         return given
-    return _target(given)
+    return _make_target(given)
 
 
 Result = GateResult

@@ -29,15 +29,17 @@ def verify(
     """Verify a store, or an export without a store, with every check."""
     if request.export is not None:
         export = ExportStore(Path(request.export))
-        return verify_store(export, request, FurtherChecks(_rules, (), _rescore), on_progress)
+        return verify_store(export, request, FurtherChecks(_list_rules, (), _rescore), on_progress)
     store = workspace.existing_store()
     with workspace.frozen() as frozen:
         rows = (drift_rows(frozen), review_rows(frozen))
-        further = FurtherChecks(_rules, rows, _rescore, lambda seq: list_erased_blobs(store, seq))
+        further = FurtherChecks(
+            _list_rules, rows, _rescore, lambda seq: list_erased_blobs(store, seq)
+        )
         return verify_store(frozen.store, request, further, on_progress)
 
 
-def _rules(store: Store) -> Sequence[FurtherLook]:
+def _list_rules(store: Store) -> Sequence[FurtherLook]:
     return RuleCheck(store), BaselineCheck()
 
 

@@ -69,10 +69,10 @@ def _is_ours(handler: logging.Handler) -> bool:
     return isinstance(handler.formatter, JsonFormatter | TextFormatter)
 
 
-def fields_of(record: logging.LogRecord) -> dict[str, Field]:
+def collect_fields(record: logging.LogRecord) -> dict[str, Field]:
     """Return the fields of a record: ``extra=``, the request id, and the place of an exception."""
     found = {
-        name: _plain(value)
+        name: _shorten_value(value)
         for name, value in vars(record).items()
         # Libraries that hook into logging add private fields of their own.
         if name not in _STANDARD and not name.startswith("_")
@@ -88,14 +88,14 @@ def fields_of(record: logging.LogRecord) -> dict[str, Field]:
     return found
 
 
-def _plain(value: object) -> Field:
+def _shorten_value(value: object) -> Field:
     if value is None or isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
         return value
     text = value if isinstance(value, str) else str(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _moment(record: logging.LogRecord) -> str:
+def _format_moment(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
@@ -104,12 +104,12 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         head: dict[str, Field] = {
-            "time": _moment(record),
+            "time": _format_moment(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        more = {name: value for name, value in fields_of(record).items() if name not in head}
+        more = {name: value for name, value in collect_fields(record).items() if name not in head}
         return visible_json(json.dumps(head | more, ensure_ascii=False))
 
 
@@ -118,12 +118,12 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         said = visible_line(record.getMessage())
-        head = f"{_moment(record)} {record.levelname} {record.name}: {said}"
-        pairs = [f"{name}={_quoted(value)}" for name, value in fields_of(record).items()]
+        head = f"{_format_moment(record)} {record.levelname} {record.name}: {said}"
+        pairs = [f"{name}={_quote(value)}" for name, value in collect_fields(record).items()]
         return " ".join((head, *pairs))
 
 
-def _quoted(value: Field) -> str:
+def _quote(value: Field) -> str:
     """Return a value on one line, quoted unless it is one word."""
     if isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "='):
         return value

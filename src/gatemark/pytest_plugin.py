@@ -98,7 +98,7 @@ class GateFixture:
         if isinstance(samples, str | PathLike):
             return samples
         path = self._scratch / f"{name}.jsonl"
-        records = _records(samples)
+        records = _convert_records(samples)
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         return path
 
@@ -113,7 +113,7 @@ class GateFixture:
         pytest.fail(f"gatemark: {verdict}: {reason}", pytrace=False)
 
 
-def _records(
+def _convert_records(
     samples: Sequence[Mapping[str, object]] | Mapping[str, float | bool],
 ) -> list[dict[str, object]]:
     """Return samples as records; scores by item become samples with nothing but a score."""

@@ -34,7 +34,7 @@ DEFAULT_STORE = ".gatemark"
 DATABASE_SCHEMES = ("postgresql", "postgres")
 
 
-def _system_user() -> str:
+def _find_system_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -88,12 +88,12 @@ class Workspace:
     @cached_property
     def actor(self) -> str:
         """Name of the person who acts: as given, or the login name."""
-        return self._actor or _system_user()
+        return self._actor or _find_system_user()
 
     @cached_property
     def channel(self) -> Channel:
         """How acts in this workspace are made; a server sets it for each request."""
-        return Channel("command_line", f"os_user {_system_user()}")
+        return Channel("command_line", f"os_user {_find_system_user()}")
 
     def acting_as(self, person: str) -> Workspace:
         """Return the same workspace for another actor; the store is shared."""
@@ -247,9 +247,9 @@ class Workspace:
         """Where the store is, for messages: never with a password."""
         if self._address is None:
             return str(self._folder)
-        from gatemark.ledger.stores.postgres import shown_address  # noqa: PLC0415
+        from gatemark.ledger.stores.postgres import redact_address  # noqa: PLC0415
 
-        return shown_address(self._address)
+        return redact_address(self._address)
 
     @property
     def store_setting(self) -> str:

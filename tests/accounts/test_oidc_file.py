@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.accounts.oidc_file import managed_roles, mapped_roles, read_sign_in_way
+from gatemark.accounts.oidc_file import list_managed_roles, map_roles, read_sign_in_way
 from gatemark.core.errors import BadInputError
 
 GOOD = """\
@@ -32,7 +32,7 @@ def test_a_file_with_a_secret_elsewhere_is_read(tmp_path: Path) -> None:
     way = read_sign_in_way(written(tmp_path, GOOD), SECRET)
     assert way.settings.default_role == "none"
     assert way.provider.issuer == "https://login.example"
-    assert managed_roles(way.settings) == {"approver", "author", "evaluator"}
+    assert list_managed_roles(way.settings) == {"approver", "author", "evaluator"}
 
 
 def test_the_secret_is_shown_nowhere(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_only_values_of_the_claim_that_are_named_give_roles(
     tmp_path: Path, claims: dict[str, Any], roles: set[str]
 ) -> None:
     settings = read_sign_in_way(written(tmp_path, GOOD), SECRET).settings
-    assert mapped_roles(settings, claims) == roles
+    assert map_roles(settings, claims) == roles
 
 
 def test_serve_refuses_bad_settings_before_it_makes_a_store(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.attribution.decision import DecisionStep, Pin, PlannedDecision
-from gatemark.attribution.delta import smallest_change, versions_test
+from gatemark.attribution.delta import find_smallest_change, make_versions_test
 from gatemark.attribution.replay import Experiment, StepCall
 
 NAMES = list("abcdefgh")
@@ -16,7 +16,7 @@ NAMES = list("abcdefgh")
 @settings(deadline=None, max_examples=60)
 @given(st.sets(st.sampled_from(NAMES), min_size=1, max_size=4))
 def test_a_set_that_must_be_whole_is_found(guilty: set[str]) -> None:
-    found = smallest_change(NAMES, lambda subset: "wrong" if guilty <= subset else "right")
+    found = find_smallest_change(NAMES, lambda subset: "wrong" if guilty <= subset else "right")
     assert set(found.changes) == guilty
     assert found.is_minimal
     assert found.unknown == 0
@@ -30,19 +30,19 @@ def test_what_remains_always_goes_wrong(guilty: set[str], seed: int) -> None:
             return "unknown"
         return "wrong" if guilty <= subset else "right"
 
-    found = smallest_change(NAMES, test)
+    found = find_smallest_change(NAMES, test)
     assert guilty <= set(found.changes)
     assert test(frozenset(found.changes)) == "wrong"
 
 
 def test_going_wrong_anyway_is_said() -> None:
-    found = smallest_change(NAMES, lambda subset: "wrong")
+    found = find_smallest_change(NAMES, lambda subset: "wrong")
     assert found.changes == ()
     assert found.reason == "the decision goes wrong without any of the changes"
 
 
 def test_not_going_wrong_again_is_said() -> None:
-    found = smallest_change(NAMES, lambda subset: "right")
+    found = find_smallest_change(NAMES, lambda subset: "right")
     assert found.reason == "the decision does not go wrong again with all changes in"
     assert not found.is_minimal
 
@@ -54,7 +54,7 @@ def test_a_search_ends_when_its_tests_are_used_up() -> None:
         asked.append(subset)
         return "wrong" if {"a", "h"} <= subset else "right"
 
-    found = smallest_change(NAMES, test, max_tests=4)
+    found = find_smallest_change(NAMES, test, max_tests=4)
     assert len(asked) == 4
     assert {"a", "h"} <= set(found.changes)
 
@@ -83,7 +83,7 @@ def test_a_test_of_versions_has_three_answers(rate: float, told: str) -> None:
         repeats=50,
         seed=0,
     )
-    test = versions_test(experiment, {"prompt:p": "new"}, {"prompt:p": "new"})
+    test = make_versions_test(experiment, {"prompt:p": "new"}, {"prompt:p": "new"})
     assert test(frozenset({"prompt:p"})) == told
     assert test(frozenset()) == "right"
 
@@ -98,5 +98,5 @@ def test_a_reference_that_is_never_right_blames_nothing() -> None:
         repeats=5,
         seed=0,
     )
-    test = versions_test(experiment, {"prompt:p": "new"}, {"prompt:p": "new"})
-    assert smallest_change(["prompt:p"], test).changes == ()
+    test = make_versions_test(experiment, {"prompt:p": "new"}, {"prompt:p": "new"})
+    assert find_smallest_change(["prompt:p"], test).changes == ()

@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.proportion import confint_proportions_2indep
 from tests.attribution.planted import FAULTS, Case, planted
 
-from gatemark.attribution.delta import smallest_change, versions_test
+from gatemark.attribution.delta import find_smallest_change, make_versions_test
 from gatemark.attribution.rank import rank_suspects
 from gatemark.attribution.replay import Experiment
 from gatemark.core.canonical import canonical_bytes
@@ -95,8 +95,8 @@ def test_delta_debugging_names_the_guilty_version() -> None:
         case = planted(number)
         active = case.decision.pins()
         changed = {n: v for n, v in active.items() if case.reference.get(n, v) != v}
-        test = versions_test(experiment(case), active, changed)
-        smallest = smallest_change(sorted(changed), test)
+        test = make_versions_test(experiment(case), active, changed)
+        smallest = find_smallest_change(sorted(changed), test)
         guilty = set(dict(case.decision.step(case.guilty).components()))
         named += len(smallest.changes) == 1 and set(smallest.changes) <= guilty
     assert named / len(numbers) >= 0.8, f"{named} of {len(numbers)}"

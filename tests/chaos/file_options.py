@@ -87,7 +87,7 @@ client_secret_file: secret.txt
 """
 OVERHEAD = """
 gatemark_overhead: 1
-target: {example: numpy_lm}
+target: {python: "numpy_lm:build"}
 seeds: {python: 7, numpy: 7, bootstrap: 7}
 out: arms
 """
@@ -339,6 +339,8 @@ def scene(folder: Path) -> None:
     for name in ("ada", "bo", "cy"):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
     plan(folder, None)
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    shutil.copy(examples / "guard-overhead" / "numpy_lm.py", folder)
     exams = Path(package_file).parent / "exams"
     shutil.copytree(exams / "runlog" / "replay" / "defaults", folder / "configs")
     shutil.copytree(exams / "advisory" / "fixtures" / "npu_advisory_eval_v1", folder / "fixtures")

@@ -8,11 +8,11 @@ import pytest
 
 from gatemark.ci.github import post_comment, pull_request_of
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.report.comment import marker
+from gatemark.report.comment import make_marker
 
 from .github_server import TOKEN, GithubComments, github_comments
 
-MARKER = marker("evals")
+MARKER = make_marker("evals")
 TEXT = f"{MARKER}\n\nnew text"
 
 
@@ -61,7 +61,7 @@ def test_our_comment_is_found_behind_a_hundred_others(
     [
         ("mallory", "User", MARKER),
         ("github-actions[bot]", "Bot", "see " + MARKER),
-        ("github-actions[bot]", "Bot", marker("other")),
+        ("github-actions[bot]", "Bot", make_marker("other")),
     ],
 )
 def test_comments_of_others_are_left_alone(

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from tests.docs.transcript import SERVER, command_server
 
-from gatemark.ci.workflows import CI_SERVICES, CiService, workflow_text, write_workflow
+from gatemark.ci.workflows import CI_SERVICES, CiService, render_workflow, write_workflow
 from gatemark.core.errors import RefusedError
 
 from .github_server import TOKEN, github_comments
@@ -45,13 +45,13 @@ def loaded(text: str) -> Any:
 
 @pytest.mark.parametrize("service", CI_SERVICES)
 def test_workflow_files_fit_the_schema_of_their_service(service: CiService) -> None:
-    document = loaded(workflow_text(service, "evals/pack.yaml"))
+    document = loaded(render_workflow(service, "evals/pack.yaml"))
     assert problems(document, published_schema(SCHEMAS[service])) == []
 
 
 @pytest.mark.parametrize("service", CI_SERVICES)
 def test_the_schemas_notice_a_broken_workflow(service: CiService) -> None:
-    text = workflow_text(service, "p.yaml").replace("script:", "scrip:").replace("run:", "rnu:")
+    text = render_workflow(service, "p.yaml").replace("script:", "scrip:").replace("run:", "rnu:")
     assert problems(loaded(text), published_schema(SCHEMAS[service]))
 
 
@@ -59,7 +59,7 @@ def test_the_schemas_notice_a_broken_workflow(service: CiService) -> None:
 def test_every_gatemark_command_of_a_workflow_exists(service: CiService) -> None:
     from gatemark.cli.main import VERBS
 
-    text = workflow_text(service, "evals/pack.yaml")
+    text = render_workflow(service, "evals/pack.yaml")
     used = {part.split()[0] for part in text.split("gatemark ")[1:] if part.split()}
     assert {"lint", "run"} <= used & set(VERBS)
     assert "PACK_FILE" not in text
@@ -88,7 +88,7 @@ def test_inputs_of_the_action_never_become_text_of_a_script() -> None:
 @pytest.mark.parametrize("status", ["", "0", "1", "2", "3", "4", "5", "137"])
 def test_the_job_is_green_after_exit_code_0_alone(place: str, status: str) -> None:
     action = loaded((ROOT / "action.yml").read_text("utf-8"))["runs"]["steps"]
-    workflow = loaded(workflow_text("github", "pack.yaml"))["jobs"]["gate"]["steps"]
+    workflow = loaded(render_workflow("github", "pack.yaml"))["jobs"]["gate"]["steps"]
     step = {"action": action, "workflow": workflow}[place][-1]
     assert (step["name"], step["env"]["STATUS"]) == ("Verdict", "${{ steps.gate.outputs.status }}")
     environ = {**os.environ, "STATUS": status, "INCONCLUSIVE": "fail"}

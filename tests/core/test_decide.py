@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict, Waiver, decide
+from gatemark.core.reason import state_reason
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
@@ -24,7 +25,7 @@ def value(number: float, *, name: str = "m", n: int = 10, **more: object) -> Mea
 
 
 def absent(name: str = "m") -> Measurement:
-    return unmeasured(name, "the meter broke", direction="higher_is_better")
+    return unmeasured(name, state_reason("the meter broke"), direction="higher_is_better")
 
 
 def judged(

@@ -82,7 +82,7 @@ def test_a_rate_over_nothing_is_a_reason() -> None:
 
 def test_counts_cannot_be_negative() -> None:
     with pytest.raises(InvalidValueError):
-        unmeasured("m", "why", n=-1, direction="neutral")
+        unmeasured("m", state_reason("why"), n=-1, direction="neutral")
     with pytest.raises(InvalidValueError):
         measured("m", 1.0, n=1, direction="neutral", excluded={"lost": -1})
 

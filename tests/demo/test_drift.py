@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.demo.drift import demo_drift
+from gatemark.demo.drift import play_drift
 from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.workspace import Workspace
 
@@ -13,7 +13,7 @@ from gatemark.workspace import Workspace
 @pytest.mark.slow
 def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-    steps = list(demo_drift(tmp_path, store, datetime(2027, 3, 1, tzinfo=UTC)))
+    steps = list(play_drift(tmp_path, store, datetime(2027, 3, 1, tzinfo=UTC)))
     assert [step.name for step in steps if step.is_astray] == []
     assert [step.found for step in steps] == [
         *("enabled", "OK", "WARN", "enabled", "BREACH", "demoted"),

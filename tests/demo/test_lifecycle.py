@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gatemark.demo.lifecycle import demo_lifecycle
+from gatemark.demo.lifecycle import play_lifecycle
 from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.workspace import Workspace
 
@@ -12,7 +12,7 @@ def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(
     tmp_path: Path,
 ) -> None:
     store, start = str(tmp_path / "store"), datetime(2027, 6, 1, 9, 30, tzinfo=UTC)
-    acts = list(demo_lifecycle(tmp_path, store, start))
+    acts = list(play_lifecycle(tmp_path, store, start))
     assert all(act.planned for act in acts)
     refused = [act.lines[-1] for act in acts if act.was_refused]
     assert refused == [

@@ -11,7 +11,7 @@ import pytest
 from gatemark.core.errors import BadInputError
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.detector import Detector, Readings, SeriesSample
-from gatemark.testing.detectors import check_detector, known_sample
+from gatemark.testing.detectors import check_detector, make_known_sample
 
 
 @pytest.mark.parametrize("name", detectors().names())
@@ -90,7 +90,7 @@ def test_volume_alone_does_not_look_like_calibration_drift() -> None:
     known = msgspec.structs.replace(
         detector.known[0], baseline=windows(5000, 14), recent=windows(200, 1)
     )
-    found = detector.judge(known_sample(detector, known), detector.build({}))
+    found = detector.judge(make_known_sample(detector, known), detector.build({}))
     assert found.extras["ece"][0] > 0.04
     assert abs(found.sigma[0]) < 3
 
@@ -106,7 +106,7 @@ def test_a_quiet_day_does_not_look_like_a_moved_histogram_and_a_moved_one_does()
             baseline=baseline,
             recent=[(200.0, rng.multinomial(200, recent).tolist())],
         )
-        found = detector.judge(known_sample(detector, known), detector.build({}))
+        found = detector.judge(make_known_sample(detector, known), detector.build({}))
         assert low < found.sigma[0] < high
 
 
@@ -116,7 +116,7 @@ def test_chi_square_needs_an_effect_and_names_a_new_class() -> None:
     volume = msgspec.structs.replace(
         detector.known[0], baseline=base, recent=[(100_000.0, [50_900.0, 49_100.0, 0.0])]
     )
-    found = detector.judge(known_sample(detector, volume), detector.build({}))
+    found = detector.judge(make_known_sample(detector, volume), detector.build({}))
     assert found.p_value[0] < 1e-6
     assert not found.is_material[0]
     quiet = msgspec.structs.replace(
@@ -124,8 +124,8 @@ def test_chi_square_needs_an_effect_and_names_a_new_class() -> None:
         baseline=[(2000.0, [1900.0, 100.0, 0.0])] * 14,
         recent=[(50.0, [25.0, 25.0, 0.0])],
     )
-    found = detector.judge(known_sample(detector, quiet), detector.build({}))
+    found = detector.judge(make_known_sample(detector, quiet), detector.build({}))
     assert found.extras["cramers_v"][0] < 0.1
     assert found.is_material[0], "a tenfold rise of one class matters on a quiet day too"
     fresh = msgspec.structs.replace(volume, recent=[(100.0, [50.0, 49.0, 1.0])])
-    assert detector.judge(known_sample(detector, fresh), detector.build({})).is_new[0]
+    assert detector.judge(make_known_sample(detector, fresh), detector.build({})).is_new[0]

@@ -10,8 +10,8 @@ import pytest
 from opentelemetry._logs import SeverityNumber
 
 from gatemark.drift.signal import LEVELS, DriftSignal, Episode, Window
-from gatemark.drift.views.chart import drift_chart
-from gatemark.drift.views.evaluation_events import attributes_of, otlp_lines
+from gatemark.drift.views.chart import draw_drift_chart
+from gatemark.drift.views.evaluation_events import collect_attributes, otlp_lines
 from gatemark.drift.views.page import TONES, render_drift
 from gatemark.drift.views.text import level_line, signal_table
 from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
@@ -144,7 +144,7 @@ def test_hostile_names_stay_text() -> None:
 
 def test_a_chart_holds_the_bands_the_values_and_the_episode() -> None:
     windows = [window(0), window(1, 0.95), window(2, None), window(3, 0.7, level="BREACH")]
-    chart = drift_chart(series(*windows), [episode()])
+    chart = draw_drift_chart(series(*windows), [episode()])
     assert chart is not None
     assert [dot.style for dot in chart.dots] == ["plain", "plain", "breach"]
     assert chart.value_line.count("M") == 2, "a gap is a gap"
@@ -179,7 +179,7 @@ def test_the_key_of_a_chart_names_only_what_is_drawn() -> None:
 
 
 def test_a_far_value_is_drawn_at_the_edge_and_says_so() -> None:
-    chart = drift_chart(series(window(0), window(1, 1e9)), [])
+    chart = draw_drift_chart(series(window(0), window(1, 1e9)), [])
     assert chart is not None
     assert [dot.is_cut for dot in chart.dots] == [False, True]
     assert chart.plot_top <= chart.dots[1].y <= chart.plot_bottom
@@ -195,19 +195,19 @@ def test_a_far_value_is_drawn_at_the_edge_and_says_so() -> None:
     ],
 )
 def test_flat_young_and_gappy_series_can_be_drawn(windows: tuple[WindowView, ...]) -> None:
-    assert drift_chart(series(*windows), []) is not None
+    assert draw_drift_chart(series(*windows), []) is not None
     assert b"nan" not in render_drift(view(series(*windows))).lower()
 
 
 def test_a_series_without_a_value_has_no_chart() -> None:
     empty = window(0, None, mu=None, sd=None, z=None, level=None)
-    assert drift_chart(series(empty), []) is None
+    assert draw_drift_chart(series(empty), []) is None
     assert b"No window has a value yet" in render_drift(view(series(empty)))
 
 
 def test_what_has_no_mean_is_drawn_by_its_score() -> None:
     shown = series(window(0, 5.0, mu=None, sd=None, z=2.5), mu=None)
-    chart = drift_chart(shown, [])
+    chart = draw_drift_chart(shown, [])
     assert chart is not None
     assert "(score z)" in chart.description
 
@@ -228,7 +228,7 @@ def test_each_signal_is_one_otlp_log_record() -> None:
     assert {record["timeUnixNano"] for record in records} == {f"{day(5).timestamp():.0f}000000000"}
     for source, record in zip(signals, records, strict=True):
         written = {one["key"]: next(iter(one["value"].values())) for one in record["attributes"]}
-        assert written.keys() == attributes_of(source).keys()
+        assert written.keys() == collect_attributes(source).keys()
         assert written["gen_ai.evaluation.score.label"] == source.level
     numbers = [SeverityNumber(record["severityNumber"]).name for record in records]
     assert numbers == [record["severityText"] for record in records] == ["INFO", "ERROR", "WARN"]

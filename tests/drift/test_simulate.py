@@ -4,16 +4,20 @@ import msgspec
 import pytest
 
 from gatemark.drift.detectors.registry import detectors
-from gatemark.drift.explain import of_a_number
+from gatemark.drift.explain import select_scalar_watches
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.judging.simulate import alone, detection, false_alarms
+from gatemark.drift.judging.simulate import (
+    estimate_detection,
+    estimate_false_alarms,
+    isolate_series,
+)
 
 from .series import by_tick
 
 SIGMA = [(Watch(metric="*"), detectors().get("sigma"))]
 CORRECTED, LITERAL = by_tick(), by_tick(mode="literal")
 SEED = 20_260_301
-NUMBER = of_a_number(DriftPolicy())
+NUMBER = select_scalar_watches(DriftPolicy())
 
 
 def test_a_number_is_watched_for_sudden_changes_and_for_lasting_ones() -> None:
@@ -21,7 +25,7 @@ def test_a_number_is_watched_for_sudden_changes_and_for_lasting_ones() -> None:
 
 
 def test_a_healthy_metric_is_warned_about_as_rarely_as_the_policy_says() -> None:
-    found = false_alarms(DriftPolicy(), NUMBER, seed=SEED, assets=100, metrics=1)
+    found = estimate_false_alarms(DriftPolicy(), NUMBER, seed=SEED, assets=100, metrics=1)
     # 15 expected in 100 years; 28 would be three standard deviations more.
     assert found.warnings_per_year <= 0.28
     assert found.demotions_per_year <= 0.05
@@ -29,14 +33,14 @@ def test_a_healthy_metric_is_warned_about_as_rarely_as_the_policy_says() -> None
 
 def test_what_else_is_in_the_store_changes_no_warning() -> None:
     few, many = (
-        false_alarms(DriftPolicy(), NUMBER, seed=1, assets=assets, metrics=1, days=120)
+        estimate_false_alarms(DriftPolicy(), NUMBER, seed=1, assets=assets, metrics=1, days=120)
         for assets in (10, 40)
     )
     assert few.assets * few.warnings_per_year <= many.assets * many.warnings_per_year
 
 
 def test_correlated_windows_cost_an_asset_with_five_metrics_less_than_one_demotion_a_year() -> None:
-    found = false_alarms(
+    found = estimate_false_alarms(
         DriftPolicy(), NUMBER, seed=2, assets=60, metrics=1, kind="correlation 0.5"
     )
     assert 5 * found.demotions_per_year <= 1
@@ -47,33 +51,33 @@ def test_correlated_windows_cost_an_asset_with_five_metrics_less_than_one_demoti
 )
 def test_lasting_changes_are_found_soon(change: float | None, days: int, least: float) -> None:
     """The long run of these is in ``make bench``, section drift-quality."""
-    (found,) = detection(
+    (found,) = estimate_detection(
         DriftPolicy(), NUMBER, changes=[change], seed=3, series=150, within=(days,)
     )
     assert found.found >= least
 
 
 def test_a_probe_with_a_short_memory_demotes_on_a_sudden_change_of_five_sd() -> None:
-    (found,) = detection(CORRECTED, SIGMA, changes=[5], seed=SEED, series=300, within=(3,))
+    (found,) = estimate_detection(CORRECTED, SIGMA, changes=[5], seed=SEED, series=300, within=(3,))
     assert found.demoted >= 0.93
-    (literal,) = detection(LITERAL, SIGMA, changes=[5], seed=SEED, series=300, within=(3,))
+    (literal,) = estimate_detection(LITERAL, SIGMA, changes=[5], seed=SEED, series=300, within=(3,))
     assert literal.demoted < 0.6
 
 
 @pytest.mark.slow
 def test_warnings_corrected_for_the_tick_are_many_for_an_asset_alone() -> None:
-    found = false_alarms(CORRECTED, SIGMA, seed=SEED, assets=30)
+    found = estimate_false_alarms(CORRECTED, SIGMA, seed=SEED, assets=30)
     assert found.metrics == 5
-    literal = false_alarms(LITERAL, SIGMA, seed=SEED, assets=10, days=90)
+    literal = estimate_false_alarms(LITERAL, SIGMA, seed=SEED, assets=10, days=90)
     assert literal.warnings_per_month > 10 * found.warnings_per_month
-    lone = false_alarms(alone(CORRECTED), SIGMA, seed=SEED, assets=60)
+    lone = estimate_false_alarms(isolate_series(CORRECTED), SIGMA, seed=SEED, assets=60)
     assert 0 < lone.demotions_per_year < 1.2
     assert lone.warnings_per_month > 10 * found.warnings_per_month
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_seed_others() -> None:
     one, same, other = (
-        false_alarms(LITERAL, SIGMA, seed=seed, assets=3, days=60) for seed in (1, 1, 2)
+        estimate_false_alarms(LITERAL, SIGMA, seed=seed, assets=3, days=60) for seed in (1, 1, 2)
     )
     assert one == same
     assert one != other
@@ -84,7 +88,9 @@ def test_a_breach_that_needs_no_patience_comes_more_often() -> None:
     hasty = msgspec.structs.replace(watch, sustained=1)
     patient = msgspec.structs.replace(watch, sustained=3)
     rates = [
-        false_alarms(LITERAL, [(one, sigma)], seed=3, assets=6, days=120).demotions_per_year
+        estimate_false_alarms(
+            LITERAL, [(one, sigma)], seed=3, assets=6, days=120
+        ).demotions_per_year
         for one in (hasty, patient)
     ]
     assert rates[0] > rates[1]

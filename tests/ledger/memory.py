@@ -16,13 +16,13 @@ from gatemark.ledger.event import (
     EventDraft,
     EventRow,
     Head,
-    checked,
+    check_row,
+    decode_digest,
+    draft_result,
     event_of,
     extend,
-    raw_digest,
+    make_row,
     require_head,
-    result_draft,
-    row_of,
 )
 from gatemark.ledger.merkle import Frontier, leaf_hash
 from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
@@ -52,7 +52,7 @@ class MemoryEvents:
             last_at = event_of(self._rows[-1]).at if self._rows else None
             made = extend(head, last_at, drafts, self._salt)
             for new in made:
-                self._rows.append(row_of(new))
+                self._rows.append(make_row(new))
                 added = self._frontier.add(leaf_hash(new.body))
                 self._nodes.extend(hashed for _, hashed in added)
             return tuple(new.event for new in made)
@@ -61,20 +61,20 @@ class MemoryEvents:
         """Add the event that tells of a sealed result."""
         with self._lock:
             last_at = event_of(self._rows[-1]).at if self._rows else None
-            self.append((result_draft(result, last_at),))
+            self.append((draft_result(result, last_at),))
 
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
     ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
         for row in self.rows(after):
             if kind in (None, row.kind) and subject in (None, row.subject):
-                yield checked(row)
+                yield check_row(row)
 
     def payload(self, digest: str) -> Mapping[str, object] | None:
-        raw = raw_digest(digest)
+        raw = decode_digest(digest)
         for row in self._rows:
             if row.payload_digest == raw:
-                return checked(row)[1]
+                return check_row(row)[1]
         raise UsageError(f"the ledger holds no payload {digest}")
 
     def rows(self, after: int = 0) -> Iterator[EventRow]:

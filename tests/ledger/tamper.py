@@ -12,7 +12,7 @@ import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest_bytes, document_members, join_members
 from gatemark.core.result import OCCASION, STORED_DOCUMENT, Result
-from gatemark.ledger.event import EventRow, payload_bytes, raw_digest, row_bytes
+from gatemark.ledger.event import EventRow, decode_digest, encode_payload, encode_row
 from gatemark.ledger.merkle import Frontier, leaf_hash
 
 GONE: Any = "(removed)"
@@ -64,15 +64,15 @@ class Tamperer:
 
     def put(self, row: EventRow) -> None:
         """Store an event under a digest that fits its content."""
-        sealed = row._replace(digest=raw_digest(digest_bytes(row_bytes(row))))
+        sealed = row._replace(digest=decode_digest(digest_bytes(encode_row(row))))
         marks = ", ".join("?" * 8)
         self.run(f"INSERT OR REPLACE INTO events ({COLUMNS}) VALUES ({marks})", *sealed[:8])
 
     def say(self, seq: int, payload: dict[str, Any]) -> None:
         """Give an event another payload, with a payload digest that fits."""
-        data = payload_bytes(payload, "0" * 32)
+        data = encode_payload(payload, "0" * 32)
         self.run("INSERT OR REPLACE INTO payloads (seq, data) VALUES (?, ?)", seq, data)
-        raw = raw_digest(digest_bytes(data))
+        raw = decode_digest(digest_bytes(data))
         self.run("UPDATE events SET payload_digest = ? WHERE seq = ?", raw, seq)
 
     def rechain(self, first: int) -> None:
@@ -86,7 +86,7 @@ class Tamperer:
         self.run("DELETE FROM nodes")
         frontier = Frontier()
         for seq in range(1, self.size() + 1):
-            for number, hashed in frontier.add(leaf_hash(row_bytes(self.row(seq)))):
+            for number, hashed in frontier.add(leaf_hash(encode_row(self.row(seq)))):
                 self.run("INSERT INTO nodes (number, hash) VALUES (?, ?)", number, hashed)
 
 

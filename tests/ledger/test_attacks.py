@@ -234,7 +234,7 @@ def test_attack_a_forger_signs_with_a_key_of_his_own(
     from gatemark.ledger.signing.note import Checkpoint
 
     key = read_private_key(str(tmp_path / "forged.key"))
-    note = Checkpoint(_origin(place), size, root_at(workspace.events, size)).signed(key)
+    note = Checkpoint(_origin(place), size, root_at(workspace.events, size)).sign(key)
     workspace.events.add_checkpoint(size, note)
     assert check("--key", place / "ledger.key.pub") == (4, size)
 
@@ -628,7 +628,7 @@ def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
     size = workspace.events.head().seq
     key = read_private_key(str(tmp_path / "forged.key"))
     workspace.events.add_checkpoint(
-        size, Checkpoint(_origin(place), size, root_at(workspace.events, size)).signed(key)
+        size, Checkpoint(_origin(place), size, root_at(workspace.events, size)).sign(key)
     )
     workspace.store.close()
     flags = ("--store", place / "store", "--signing-key", place / "ledger.key")

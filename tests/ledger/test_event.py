@@ -15,10 +15,10 @@ from gatemark.ledger.event import (
     EMPTY,
     GENESIS,
     EventDraft,
-    event_bytes,
+    encode_event,
+    encode_payload,
     link,
     moment_text,
-    payload_bytes,
     read_payload,
 )
 
@@ -61,14 +61,14 @@ def test_the_fast_bytes_of_an_event_are_the_canonical_ones(
         "seq": seq + 1,
         "subject": subject,
     }
-    assert body == event_bytes(event) == rfc8785.dumps(expected)
+    assert body == encode_event(event) == rfc8785.dumps(expected)
     assert event.digest == "sha256:" + hashlib.sha256(body).hexdigest()
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.dictionaries(st.text(max_size=6), values, max_size=4))
 def test_a_payload_comes_back_and_its_bytes_are_canonical(payload: dict[str, Any]) -> None:
-    data = payload_bytes(payload, SALT)
+    data = encode_payload(payload, SALT)
     assert data == rfc8785.dumps({"payload": payload, "salt": SALT})
     read = read_payload(data)
     assert (read.salt, read.content) == (SALT, payload)
@@ -76,7 +76,7 @@ def test_a_payload_comes_back_and_its_bytes_are_canonical(payload: dict[str, Any
 
 def test_large_floats_and_rare_keys_come_back_too() -> None:
     payload = {"\U0001f600": 2.0**53, "\ufb33": 1e20, "x": -(2.0**60), "y": 1e300, "z": 5e-324}
-    assert read_payload(payload_bytes(payload, SALT)).content == payload
+    assert read_payload(encode_payload(payload, SALT)).content == payload
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_a_draft_holds_nothing_that_could_not_be_chained(field: str, value: obje
 )
 def test_a_payload_without_a_canonical_form_or_too_large_is_refused(payload: Any) -> None:
     with pytest.raises(InvalidValueError):
-        payload_bytes(payload, SALT)
+        encode_payload(payload, SALT)
 
 
 def test_the_salt_decides_about_the_digest() -> None:
-    assert payload_bytes({}, SALT) != payload_bytes({}, "1f" * 16)
+    assert encode_payload({}, SALT) != encode_payload({}, "1f" * 16)
     for bad in ("", "0" * 31, "Z" * 32, "0" * 33):
         with pytest.raises(InvalidValueError, match="salt"):
-            payload_bytes({}, bad)
+            encode_payload({}, bad)
 
 
 def test_moments_are_written_in_utc_with_z() -> None:

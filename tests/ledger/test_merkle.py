@@ -11,9 +11,9 @@ from gatemark.ledger.merkle import (
     EMPTY_ROOT,
     Frontier,
     consistency_proof,
-    consistent,
     includes,
     inclusion_proof,
+    is_consistent,
     leaf_hash,
     node_count,
     node_number,
@@ -134,14 +134,14 @@ def test_every_proof_holds_and_no_other_does(leaves: list[bytes], data: st.DataO
     earlier = data.draw(st.integers(1, size))
     roots = (by_definition(leaves[:earlier]), root)
     proof = consistency_proof(earlier, size, tree.read)
-    assert consistent((earlier, size), roots, proof)
-    assert not consistent((earlier, size), (bytes(32), root), proof)
-    assert not consistent((earlier, size), (roots[0], bytes(32)), proof)
-    assert not consistent((earlier, size), roots, [*proof, root])
+    assert is_consistent((earlier, size), roots, proof)
+    assert not is_consistent((earlier, size), (bytes(32), root), proof)
+    assert not is_consistent((earlier, size), (roots[0], bytes(32)), proof)
+    assert not is_consistent((earlier, size), roots, [*proof, root])
     if proof:
-        assert not consistent((earlier, size), roots, proof[:-1])
+        assert not is_consistent((earlier, size), roots, proof[:-1])
         bent = [bytes(32), *proof[1:]]
-        assert not consistent((earlier, size), roots, bent)
+        assert not is_consistent((earlier, size), roots, bent)
 
 
 @pytest.mark.parametrize("size", [1_000, 1_000_000, 10**12 + 7])
@@ -182,5 +182,5 @@ def test_a_proof_about_what_is_not_there_is_refused() -> None:
     for wrong in ((0, 8), (9, 8)):
         with pytest.raises(InvalidValueError):
             consistency_proof(*wrong, tree.read)
-    assert not consistent((0, 8), (EMPTY_ROOT, bytes(32)), [])
-    assert not consistent((3, 8), (bytes(32), bytes(32)), [])
+    assert not is_consistent((0, 8), (EMPTY_ROOT, bytes(32)), [])
+    assert not is_consistent((3, 8), (bytes(32), bytes(32)), [])

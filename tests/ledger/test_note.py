@@ -140,7 +140,7 @@ def test_reading_never_fails_in_another_way(text: str) -> None:
 
 def test_a_checkpoint_is_three_lines_under_a_signature() -> None:
     made = Checkpoint("gatemark/ledger/x", 20852163, bytes(range(32)))
-    text = made.signed(OTHER)
+    text = made.sign(OTHER)
     assert text.split("\n")[:3] == [
         "gatemark/ledger/x",
         "20852163",
@@ -173,7 +173,7 @@ def test_what_is_no_checkpoint_is_refused(body: str) -> None:
 
 
 def test_a_proof_comes_back_from_its_text() -> None:
-    note = Checkpoint("gatemark/ledger/x", 9, bytes(32)).signed(OTHER)
+    note = Checkpoint("gatemark/ledger/x", 9, bytes(32)).sign(OTHER)
     path = [bytes([n]) * 32 for n in range(3)]
     proof = read_proof(proof_text(7, path, note))
     assert (proof.leaf, list(proof.path), proof.checkpoint.size) == (7, path, 9)

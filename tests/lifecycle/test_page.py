@@ -11,13 +11,13 @@ from tests.report.hostile import NASTY
 from gatemark.lifecycle.model.nouns import GateFinding, Pins
 from gatemark.lifecycle.views.page import render_history, render_why
 from gatemark.lifecycle.views.text import (
+    align_columns,
     asset_text,
-    columns,
     history_text,
     list_text,
     why_text,
 )
-from gatemark.lifecycle.views.timeline import LANES_MAX, timeline
+from gatemark.lifecycle.views.timeline import LANES_MAX, draw_timeline
 from gatemark.lifecycle.views.views import (
     AssetCard,
     AssetRow,
@@ -205,7 +205,7 @@ def test_a_history_where_nothing_is_live_is_not_green() -> None:
 
 
 def test_a_timeline_places_stages_in_time() -> None:
-    drawn = timeline(
+    drawn = draw_timeline(
         [segment("1", "enabled", 0, 5), segment("2", "shadow", 5, 10), segment("3", "draft", 0, 1)],
         AT + timedelta(hours=10),
     )
@@ -220,7 +220,7 @@ def test_a_timeline_places_stages_in_time() -> None:
 
 def test_a_timeline_draws_the_newest_versions_and_counts_the_rest() -> None:
     many = [segment(str(at), "enabled", at, at + 1) for at in range(LANES_MAX + 5)]
-    drawn = timeline(many, AT + timedelta(hours=100))
+    drawn = draw_timeline(many, AT + timedelta(hours=100))
     assert drawn is not None
     assert len(drawn.lanes) == LANES_MAX
     assert drawn.more_lanes == 5
@@ -228,16 +228,16 @@ def test_a_timeline_draws_the_newest_versions_and_counts_the_rest() -> None:
 
 
 def test_a_timeline_of_one_moment_and_of_nothing() -> None:
-    assert timeline([], AT) is None
-    assert timeline([segment("1", "enabled", 5, None)], AT) is None
-    drawn = timeline([segment("1", "enabled", 0, None)], AT)
+    assert draw_timeline([], AT) is None
+    assert draw_timeline([segment("1", "enabled", 5, None)], AT) is None
+    drawn = draw_timeline([segment("1", "enabled", 0, None)], AT)
     assert drawn is not None
     assert drawn.lanes[0].bars[0].width >= 2
 
 
 def test_two_environments_have_lanes_of_their_own() -> None:
     staging = msgspec.structs.replace(segment("1", "enabled", 0, 5), environment="staging")
-    drawn = timeline([segment("1", "enabled", 0, 5), staging], AT + timedelta(hours=10))
+    drawn = draw_timeline([segment("1", "enabled", 0, 5), staging], AT + timedelta(hours=10))
     assert drawn is not None
     assert [lane.name for lane in drawn.lanes] == ["1 (production)", "1 (staging)"]
 
@@ -283,7 +283,7 @@ def test_lists_and_cards_are_told_in_columns() -> None:
     told = asset_text(card)
     assert "required pack: not set" in told
     assert "paused: warn, BREAK-GLASS" in told
-    assert columns([]) == []
+    assert align_columns([]) == []
 
 
 def test_a_vote_that_no_longer_counts_says_so() -> None:

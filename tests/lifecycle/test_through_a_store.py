@@ -45,7 +45,7 @@ from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import asset_card
-from gatemark.lifecycle.views.why import why
+from gatemark.lifecycle.views.why import explain_stage
 from gatemark.workspace import Workspace
 
 from .sealed import result, sealed_pack_identity
@@ -290,7 +290,7 @@ def test_a_version_whose_result_was_tampered_with_is_no_longer_routed(site: Site
     found = route(site.workspace, ASSET)
     assert found.primary is None
     assert "does not verify" in str(found.reason)
-    told = why(site.workspace, parse_version_ref(f"{ASSET}@1.0.0"))
+    told = explain_stage(site.workspace, parse_version_ref(f"{ASSET}@1.0.0"))
     assert [one.worth for one in told.citations] == ["changed"]
     assert told.problems
 
@@ -457,14 +457,14 @@ def test_history_tells_what_was_live_at_any_time(site: Site) -> None:
 
 def test_why_lists_the_citations_behind_a_stage(site: Site) -> None:
     sealed = site.enable("1.0.0")
-    told = why(site.workspace, parse_version_ref(f"{ASSET}@1.0.0"))
+    told = explain_stage(site.workspace, parse_version_ref(f"{ASSET}@1.0.0"))
     assert told.stage == "enabled"
     assert [(one.id, one.worth) for one in told.citations] == [(sealed, "verified")]
     assert [step.after for step in told.steps] == ["evaluating", "eligible", "shadow", "enabled"]
     assert [(vote.actor, vote.was_used) for vote in told.votes] == [("bob", True)]
     assert told.problems == ()
     with pytest.raises(UsageError, match="no version 9"):
-        why(site.workspace, parse_version_ref(f"{ASSET}@9"))
+        explain_stage(site.workspace, parse_version_ref(f"{ASSET}@9"))
 
 
 def test_the_library_call_follows_the_ledger(site: Site) -> None:

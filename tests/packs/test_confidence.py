@@ -99,7 +99,7 @@ def informative(number: int) -> float:
         (lambda _: 0.8, 15, "every answer has the same confidence"),
         (lambda n: 0.74 + 0.12 * (n * 7 % 200) / 200, 15, "are not shown to tell right answers"),
         (lambda n: 0.95 if n % 5 == 0 else 0.76, 15, "right answers have lower confidences"),
-        (informative, 1, "bins: 1 hides errors that cancel inside a bin"),
+        (informative, 1, "so bins must be >= 10, got 1"),
     ],
 )
 def test_confidences_that_say_nothing_do_not_pass_a_pack(

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.reason import state_reason
 from gatemark.packs.bench_score import compute_bench, compute_bench_delta
 from gatemark.packs.margins import choose_regression_modes, find_bound, find_guard, find_margin
 from gatemark.packs.pack import Pack
@@ -34,7 +35,9 @@ def pack(**changes: Any) -> Pack:
 
 def score(value: float | None, scope: str) -> Measurement:
     if value is None:
-        return unmeasured("score", "crashed", direction="higher_is_better", scope=scope)
+        return unmeasured(
+            "score", state_reason("crashed"), direction="higher_is_better", scope=scope
+        )
     return measured("score", value, n=10, direction="higher_is_better", scope=scope)
 
 
@@ -67,7 +70,7 @@ def test_the_bench_difference_has_an_interval_only_when_every_suite_knows_its_er
     ]
     assert sums[1] is not None
     assert sums[1].high == pytest.approx(0.1 + 2 * (0.75 * 0.04 + 0.25 * 0.08))
-    gone = unmeasured("bench", "no score", direction="higher_is_better")
+    gone = unmeasured("bench", state_reason("no score"), direction="higher_is_better")
     assert compute_bench_delta(pack(), gone, before, {"a": None, "b": None}, 2.0).value is None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from gatemark.core.canonical import digest_bytes
+from gatemark.core.reason import Reason
 from gatemark.core.result import Result, seal
 from gatemark.workspace import Workspace
 
@@ -141,6 +143,63 @@ def test_an_invented_verdict_is_found(gatemark: Run, store: Path, title: str) ->
     assert any(f"its verdict is {turned}" in t["message"] for t in ran.json["issues"])
 
 
+def change_each_reason(result: Result, change: Callable[[Reason], Reason]) -> Result:
+    """Change every reason of a finding or a measurement, and seal the result again."""
+    findings = tuple(
+        msgspec.structs.replace(one, reason=change(one.reason)) for one in result.findings
+    )
+    measurements = tuple(
+        one if one.reason is None else msgspec.structs.replace(one, reason=change(one.reason))
+        for one in result.measurements
+    )
+    return forged(result, findings=findings, measurements=measurements)
+
+
+def reword(reason: Reason) -> Reason:
+    inner = None if reason.because is None else reword(reason.because)
+    return msgspec.structs.replace(reason, text="as a later build may word it", because=inner)
+
+
+def change_value(reason: Reason, code: str, name: str) -> Reason:
+    """Change one value wherever a reason or its cause has that code."""
+    inner = None if reason.because is None else change_value(reason.because, code, name)
+    values = dict(reason.values)
+    if reason.code == code:
+        old = values[name]
+        is_number = isinstance(old, int | float) and not isinstance(old, bool)
+        values[name] = old + 1 if is_number else "invented"
+    return msgspec.structs.replace(reason, values=values, because=inner)
+
+
+def list_values(result: Result) -> set[tuple[str, str]]:
+    """Every code in a result with the name of each of its values."""
+    reasons = [one.reason for one in (*result.findings, *result.measurements)]
+    found = set()
+    while reasons:
+        if (reason := reasons.pop()) is not None:
+            found |= {(reason.code, name) for name in reason.values}
+            reasons.append(reason.because)
+    return found
+
+
+def check_reasons_of(gatemark: Run, store: Path, result: Result) -> set[str]:
+    """Check that words may change and values may not; return the codes that have values."""
+    before = verify(gatemark, store)
+    add(store, change_each_reason(result, reword))
+    assert verify(gatemark, store).code == before.code != 4
+    forgeries = {}
+    for code, name in sorted(list_values(result)):
+        change = partial(change_value, code=code, name=name)
+        forgeries[add(store, change_each_reason(result, change))] = (code, name)
+    assert forgeries
+    ran = verify(gatemark, store)
+    assert ran.code == 4
+    caught = {issue["seq"] for issue in ran.json["issues"]}
+    assert [said for seq, said in forgeries.items() if seq not in caught] == []
+    assert caught <= forgeries.keys()
+    return {code for code, _ in forgeries.values()}
+
+
 def change_reasons(result: Result, **changes: Any) -> Result:
     """Change every reason of a finding, and seal the result again."""
     findings = tuple(
@@ -148,6 +207,20 @@ def change_reasons(result: Result, **changes: Any) -> Result:
         for one in result.findings
     )
     return forged(result, findings=findings)
+
+
+@pytest.mark.parametrize(
+    ("title", "codes"),
+    [
+        ("agreement", {"meets_bound"}),
+        ("shouting", {"no_number", "answers_state_none", "too_few_confidences"}),
+    ],
+)
+def test_words_of_a_reason_may_change_and_values_may_not(
+    gatemark: Run, store: Path, title: str, codes: set[str]
+) -> None:
+    result = by_title(Workspace(store=str(store)), title)
+    assert codes <= check_reasons_of(gatemark, store, result)
 
 
 @pytest.mark.parametrize("title", ["agreement", "shouting"])

@@ -20,7 +20,7 @@ from gatemark.review.create import CreateReview, create_review
 from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
-from .test_rescore import add, forged, verify, with_blob
+from .test_rescore import add, check_reasons_of, forged, verify, with_blob
 
 Run = Callable[..., Any]
 
@@ -95,6 +95,13 @@ def test_a_true_result_holds_without_its_files(
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["issues"], ran.json["unjudged"]) == (0, [], [])
     assert ran.json["results"] == 1
+
+
+@SEALS
+def test_words_of_a_reason_may_change_and_values_may_not(
+    gatemark: Run, tmp_path: Path, store: Path, seal_exam: Any
+) -> None:
+    check_reasons_of(gatemark, store, seal_exam(gatemark, tmp_path, store))
 
 
 @SEALS

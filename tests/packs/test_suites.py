@@ -18,7 +18,7 @@ from gatemark.packs.item_scores import pair_items, score_items
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import measure_suite_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 PACK_SUITES = [suite for suite in suites() if isinstance(suite, PackSuite)]
 
@@ -214,7 +214,7 @@ def test_calibration_shows_the_reliability_of_every_bin() -> None:
     assert len(figure.bins) == 15
     (filled,) = [bin_ for bin_ in figure.bins if bin_.n]
     assert (filled.n, filled.confidence, filled.accuracy) == (100, pytest.approx(0.9), 0.9)
-    assert (filled.interval_low, filled.interval_high) == wilson(90, 100)
+    assert (filled.interval_low, filled.interval_high) == wilson_interval(90, 100)
     assert examined("calibration", answers([1.0] * 99, confidence=0.9), None).figures == ()
 
 

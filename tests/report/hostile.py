@@ -160,7 +160,7 @@ def hostile_results(draw: Any) -> Result:
                 caveats=(draw(texts),),
                 scope=draw(texts),
             ),
-            unmeasured(draw(filled), draw(filled), direction="higher_is_better"),
+            unmeasured(draw(filled), state_reason(draw(filled)), direction="higher_is_better"),
         ),
         findings=(
             finding(draw(filled), metric, verdict, observed=number, slack=number, op=draw(texts)),

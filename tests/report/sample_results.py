@@ -77,7 +77,7 @@ LOW_KAPPA = measured(
 )
 NO_KAPPA = unmeasured(
     "agreement.kappa",
-    "both raters used a single label, so chance agreement is 1",
+    state_reason("both raters used a single label, so chance agreement is 1"),
     n=240,
     direction="higher_is_better",
     caveats=("low_information",),

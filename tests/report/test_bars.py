@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemark.core.measurement import Interval, measured
-from gatemark.report.html import BAR_MARGIN, BAR_WIDTH, interval_bar
+from gatemark.report.html import BAR_MARGIN, BAR_WIDTH, make_interval_bar
 
 from .sample_results import (
     ABSTAIN,
@@ -21,12 +21,12 @@ finite = st.floats(-1e250, 1e250)
 
 
 def test_a_lone_value_or_a_reason_has_no_bar() -> None:
-    assert interval_bar(LANE, ()) is None
-    assert interval_bar(NO_KAPPA, (KAPPA_UNKNOWN,)) is None
+    assert make_interval_bar(LANE, ()) is None
+    assert make_interval_bar(NO_KAPPA, (KAPPA_UNKNOWN,)) is None
 
 
 def test_marks_stand_in_the_order_of_their_numbers() -> None:
-    bar = interval_bar(PERCENT, (PA_HOLDS,))
+    bar = make_interval_bar(PERCENT, (PA_HOLDS,))
     assert bar is not None
     assert bar.low is not None
     assert bar.high is not None
@@ -37,7 +37,7 @@ def test_marks_stand_in_the_order_of_their_numbers() -> None:
 
 
 def test_a_lower_is_better_bound_allows_the_left_side() -> None:
-    bar = interval_bar(ABSTAIN, (ABSTAIN_HOLDS,))
+    bar = make_interval_bar(ABSTAIN, (ABSTAIN_HOLDS,))
     assert bar is not None
     assert bar.allowed == (BAR_MARGIN, bar.bounds[0])
     assert bar.start == "0"
@@ -46,7 +46,7 @@ def test_a_lower_is_better_bound_allows_the_left_side() -> None:
 def test_two_bounds_that_exclude_each_other_allow_nothing() -> None:
     above = finding("a", PERCENT.name, "pass", bound=0.9, observed=0.9417, slack=0.0417)
     below = finding("b", PERCENT.name, "fail", op="<=", bound=0.5, observed=0.9417, slack=-0.4417)
-    bar = interval_bar(PERCENT, (above, below))
+    bar = make_interval_bar(PERCENT, (above, below))
     assert bar is not None
     assert bar.allowed is None
     assert len(bar.bounds) == 2
@@ -60,7 +60,9 @@ def test_every_mark_stays_on_the_bar(
     item = measured(
         "m", value, n=1, direction="neutral", unit=unit, interval=Interval(low, high, 0.9, "x")
     )
-    bar = interval_bar(item, (finding("r", "m", "pass", observed=value, slack=0.0, bound=bound),))
+    bar = make_interval_bar(
+        item, (finding("r", "m", "pass", observed=value, slack=0.0, bound=bound),)
+    )
     assert bar is not None
     for place in (bar.value, bar.low, bar.high, *bar.bounds):
         assert place is not None
@@ -70,7 +72,9 @@ def test_every_mark_stays_on_the_bar(
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_the_scale_of_a_ratio_stays_inside_its_range(value: float, bound: float) -> None:
     item = measured("m", value, n=1, direction="neutral")
-    bar = interval_bar(item, (finding("r", "m", "pass", observed=value, slack=0.0, bound=bound),))
+    bar = make_interval_bar(
+        item, (finding("r", "m", "pass", observed=value, slack=0.0, bound=bound),)
+    )
     if value == bound:
         assert bar is None
         return
@@ -81,7 +85,7 @@ def test_the_scale_of_a_ratio_stays_inside_its_range(value: float, bound: float)
 def test_nothing_but_zeros_stands_on_a_plain_scale() -> None:
     nowhere = Interval(0.0, 0.0, 0.95, "bca")
     zero = measured("waste", 0.0, n=30, direction="lower_is_better", interval=nowhere)
-    bar = interval_bar(zero, ())
+    bar = make_interval_bar(zero, ())
     assert bar is not None
     assert (bar.start, bar.end) == ("0", "1")
     assert bar.value == BAR_MARGIN

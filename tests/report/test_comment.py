@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, UsageError
 from gatemark.core.result import Result, result_from_json
-from gatemark.report.comment import MAX_BYTES, marker, render_comment
+from gatemark.report.comment import MAX_BYTES, make_marker, render_comment
 from gatemark.report.json_report import render_json
 from gatemark.report.sarif import render_sarif
 
@@ -79,7 +79,7 @@ def test_no_text_of_a_result_forges_a_marker_or_a_second_verdict(judged: Result)
 @pytest.mark.parametrize("key", ["", "a b", "x" * 65, "--> <b>", "-a"])
 def test_a_key_that_could_end_the_marker_is_refused(key: str) -> None:
     with pytest.raises(UsageError, match="comment key"):
-        marker(key)
+        make_marker(key)
 
 
 @pytest.mark.parametrize("judged", SAMPLES.values(), ids=SAMPLES)

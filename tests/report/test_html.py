@@ -204,7 +204,10 @@ def test_evidence_seal_and_runtime_are_on_the_page() -> None:
 def test_a_matrix_has_a_picture_for_light_and_dark_and_a_table() -> None:
     page = page_of("passing")
     pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
-    light, dark = plane_charts.matrix_svg(MATRIX, "light"), plane_charts.matrix_svg(MATRIX, "dark")
+    light, dark = (
+        plane_charts.draw_matrix(MATRIX, "light"),
+        plane_charts.draw_matrix(MATRIX, "dark"),
+    )
     decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
     assert decoded[:2] == [dark, light]
     assert any(name == "media" and "dark" in value for _, name, value in page.attributes)
@@ -218,7 +221,7 @@ def test_a_reliability_has_a_picture_for_light_and_dark_and_a_table() -> None:
     pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
     decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
     assert decoded == [
-        plane_charts.reliability_svg(RELIABILITY, theme) for theme in ("dark", "light")
+        plane_charts.draw_reliability(RELIABILITY, theme) for theme in ("dark", "light")
     ]
     alt = next(value for _, name, value in page.attributes if name == "alt")
     assert alt == (
@@ -296,7 +299,7 @@ def test_every_text_colour_has_aa_contrast_on_its_ground(theme: str) -> None:
         *((tone, f"{tone}-tint") for tone in tones),
         *(("ink", f"{tone}-tint") for tone in tones),
     ]
-    low = {pair: charts.contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
+    low = {pair: charts.compute_contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
     assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
 
 

@@ -10,7 +10,7 @@ from markdown_it.token import Token
 
 from gatemark.core.result import Matrix, Result, Table
 from gatemark.report import words
-from gatemark.report.markdown import TEXT_MAX, code, prose, render
+from gatemark.report.markdown import TEXT_MAX, escape_text, format_code, render
 
 from .hostile import NASTY, hostile_results, texts
 from .sample_results import BARE, FAILING, INCONCLUSIVE, PASSING, SAMPLES, WAIVED, result
@@ -142,15 +142,15 @@ def test_a_waiver_shows_owner_reason_and_end() -> None:
 
 
 def test_addresses_and_people_are_not_called() -> None:
-    assert "://" not in prose("see https://evil.example").replace("\\://", "")
-    assert prose("WWW.evil.example") == "WWW\\.evil.example"
-    assert "@everyone" not in prose("@everyone")
-    assert "#12" not in prose("#12")
+    assert "://" not in escape_text("see https://evil.example").replace("\\://", "")
+    assert escape_text("WWW.evil.example") == "WWW\\.evil.example"
+    assert "@everyone" not in escape_text("@everyone")
+    assert "#12" not in escape_text("#12")
 
 
 @pytest.mark.parametrize("text", [*NASTY, "0.95", "12) x", "+ x", "=", "---", "a\\"])
 def test_prose_and_code_read_as_the_text_they_hold(text: str) -> None:
-    for written in (prose(text), code(text)):
+    for written in (escape_text(text), format_code(text)):
         tokens = PARSER.parse(f"- {written}\n")
         inline = [token for token in tokens if token.type == "inline"]
         assert [text_of(token) for token in inline] == ([words.one_line(text)] if inline else [])
@@ -161,7 +161,9 @@ def test_prose_and_code_read_as_the_text_they_hold(text: str) -> None:
 @given(texts)
 def test_any_text_keeps_to_its_cell(text: str) -> None:
     line = words.shortened(words.one_line(text), TEXT_MAX).replace("\u200b", "")
-    table = tables_of(f"| a | b |\n| --- | --- |\n| x{prose(text)} | {code(text)}x |\n")
+    table = tables_of(
+        f"| a | b |\n| --- | --- |\n| x{escape_text(text)} | {format_code(text)}x |\n"
+    )
     assert len(table) == 1
     assert table[0][1][1].removesuffix("x") == line
     assert len(table[0]) == 2

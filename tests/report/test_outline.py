@@ -70,7 +70,7 @@ def test_a_waiver_that_is_over_says_so(days_over: bool, words_added: str) -> Non
 
 def test_evidence_nobody_pinned_is_not_expected_to_be_zero() -> None:
     open_end = msgspec.structs.replace(EVIDENCE, expected=None)
-    rows = outline.account((EVIDENCE, open_end)).rows
+    rows = outline.tabulate_account((EVIDENCE, open_end)).rows
     assert [row[-1] for row in rows] == ["248", "not pinned"]
 
 

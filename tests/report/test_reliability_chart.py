@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from gatemark.core.result import Reliability, ReliabilityBin
 from gatemark.report import charts
-from gatemark.report.plane_charts import CHART_BINS_MAX, bar_colour, reliability_svg
+from gatemark.report.plane_charts import CHART_BINS_MAX, draw_reliability, mix_bar_colour
 
 from .hostile import reliabilities
 from .sample_results import RELIABILITY
@@ -26,7 +26,7 @@ def marks(svg: str, kind: str) -> list[list[ET.Element]]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_bin_with_answers_has_a_dot_and_every_interval_a_line(theme: charts.Theme) -> None:
-    svg = reliability_svg(RELIABILITY, theme)
+    svg = draw_reliability(RELIABILITY, theme)
     assert [len(layer) for layer in marks(svg, "mark-symbol")] == [3]
     levels, uprights, diagonal, spans = (len(layer) for layer in marks(svg, "mark-rule"))
     assert (levels, uprights, diagonal, spans) == (7, 6, 1, 2)
@@ -35,13 +35,13 @@ def test_every_bin_with_answers_has_a_dot_and_every_interval_a_line(theme: chart
 
 
 def test_axes_and_the_tallest_bar_are_named() -> None:
-    root = ET.fromstring(reliability_svg(RELIABILITY, "light"))
+    root = ET.fromstring(draw_reliability(RELIABILITY, "light"))
     texts = [text.text for text in root.iter(SVG + "text")]
     assert {"stated confidence", "accuracy", "answers", "1,180", "0.0", "1.0"} <= set(texts)
 
 
 def test_every_word_stands_inside_the_picture() -> None:
-    root = ET.fromstring(reliability_svg(RELIABILITY, "light"))
+    root = ET.fromstring(draw_reliability(RELIABILITY, "light"))
     _, _, width, height = (float(side) for side in root.get("viewBox", "").split())
     places = list(words_in(root, 0.0, 0.0))
     assert "stated confidence" in [text for text, _, _ in places]
@@ -64,7 +64,7 @@ def words_in(element: ET.Element, x: float, y: float) -> Iterator[tuple[str, flo
 def test_dots_stand_at_their_rates() -> None:
     def place(confidence: float, accuracy: float) -> tuple[float, float]:
         bin_ = ReliabilityBin(0.0, 1.0, 5, confidence, accuracy, None, None)
-        svg = reliability_svg(Reliability("r", (bin_,)), "light")
+        svg = draw_reliability(Reliability("r", (bin_,)), "light")
         found = re.match(
             r"translate\(([\d.]+),([\d.]+)\)", marks(svg, "mark-symbol")[0][0].get("transform", "")
         )
@@ -79,13 +79,13 @@ def test_dots_stand_at_their_rates() -> None:
 
 
 def test_the_two_themes_differ_and_each_is_the_same_twice() -> None:
-    light, dark = reliability_svg(RELIABILITY, "light"), reliability_svg(RELIABILITY, "dark")
+    light, dark = draw_reliability(RELIABILITY, "light"), draw_reliability(RELIABILITY, "dark")
     assert light != dark
-    assert light == reliability_svg(RELIABILITY, "light")
+    assert light == draw_reliability(RELIABILITY, "light")
 
 
 def test_a_picture_names_no_address_but_its_namespaces() -> None:
-    svg = reliability_svg(RELIABILITY, "light")
+    svg = draw_reliability(RELIABILITY, "light")
     assert set(re.findall(r"\w+://[^\"' ]+", svg)) == {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
@@ -95,11 +95,11 @@ def test_a_picture_names_no_address_but_its_namespaces() -> None:
 
 @pytest.mark.parametrize("palette", charts.PALETTES.values())
 def test_shapes_and_words_stand_out_from_the_ground(palette: charts.Palette) -> None:
-    assert charts.contrast(bar_colour(palette), palette.ground) >= 3
-    assert charts.contrast(palette.full, palette.ground) >= 3
+    assert charts.compute_contrast(mix_bar_colour(palette), palette.ground) >= 3
+    assert charts.compute_contrast(palette.full, palette.ground) >= 3
     for colour in (palette.label, palette.title):
         red, green, blue = bytes.fromhex(colour.removeprefix("#"))
-        assert charts.contrast((red, green, blue), palette.ground) >= 4.5
+        assert charts.compute_contrast((red, green, blue), palette.ground) >= 4.5
 
 
 def test_one_bin_and_the_most_bins_can_be_drawn() -> None:
@@ -108,14 +108,14 @@ def test_one_bin_and_the_most_bins_can_be_drawn() -> None:
             ReliabilityBin(at / count, (at + 1) / count, 1, at / count, 0.5, 0.0, 1.0)
             for at in range(count)
         )
-        svg = reliability_svg(Reliability("r", bins), "dark")
+        svg = draw_reliability(Reliability("r", bins), "dark")
         assert len(marks(svg, "mark-symbol")[0]) == count
 
 
 @settings(deadline=None, max_examples=12)
 @given(reliabilities())
 def test_any_bins_leave_the_picture_well_formed(figure: Reliability) -> None:
-    svg = reliability_svg(figure, "dark")
+    svg = draw_reliability(figure, "dark")
     root = ET.fromstring(svg)
     assert {element.tag for element in root.iter()} <= TAGS
     assert "NaN" not in svg

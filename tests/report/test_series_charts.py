@@ -24,7 +24,7 @@ from gatemark.core.result import (
 from gatemark.report import charts, outline
 from gatemark.report.html import render
 from gatemark.report.markdown import render as render_markdown
-from gatemark.report.series_charts import curves_svg, forest_svg, stacks_svg, timeline_svg
+from gatemark.report.series_charts import draw_curves, draw_forest, draw_stacks, draw_timeline
 
 from .sample_results import result
 from .test_reliability_chart import SVG, words_in
@@ -66,7 +66,7 @@ FOREST = Forest(
         ForestGroup("M6b unsupported", "lower is better", (ForestRow("V0", 0.1, 0.1, 0.1),)),
     ),
 )
-DRAWN = {CURVES: curves_svg, STACKS: stacks_svg, FOREST: forest_svg, TIMELINE: timeline_svg}
+DRAWN = {CURVES: draw_curves, STACKS: draw_stacks, FOREST: draw_forest, TIMELINE: draw_timeline}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -86,16 +86,16 @@ def texts(svg: str) -> set[str]:
 
 
 def test_lines_bars_and_lanes_are_named() -> None:
-    assert {"V0", "V1", "budget in CTU", "coverage", "1,000"} <= texts(curves_svg(CURVES, "light"))
+    assert {"V0", "V1", "budget in CTU", "coverage", "1,000"} <= texts(draw_curves(CURVES, "light"))
     assert {"V0", "V1", "boundary_cue", "flushes per case", "40"} <= texts(
-        stacks_svg(STACKS, "light")
+        draw_stacks(STACKS, "light")
     )
-    assert {"doctor0", "flushes", "turn", "seconds"} <= texts(timeline_svg(TIMELINE, "dark"))
-    assert {"M4 coverage (higher is better)", "V1", "share"} <= texts(forest_svg(FOREST, "dark"))
+    assert {"doctor0", "flushes", "turn", "seconds"} <= texts(draw_timeline(TIMELINE, "dark"))
+    assert {"M4 coverage (higher is better)", "V1", "share"} <= texts(draw_forest(FOREST, "dark"))
 
 
 def test_names_at_equal_heights_are_moved_apart() -> None:
-    root = ET.fromstring(curves_svg(CURVES, "light"))
+    root = ET.fromstring(draw_curves(CURVES, "light"))
     heights = {text: y for text, _, y in words_in(root, 0.0, 0.0) if text in ("V0", "V1")}
     assert abs(heights["V0"] - heights["V1"]) > 12
 
@@ -105,7 +105,7 @@ def test_series_stand_out_from_the_ground(theme: charts.Theme) -> None:
     ground = charts.PALETTES[theme].ground
     for colour in charts.SERIES[theme]:
         red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-        assert charts.contrast((red, green, blue), ground) >= 3
+        assert charts.compute_contrast((red, green, blue), ground) >= 3
     assert len(set(charts.SERIES[theme])) == len(charts.SERIES[theme])
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.result import ShiftBin, Shifts
 from gatemark.report import charts, html, markdown, outline
-from gatemark.report.plane_charts import SHIFT_BINS_MAX, shift_span, shift_svg
+from gatemark.report.plane_charts import SHIFT_BINS_MAX, draw_shift, find_shift_span
 
 from .hostile import shifts
 from .sample_results import result
@@ -28,7 +28,7 @@ SHIFTS = Shifts(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_window_has_a_dot_and_each_line_a_name(theme: charts.Theme) -> None:
-    svg = shift_svg(SHIFTS, theme)
+    svg = draw_shift(SHIFTS, theme)
     assert [len(layer) for layer in marks(svg, "mark-symbol")] == [8]
     assert [len(layer) for layer in marks(svg, "mark-rule")] == [1, 8, 1, 1]
     texts = [text.text for text in ET.fromstring(svg).iter(SVG + "text")]
@@ -36,7 +36,7 @@ def test_every_window_has_a_dot_and_each_line_a_name(theme: charts.Theme) -> Non
 
 
 def test_every_word_stands_inside_the_picture() -> None:
-    root = ET.fromstring(shift_svg(SHIFTS, "light"))
+    root = ET.fromstring(draw_shift(SHIFTS, "light"))
     _, _, width, height = (float(side) for side in root.get("viewBox", "").split())
     for text, x, y in words_in(root, 0.0, 0.0):
         assert 0 < x < width, text
@@ -45,13 +45,13 @@ def test_every_word_stands_inside_the_picture() -> None:
 
 def test_names_of_close_lines_do_not_stand_on_each_other() -> None:
     close = Shifts("s", "a", SHIFTS.bins, mean=0.0501, bound=0.05)
-    root = ET.fromstring(shift_svg(close, "light"))
+    root = ET.fromstring(draw_shift(close, "light"))
     places = {text: y for text, _, y in words_in(root, 0.0, 0.0) if text in ("mean", "budget")}
     assert places["budget"] - places["mean"] > 12
 
 
 def test_worse_windows_stand_higher() -> None:
-    dots = marks(shift_svg(SHIFTS, "light"), "mark-symbol")[0]
+    dots = marks(draw_shift(SHIFTS, "light"), "mark-symbol")[0]
     heights = []
     for dot in dots:
         found = re.match(r"translate\(([-\d.]+),([-\d.]+)\)", dot.get("transform", ""))
@@ -61,15 +61,15 @@ def test_worse_windows_stand_higher() -> None:
 
 
 def test_a_picture_repeats_bit_for_bit_and_fetches_nothing() -> None:
-    svg = shift_svg(SHIFTS, "dark")
-    assert svg == shift_svg(SHIFTS, "dark")
+    svg = draw_shift(SHIFTS, "dark")
+    assert svg == draw_shift(SHIFTS, "dark")
     assert "href" not in svg
 
 
 def test_windows_that_never_moved_can_be_drawn() -> None:
     still = Shifts("s", "a", (ShiftBin(1, 5, 0.0, 0.0, 0.0),), mean=0.0, bound=None)
-    assert shift_span(still) == (-1.0, 1.0)
-    assert "mark-symbol" in shift_svg(still, "light")
+    assert find_shift_span(still) == (-1.0, 1.0)
+    assert "mark-symbol" in draw_shift(still, "light")
 
 
 def test_the_page_shows_the_picture_and_folds_the_table() -> None:
@@ -77,7 +77,7 @@ def test_the_page_shows_the_picture_and_folds_the_table() -> None:
     drawn = [
         base64.b64decode(found).decode() for found in re.findall(r"svg\+xml;base64,([^\" ]+)", page)
     ]
-    assert drawn == [shift_svg(SHIFTS, theme) for theme in ("dark", "light")]
+    assert drawn == [draw_shift(SHIFTS, theme) for theme in ("dark", "light")]
     assert "Shift of 8 windows in order (nats per token): the mean is 0.0200" in page
     assert "Dot: one window." in page
     grouped = Shifts("s", "a", (ShiftBin(1, 9, 0.0, 0.1, 0.2),), mean=0.1, bound=None)
@@ -100,9 +100,9 @@ def test_what_cannot_be_drawn_is_only_listed() -> None:
 @settings(deadline=None, max_examples=6)
 @given(shifts())
 def test_any_shifts_can_be_drawn_or_are_told_to_be_too_wide(figure: Shifts) -> None:
-    low, high = shift_span(figure)
+    low, high = find_shift_span(figure)
     if math.isfinite(high - low):
-        assert ET.fromstring(shift_svg(figure, "light")).tag.endswith("svg")
+        assert ET.fromstring(draw_shift(figure, "light")).tag.endswith("svg")
     else:
         assert "<img" not in html.render(result(figures=(figure,))).decode()
 
@@ -112,7 +112,7 @@ def test_hostile_words_stay_words() -> None:
     figure = Shifts(nasty, nasty, SHIFTS.bins, 0.0, None)
     page = html.render(result(figures=(figure,))).decode()
     assert "<script" not in page
-    assert "<script" not in shift_svg(figure, "light")
+    assert "<script" not in draw_shift(figure, "light")
     text = markdown.render(result(figures=(figure,))).decode()
     assert "<script" not in text
     assert "[a](b)" not in text

@@ -43,4 +43,4 @@ def test_a_part_with_other_options_is_another_scorer() -> None:
 
 def test_every_scorer_that_an_item_may_name_exists_and_needs_only_the_item() -> None:
     for name in assertions.ALLOWED:
-        combined.ready_part(combined.ScorerPart(name))
+        combined.prepare_part(combined.ScorerPart(name))

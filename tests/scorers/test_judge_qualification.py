@@ -51,7 +51,7 @@ def test_the_lower_bound_decides_and_not_the_point() -> None:
 def test_few_items_license_nobody() -> None:
     given = licence(("C", "C", 25), ("I", "I", 24))
     assert given.kappa == 1.0
-    assert given.reason == "judge.items must be >= 50, got 49 labelled by people"
+    assert str(given.reason) == "judge.items must be >= 50, got 49 labelled by people"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.scorers.edit_distance import MAX_LENGTH, SCORER, edit_distance
-from gatemark.scorers.rouge_l import common_length
+from gatemark.scorers.rouge_l import measure_common_length
 from gatemark.scorers.scorer import Scorable
 
 texts = st.text(alphabet="abcé", max_size=12)
@@ -56,14 +56,14 @@ def test_edit_distance_works_on_words_too(first: list[str], second: list[str]) -
 @settings(deadline=None, max_examples=500)
 @given(first=words, second=words)
 def test_common_length_is_the_recursive_definition(first: list[str], second: list[str]) -> None:
-    assert common_length(first, second) == plain_common(first, second)
+    assert measure_common_length(first, second) == plain_common(first, second)
 
 
 def test_long_texts_are_within_reach() -> None:
     first, second = "ab" * 5_000, "ba" * 5_000
     # One character goes at one end and comes at the other.
     assert edit_distance(first, second) == 2
-    assert common_length(first, second) == 9_999
+    assert measure_common_length(first, second) == 9_999
 
 
 def test_a_text_that_is_too_long_is_unscored() -> None:

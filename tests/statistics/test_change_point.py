@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gatemark.statistics.change_point import CUTS, LEAST_BEFORE, shifts_each, without_season
+from gatemark.statistics.change_point import CUTS, LEAST_BEFORE, find_shifts_each, remove_season
 
 
 def judged(*values: float, floor: float | None = None) -> dict[str, float]:
     row = np.asarray([values], dtype=np.float64)
     least = None if floor is None else np.asarray([floor])
-    found = shifts_each(row, np.ones(row.shape, dtype=bool), least)
+    found = find_shifts_each(row, np.ones(row.shape, dtype=bool), least)
     return {name: part[0] for name, part in found._asdict().items()}
 
 
@@ -73,10 +73,10 @@ def test_too_few_values_have_no_score_and_flat_parts_are_marked() -> None:
 
 def test_missing_values_at_the_front_change_nothing() -> None:
     values = np.random.default_rng(7).normal(5, 2, 30)
-    short = shifts_each(values[None], np.ones((1, 30), dtype=bool))
+    short = find_shifts_each(values[None], np.ones((1, 30), dtype=bool))
     padded = np.concatenate([np.full(9, 1e9), values])[None]
     present = np.arange(39)[None] >= 9
-    long = shifts_each(padded, present)
+    long = find_shifts_each(padded, present)
     for name in ("z", "p_value", "moved", "before"):
         assert getattr(long, name) == pytest.approx(getattr(short, name))
 
@@ -104,8 +104,8 @@ def test_a_season_is_taken_off_once_there_are_three() -> None:
     season = 3.0 * (number % 7 >= 5)
     noise = rng.normal(0, 0.1, (1, 42))
     present = np.ones((1, 42), dtype=bool)
-    found = without_season(noise + season, present, number, 7)
+    found = remove_season(noise + season, present, number, 7)
     assert found.std() < 0.2
     assert found.mean() == pytest.approx((noise + season).mean())
     short = (noise + season)[:, :14]
-    assert without_season(short, present[:, :14], number[:, :14], 7) == pytest.approx(short)
+    assert remove_season(short, present[:, :14], number[:, :14], 7) == pytest.approx(short)

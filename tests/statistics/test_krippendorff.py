@@ -86,7 +86,7 @@ def test_alpha_equals_its_definition_pair_by_pair() -> None:
         found = nominal_alpha(count_matrix(ratings))
         if expected is None:
             assert found.value is None
-            assert found.reason in {contingency.NO_PAIRS, contingency.NO_EXPECTED_DISAGREEMENT}
+            assert found.reason in (contingency.NO_PAIRS(), contingency.NO_EXPECTED_DISAGREEMENT())
         else:
             assert found.value == pytest.approx(float(expected), abs=1e-13)
 
@@ -115,12 +115,12 @@ def test_krippendorffs_own_example_gives_point_743() -> None:
 
 
 def test_undefined_alphas_say_why() -> None:
-    assert nominal_alpha([[1, 0], [0, 1]]).reason == contingency.NO_PAIRS
-    assert nominal_alpha(np.zeros((0, 0), dtype=int)).reason == contingency.NO_PAIRS
-    assert nominal_alpha([[2, 0], [3, 0]]).reason == contingency.NO_EXPECTED_DISAGREEMENT
+    assert nominal_alpha([[1, 0], [0, 1]]).reason == contingency.NO_PAIRS()
+    assert nominal_alpha(np.zeros((0, 0), dtype=int)).reason == contingency.NO_PAIRS()
+    assert nominal_alpha([[2, 0], [3, 0]]).reason == contingency.NO_EXPECTED_DISAGREEMENT()
     # The second label is used, but never where two ratings can be compared.
-    assert nominal_alpha([[2, 0], [0, 1]]).reason == contingency.NO_EXPECTED_DISAGREEMENT
-    assert nominal_alpha([[2, 0], [0, 2]], [0, 0]).reason == contingency.NO_PAIRS
+    assert nominal_alpha([[2, 0], [0, 1]]).reason == contingency.NO_EXPECTED_DISAGREEMENT()
+    assert nominal_alpha([[2, 0], [0, 2]], [0, 0]).reason == contingency.NO_PAIRS()
 
 
 def test_a_weight_stands_for_repeated_units() -> None:

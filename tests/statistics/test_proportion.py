@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.proportion import clopper_pearson, two_sided_z, wilson
+from gatemark.statistics.proportion import clopper_pearson_interval, two_sided_z, wilson_interval
 
 SIZES = (1, 2, 3, 10, 63, 400)
 LEVELS = (0.5, 0.9, 0.95, 0.999)
@@ -26,7 +26,7 @@ def counts(draw: st.DrawFn) -> tuple[int, int]:
 def test_wilson_equals_statsmodels(n: int, level: float) -> None:
     for k in range(n + 1):
         expected = proportion_confint(k, n, alpha=1 - level, method="wilson")
-        assert wilson(k, n, level) == pytest.approx(expected, abs=1e-12)
+        assert wilson_interval(k, n, level) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -34,12 +34,12 @@ def test_wilson_equals_statsmodels(n: int, level: float) -> None:
 def test_clopper_pearson_equals_statsmodels(n: int, level: float) -> None:
     for k in range(n + 1):
         expected = proportion_confint(k, n, alpha=1 - level, method="beta")
-        assert clopper_pearson(k, n, level) == pytest.approx(expected, abs=1e-11)
+        assert clopper_pearson_interval(k, n, level) == pytest.approx(expected, abs=1e-11)
 
 
 def test_no_failure_in_n_trials_leaves_about_three_over_n() -> None:
     # One-sided 95 % is two-sided 90 %: 1 - 0.05 ** (1 / 100).
-    low, high = clopper_pearson(0, 100, 0.90)
+    low, high = clopper_pearson_interval(0, 100, 0.90)
     assert low == 0.0
     assert high == pytest.approx(1 - 0.05**0.01, abs=1e-12)
 
@@ -48,7 +48,9 @@ def test_wilson_of_eight_in_ten_by_hand() -> None:
     z = 1.959963984540054
     centre = (0.8 + z * z / 20) / (1 + z * z / 10)
     half_width = z * math.sqrt(0.016 + z * z / 400) / (1 + z * z / 10)
-    assert wilson(8, 10) == pytest.approx((centre - half_width, centre + half_width), abs=1e-14)
+    assert wilson_interval(8, 10) == pytest.approx(
+        (centre - half_width, centre + half_width), abs=1e-14
+    )
 
 
 @given(counts(), st.floats(0.01, 0.999))
@@ -57,7 +59,7 @@ def test_both_intervals_hold_the_share_and_stay_inside_zero_and_one(
     count: tuple[int, int], level: float
 ) -> None:
     k, n = count
-    for interval in (wilson, clopper_pearson):
+    for interval in (wilson_interval, clopper_pearson_interval):
         low, high = interval(k, n, level)
         assert 0 <= low <= k / n + 1e-12
         assert k / n - 1e-12 <= high <= 1
@@ -67,11 +69,11 @@ def test_both_intervals_hold_the_share_and_stay_inside_zero_and_one(
 @settings(deadline=None, max_examples=100)
 def test_swapping_successes_and_failures_mirrors_wilson(count: tuple[int, int]) -> None:
     k, n = count
-    low, high = wilson(k, n)
-    assert wilson(n - k, n) == pytest.approx((1 - high, 1 - low), abs=1e-12)
+    low, high = wilson_interval(k, n)
+    assert wilson_interval(n - k, n) == pytest.approx((1 - high, 1 - low), abs=1e-12)
 
 
-@pytest.mark.parametrize("interval", [wilson, clopper_pearson])
+@pytest.mark.parametrize("interval", [wilson_interval, clopper_pearson_interval])
 @pytest.mark.parametrize(("k", "n"), [(0, 0), (1, 0), (-1, 5), (6, 5), (0, -3)])
 def test_impossible_counts_are_refused(interval: object, k: int, n: int) -> None:
     with pytest.raises(InvalidValueError, match="a proportion needs"):
@@ -80,7 +82,10 @@ def test_impossible_counts_are_refused(interval: object, k: int, n: int) -> None
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95.0, math.nan])
 def test_a_level_outside_zero_and_one_is_refused(level: float) -> None:
-    for call in (lambda: wilson(1, 2, level), lambda: clopper_pearson(1, 2, level)):
+    for call in (
+        lambda: wilson_interval(1, 2, level),
+        lambda: clopper_pearson_interval(1, 2, level),
+    ):
         with pytest.raises(InvalidValueError, match="level must be inside"):
             call()
     with pytest.raises(InvalidValueError, match="level must be inside"):

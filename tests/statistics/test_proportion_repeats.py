@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.proportion import (
+    NOTHING_REPEATED,
+    TOO_FEW_ATTEMPTS,
     Estimate,
     mean_pass_at_k,
     mean_pass_hat_k,
@@ -28,7 +30,7 @@ def test_both_shares_are_counts_over_every_choice_of_attempts(
 ) -> None:
     n, right_count = item
     if k > n:
-        reason = f"1 of 1 items have fewer than {k} attempts"
+        reason = TOO_FEW_ATTEMPTS(short=1, n=1, k=k)
         assert mean_pass_at_k([(n, right_count)], k) == Estimate(None, reason)
         assert mean_pass_hat_k([(n, right_count)], k) == Estimate(None, reason)
         return
@@ -73,13 +75,13 @@ def test_the_mean_is_over_items_and_free_of_their_order(
 
 
 def test_items_with_too_few_attempts_are_never_left_out() -> None:
-    reason = "1 of 3 items have fewer than 3 attempts"
+    reason = TOO_FEW_ATTEMPTS(short=1, n=3, k=3)
     assert mean_pass_at_k([(3, 3), (2, 2), (3, 0)], 3) == Estimate(None, reason)
     assert mean_pass_hat_k([(3, 3), (2, 2), (3, 0)], 3) == Estimate(None, reason)
 
 
 def test_no_items_have_no_mean() -> None:
-    assert mean_pass_at_k([], 1) == Estimate(None, "no items to repeat")
+    assert mean_pass_at_k([], 1) == Estimate(None, NOTHING_REPEATED())
 
 
 @pytest.mark.parametrize("reruns", range(1, 6))

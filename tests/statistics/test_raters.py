@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.contingency import cohen_kappa, confusion, nominal_alpha
+from gatemark.statistics.contingency import build_confusion, cohen_kappa, nominal_alpha
 from gatemark.statistics.raters import COEFFICIENTS, MISSING, RatingTable, tail_probability
 
 Rows = list[list[str]]
@@ -202,7 +202,7 @@ def test_congers_kappa_of_two_raters_is_cohens() -> None:
         cells: dict[str, dict[str, int]] = {}
         for (one, other), count in Counter(map(tuple, table.codes.tolist())).items():
             cells.setdefault(str(one), {})[str(other)] = count
-        _, square = confusion(cells)
+        _, square = build_confusion(cells)
         assert values(table)["conger_kappa"] == pytest.approx(cohen_kappa(square).value, abs=1e-12)
 
 

@@ -48,14 +48,14 @@ def test_the_interval_covers_the_true_area() -> None:
 def test_a_constant_confidence_has_no_information() -> None:
     found = measured([0.8] * 10, [True] * 8 + [False] * 2)
     assert (found.auroc, found.p_above, found.p_below) == (0.5, 1.0, 1.0)
-    assert "the same confidence" in (found.explain_uninformative() or "")
+    assert "the same confidence" in str(found.explain_uninformative())
 
 
 def test_inverted_confidences_are_found_and_chance_is_not() -> None:
     right = [True] * 50 + [False] * 50
     inverted = measured([0.6] * 50 + [0.9] * 50, right)
     assert inverted.is_inverted
-    assert "lower confidences than wrong ones (AUROC 0," in (inverted.explain_uninformative() or "")
+    assert "lower confidences than wrong ones (AUROC 0," in str(inverted.explain_uninformative())
     mixed = measured([0.1, 0.9] * 50, right)
     assert (mixed.auroc, mixed.is_inverted, mixed.is_shown) == (0.5, False, False)
     assert mixed.explain_uninformative() is None
@@ -66,7 +66,7 @@ def test_a_constant_with_noise_is_one_bin_without_information() -> None:
     noisy = 0.83 + 0.01 * rng.random(200)
     found = measured(noisy, np.arange(200) % 5 > 0)
     assert found.filled_bin_count == 1
-    assert "all confidences are in one bin" in (found.explain_uninformative() or "")
+    assert "all confidences are in one bin" in str(found.explain_uninformative())
 
 
 @pytest.mark.parametrize("is_right", [True, False])

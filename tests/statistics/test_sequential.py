@@ -14,7 +14,7 @@ from gatemark.statistics.sequential import (
     ArmMoments,
     ArmPair,
     Harm,
-    harm_so_far,
+    measure_harm,
     mixture_variance,
 )
 
@@ -32,7 +32,7 @@ def pair(canary: np.ndarray, baseline: np.ndarray) -> ArmPair:
 
 def harm(windows: list[ArmPair], **more: float) -> Harm:
     options = {"towards": 1, "tolerance": 0.0, "rho": RHO, "alpha": ALPHA, **more}
-    found = harm_so_far(windows, **options)  # type: ignore[arg-type]
+    found = measure_harm(windows, **options)  # type: ignore[arg-type]
     assert isinstance(found, Harm)
     return found
 
@@ -107,9 +107,9 @@ def test_arms_without_samples_or_variation_give_a_reason() -> None:
     ones = ArmMoments(5, 10.0, 20.0)
     twos = ArmMoments(5, 15.0, 45.0)
     options = {"towards": 1, "tolerance": 0.0, "rho": RHO, "alpha": ALPHA}
-    assert harm_so_far([], **options) == "no window has samples in both arms"  # type: ignore[arg-type]
-    assert isinstance(harm_so_far([ArmPair(empty, ones)], **options), str)  # type: ignore[arg-type]
-    constant = harm_so_far([ArmPair(ones, twos)], **options)  # type: ignore[arg-type]
+    assert measure_harm([], **options) == "no window has samples in both arms"  # type: ignore[arg-type]
+    assert isinstance(measure_harm([ArmPair(empty, ones)], **options), str)  # type: ignore[arg-type]
+    constant = measure_harm([ArmPair(ones, twos)], **options)  # type: ignore[arg-type]
     assert constant == "both arms are constant and differ"
     assert harm([ArmPair(ones, ones)]).log_e_value == 0
 
@@ -186,7 +186,7 @@ def test_any_samples_give_finite_numbers_or_a_reason(
     samples: list[tuple[list[float], list[float]]],
 ) -> None:
     windows = [pair(np.array(canary), np.array(baseline)) for canary, baseline in samples]
-    found = harm_so_far(windows, towards=1, tolerance=0.0, rho=RHO, alpha=ALPHA)
+    found = measure_harm(windows, towards=1, tolerance=0.0, rho=RHO, alpha=ALPHA)
     if isinstance(found, Harm):
         numbers = (found.difference, found.log_e_value, found.upper)
         assert all(math.isfinite(number) for number in numbers)

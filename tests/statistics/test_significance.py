@@ -10,7 +10,7 @@ from statsmodels.stats.contingency_tables import mcnemar as oracle
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.significance import (
     loss_p_value,
-    mcnemar,
+    mcnemar_test,
     minimum_detectable_effect,
 )
 
@@ -22,7 +22,7 @@ def test_exact_p_is_that_of_statsmodels():
         if b + c == 0:
             continue
         expected = oracle([[7, b], [c, 9]], exact=True).pvalue
-        assert mcnemar(b, c).p_value == pytest.approx(expected, rel=1e-9)
+        assert mcnemar_test(b, c).p_value == pytest.approx(expected, rel=1e-9)
 
 
 def test_p_values_are_those_of_exact_fractions():
@@ -33,25 +33,25 @@ def test_p_values_are_those_of_exact_fractions():
             k, n = min(b, c), b + c
             below = sum(Fraction(math.comb(n, i), 2**n) for i in range(k))
             at = Fraction(math.comb(n, k), 2**n)
-            found = mcnemar(b, c)
+            found = mcnemar_test(b, c)
             assert found.p_value == pytest.approx(float(min(1, 2 * (below + at))), rel=1e-12)
             assert found.mid_p_value == pytest.approx(float(min(1, 2 * below + at)), rel=1e-12)
 
 
 def test_one_published_split_gives_the_known_three_decimals():
-    found = mcnemar(14, 5)
+    found = mcnemar_test(14, 5)
     assert round(found.p_value, 3) == 0.064
     assert round(found.mid_p_value, 3) == 0.041
 
 
 def test_nothing_discordant_gives_one_and_says_why():
-    found = mcnemar(0, 0)
+    found = mcnemar_test(0, 0)
     assert (found.p_value, found.mid_p_value) == (1.0, 1.0)
     assert found.note == "no discordant items"
 
 
 def test_a_far_tail_keeps_its_digits():
-    assert mcnemar(0, 900).p_value == pytest.approx(2.0**-899, rel=1e-9)
+    assert mcnemar_test(0, 900).p_value == pytest.approx(2.0**-899, rel=1e-9)
 
 
 def test_one_sided_p_of_losses_and_of_gains_overlap_in_one_outcome():
@@ -81,7 +81,7 @@ def test_the_detectable_effect_is_detected_with_its_power():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: mcnemar(-1, 2),
+        lambda: mcnemar_test(-1, 2),
         lambda: loss_p_value(1, -2),
         lambda: minimum_detectable_effect(0, 0.1),
         lambda: minimum_detectable_effect(10, 0.0),

@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.significance import benjamini_hochberg, holm, look_levels
+from gatemark.statistics.significance import benjamini_hochberg_p_values, holm_p_values, look_levels
 
 
 def _p_values(rng: np.random.Generator) -> np.ndarray:
@@ -17,7 +17,8 @@ def _p_values(rng: np.random.Generator) -> np.ndarray:
 
 # statsmodels takes 40 ms for one Holm adjustment; the plain definition below covers the rest.
 @pytest.mark.parametrize(
-    ("ours", "theirs", "cases"), [(holm, "holm", 25), (benjamini_hochberg, "fdr_bh", 250)]
+    ("ours", "theirs", "cases"),
+    [(holm_p_values, "holm", 25), (benjamini_hochberg_p_values, "fdr_bh", 250)],
 )
 def test_adjusted_p_values_are_those_of_statsmodels(ours, theirs, cases):
     rng = np.random.default_rng(1)
@@ -35,25 +36,25 @@ def test_holm_is_its_definition():
             min(1.0, max((p.size - i) * ranked[i] for i in range(k + 1))) for k in range(p.size)
         ]
         expected = [steps[ranked.index(x) + ranked.count(x) - 1] for x in p]
-        assert np.allclose(np.sort(holm(p)), np.sort(steps), rtol=1e-12)
-        assert np.all(holm(p) <= np.array(expected) + 1e-15)
+        assert np.allclose(np.sort(holm_p_values(p)), np.sort(steps), rtol=1e-12)
+        assert np.all(holm_p_values(p) <= np.array(expected) + 1e-15)
 
 
 def test_no_p_values_adjust_to_none():
-    assert holm([]).size == 0
-    assert benjamini_hochberg([]).size == 0
+    assert holm_p_values([]).size == 0
+    assert benjamini_hochberg_p_values([]).size == 0
 
 
 def test_adjustment_never_lowers_a_p_value():
     p = np.random.default_rng(2).random(50)
-    assert np.all(benjamini_hochberg(p) >= p)
-    assert np.all(holm(p) >= benjamini_hochberg(p))
+    assert np.all(benjamini_hochberg_p_values(p) >= p)
+    assert np.all(holm_p_values(p) >= benjamini_hochberg_p_values(p))
 
 
 @pytest.mark.parametrize("bad", [[-0.1], [1.5], [float("nan")], [[0.1]]])
 def test_what_is_no_p_value_is_refused(bad):
     with pytest.raises(InvalidValueError):
-        holm(bad)
+        holm_p_values(bad)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05])

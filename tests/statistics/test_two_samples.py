@@ -12,7 +12,7 @@ from gatemark.statistics.two_samples import (
     balanced_v_each,
     chi_square_each,
     chi_square_p_each,
-    homogeneity,
+    compare_two_samples,
 )
 
 
@@ -31,7 +31,7 @@ def test_well_filled_tables_get_scipys_uncorrected_chi_square(
     baseline = other[: len(current)]
     table = np.asarray([current, baseline])
     expected = stats.chi2_contingency(table, correction=False)
-    found = homogeneity(current, baseline, rng())
+    found = compare_two_samples(current, baseline, rng())
     assert found.method == "chi_square"
     assert found.statistic == pytest.approx(expected.statistic, abs=1e-9)
     assert found.p_value == pytest.approx(expected.pvalue)
@@ -40,7 +40,7 @@ def test_well_filled_tables_get_scipys_uncorrected_chi_square(
 
 
 def test_two_classes_with_few_items_get_fishers_exact_test() -> None:
-    found = homogeneity([6, 194], [0, 2800], rng())
+    found = compare_two_samples([6, 194], [0, 2800], rng())
     assert found.method == "fisher"
     assert found.p_value == pytest.approx(stats.fisher_exact([[6, 194], [0, 2800]]).pvalue)
 
@@ -49,16 +49,18 @@ def test_more_classes_with_few_items_are_simulated_close_to_scipys_simulation() 
     current, baseline = [3, 1, 4, 0], [120, 20, 8, 2]
     method = stats.MonteCarloMethod(n_resamples=9999, rng=rng())
     expected = stats.chi2_contingency([current, baseline], correction=False, method=method)
-    found = homogeneity(current, baseline, rng())
+    found = compare_two_samples(current, baseline, rng())
     assert found.method == "monte_carlo"
     assert found.p_value == pytest.approx(expected.pvalue, abs=0.005)
-    assert found.p_value == homogeneity(current, baseline, rng()).p_value
+    assert found.p_value == compare_two_samples(current, baseline, rng()).p_value
 
 
 def test_a_simulated_p_value_is_never_zero() -> None:
-    found = homogeneity([0, 0, 40], [50, 50, 0], rng(), tables=99)
+    found = compare_two_samples([0, 0, 40], [50, 50, 0], rng(), tables=99)
     assert found.p_value == 0.01 or found.method == "chi_square"
-    assert homogeneity([0, 0, 4], [50, 50, 0], rng(), tables=99).p_value == pytest.approx(0.01)
+    assert compare_two_samples([0, 0, 4], [50, 50, 0], rng(), tables=99).p_value == pytest.approx(
+        0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,13 +69,13 @@ def test_a_simulated_p_value_is_never_zero() -> None:
 def test_what_has_nothing_to_differ_in_does_not_differ(
     current: list[int], baseline: list[int]
 ) -> None:
-    found = homogeneity(np.asarray(current, float), np.asarray(baseline, float), rng())
+    found = compare_two_samples(np.asarray(current, float), np.asarray(baseline, float), rng())
     assert (found.statistic, found.df, found.p_value, found.cramers_v) == (0, 0, 1, 0)
 
 
 def test_classes_that_nobody_has_change_nothing() -> None:
-    plain = homogeneity([30, 40], [50, 60], rng())
-    padded = homogeneity([30, 0, 40], [50, 0, 60], rng())
+    plain = compare_two_samples([30, 40], [50, 60], rng())
+    padded = compare_two_samples([30, 0, 40], [50, 0, 60], rng())
     assert padded == plain
 
 
@@ -83,7 +85,7 @@ def test_many_tables_at_once_are_the_same_tables() -> None:
     statistic, df, v, _ = chi_square_each(current, baseline)
     p_values = chi_square_p_each(statistic, df)
     for row in range(8):
-        alone = homogeneity(current[row], baseline[row], rng())
+        alone = compare_two_samples(current[row], baseline[row], rng())
         assert (alone.statistic, alone.cramers_v) == pytest.approx((statistic[row], v[row]))
         if alone.method == "chi_square":
             assert alone.p_value == pytest.approx(p_values[row])
@@ -92,7 +94,7 @@ def test_many_tables_at_once_are_the_same_tables() -> None:
 def test_rows_of_different_lengths_or_negative_counts_are_refused() -> None:
     for current, baseline in (([1, 2], [1, 2, 3]), ([-1, 2], [1, 2])):
         with pytest.raises(InvalidValueError, match="two rows of counts"):
-            homogeneity(current, baseline, rng())
+            compare_two_samples(current, baseline, rng())
 
 
 def test_the_balanced_effect_is_cramers_v_of_rows_brought_to_one_size() -> None:

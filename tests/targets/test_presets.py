@@ -12,7 +12,7 @@ import pytest
 from gatemark.targets.http import HttpTarget
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, Target, TargetError
-from gatemark.targets.prompt_files import with_prompt_files
+from gatemark.targets.prompt_files import read_prompt_files
 from gatemark.targets.spending import Prices
 
 from .rigs import Answer, ask, serving
@@ -231,7 +231,7 @@ def test_a_preset_that_cannot_work_is_refused(fields: dict[str, Any], complaint:
 
 def _own(folder: Path, **fields: Any) -> HttpSpec:
     given = {"url": "http://127.0.0.1:1/", "response": "answer", **fields}
-    return with_prompt_files(msgspec.convert(given, HttpSpec), folder)
+    return read_prompt_files(msgspec.convert(given, HttpSpec), folder)
 
 
 def test_a_body_takes_the_texts_of_files(tmp_path: Path) -> None:

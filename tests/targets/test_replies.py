@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.targets.port import Reply, TargetError
-from gatemark.targets.replies import check_reply, copy_plain_json, reply_from_fields
+from gatemark.targets.replies import check_reply, copy_plain_json, read_reply
 
 JSON = st.recursive(
     st.none()
@@ -108,7 +108,7 @@ def test_the_copy_does_not_change_with_its_source() -> None:
 )
 def test_a_field_of_the_wrong_kind_is_a_bad_reply(field: str, value: Any, complaint: str) -> None:
     with pytest.raises(TargetError, match=complaint):
-        reply_from_fields({"output": "a", field: value}, 1.0)
+        read_reply({"output": "a", field: value}, 1.0)
     with pytest.raises(TargetError, match=complaint):
         check_reply(Reply(output="a", latency_ms=1.0, **{field: value}), max_bytes=1000)
 
@@ -120,9 +120,9 @@ def test_a_reply_over_the_limit_is_a_bad_reply() -> None:
 
 def test_an_unknown_key_is_named() -> None:
     with pytest.raises(TargetError, match="unknown key 'ouput'"):
-        reply_from_fields({"ouput": "typo"}, 1.0)
+        read_reply({"ouput": "typo"}, 1.0)
 
 
 def test_a_mapping_without_output_is_a_bad_reply() -> None:
     with pytest.raises(TargetError, match="reply has no output"):
-        reply_from_fields({"confidence": 0.5}, 1.0)
+        read_reply({"confidence": 0.5}, 1.0)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gatemark.core.fold import KnownAnswer, Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import NO_ITEMS, Measurement, measured, unmeasured
 from gatemark.testing.folds import check_fold
 
 
@@ -35,14 +35,14 @@ def merge(left: Sums, right: Sums) -> Sums:
 
 def mean(state: Sums) -> tuple[Measurement, ...]:
     if not state.count:
-        return (unmeasured("mean", "no items", direction="neutral"),)
+        return (unmeasured("mean", NO_ITEMS(), direction="neutral"),)
     value = state.total / state.count
     return (measured("mean", value, n=state.count, direction="neutral"),)
 
 
 def last(state: Sums) -> tuple[Measurement, ...]:
     if not state.count:
-        return (unmeasured("mean", "no items", direction="neutral"),)
+        return (unmeasured("mean", NO_ITEMS(), direction="neutral"),)
     return (measured("mean", state.last, n=state.count, direction="neutral"),)
 
 
@@ -140,7 +140,7 @@ def test_a_state_that_cannot_travel_is_found() -> None:
 
     def finish(state: Opaque) -> tuple[Measurement, ...]:
         if not state.holds:
-            return (unmeasured("mean", "no items", direction="neutral"),)
+            return (unmeasured("mean", NO_ITEMS(), direction="neutral"),)
         value = sum(state.holds).real / len(state.holds)
         return (measured("mean", value, n=len(state.holds), direction="neutral"),)
 

@@ -21,7 +21,7 @@ import uvicorn
 from tests.lifecycle.sealed import result
 from tests.lifecycle.world import window
 
-from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.nouns import derive_form_token
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.act import act, run_due
@@ -130,10 +130,10 @@ class Scene:
         secret = people_of(self.workspace).new_session(name, "password", self.clock())
         client.cookies.clear()
         client.cookies.set("gatemark", secret)
-        return {"X-CSRF-Token": form_mark(secret)}
+        return {"X-CSRF-Token": derive_form_token(secret)}
 
     def mark(self, client: httpx2.Client) -> str:
-        return form_mark(str(client.cookies.get("gatemark")))
+        return derive_form_token(str(client.cookies.get("gatemark")))
 
     def seal(self, version: str, **more: Any) -> str:
         if isinstance(self.clock, Clock):

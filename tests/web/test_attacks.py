@@ -10,7 +10,7 @@ import pytest
 from httpx2 import Client
 from tests.web.scene import ASSET, Scene, new_scene
 
-from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.nouns import derive_form_token
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.state_cache import read_state
 
@@ -65,7 +65,11 @@ def test_a_change_from_another_site_is_refused_even_with_the_mark(
 
 def test_a_stranger_cannot_make_somebody_sign_in_as_them(scene: Scene, client: Client) -> None:
     scene.account("bob")
-    fields = {"name": "bob", "password": "correct horse battery", "form_mark": form_mark("")}
+    fields = {
+        "name": "bob",
+        "password": "correct horse battery",
+        "form_mark": derive_form_token(""),
+    }
     assert client.post("/sign-in", data=fields).status_code == 403
 
 
@@ -95,7 +99,7 @@ def test_after_signing_in_nobody_is_sent_to_another_site(scene: Scene, client: C
     for there in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:x"):
         client.cookies.clear()
         client.get("/sign-in")
-        mark = form_mark(str(client.cookies.get("gatemark-form")))
+        mark = derive_form_token(str(client.cookies.get("gatemark-form")))
         fields = {"name": "bob", "password": "correct horse battery", "to": there}
         done = client.post("/sign-in", data={**fields, "form_mark": mark})
         assert done.headers["location"] == "/"

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from httpx2 import Client
 from tests.web.scene import ASSET, PASSWORD, Scene, new_scene
 
-from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.nouns import derive_form_token
 from gatemark.core.errors import OutageError, UsageError
 from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.web.guards import client_of
@@ -223,7 +223,7 @@ def test_repeated_and_broken_parameters_are_refused(
 def test_a_form_that_repeats_a_field_is_refused(scene: Scene, client: Client) -> None:
     scene.account("bob")
     client.get("/sign-in")
-    mark = form_mark(str(client.cookies.get("gatemark-form")))
+    mark = derive_form_token(str(client.cookies.get("gatemark-form")))
     content = f"form_mark={mark}&name=bob&name=root&password=x"
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     assert client.post("/sign-in", content=content, headers=kind).status_code == 422

@@ -9,7 +9,7 @@ from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
 from gatemark.accounts.identity import roles_of
 from gatemark.accounts.links import join, make_first_link
-from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.nouns import derive_form_token
 from gatemark.accounts.open_stores import people_of
 from gatemark.accounts.stores.people import SESSION_HOURS
 from gatemark.lifecycle.act import act
@@ -24,7 +24,7 @@ def kinds(scene: Scene) -> list[str]:
 
 def sign_in(client: Client, name: str, password: str) -> int:
     client.get("/sign-in")
-    mark = form_mark(str(client.cookies.get("gatemark-form")))
+    mark = derive_form_token(str(client.cookies.get("gatemark-form")))
     fields = {"form_mark": mark, "name": name, "password": password, "to": "/ledger"}
     return client.post("/sign-in", data=fields).status_code
 
@@ -38,7 +38,7 @@ def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
     scene.settings = new_scene(tmp_path / "other").settings
     with scene.running() as client:
         assert client.get(f"/join/{secret}").status_code == 200
-        mark = form_mark(str(client.cookies.get("gatemark-form")))
+        mark = derive_form_token(str(client.cookies.get("gatemark-form")))
         fields = {"form_mark": mark, "name": "root", "password": PASSWORD, "again": PASSWORD}
         short = client.post(f"/join/{secret}", data={**fields, "password": "a", "again": "a"})
         assert (short.status_code, "12 to 256" in short.text) == (422, True)
@@ -87,7 +87,7 @@ def test_a_session_is_new_at_every_sign_in_and_the_one_before_ends(
     scene.account("bob")
     planted = "planted-by-somebody-else"
     client.cookies.set("gatemark", planted)
-    fields = {"form_mark": form_mark(planted), "name": "bob", "password": PASSWORD}
+    fields = {"form_mark": derive_form_token(planted), "name": "bob", "password": PASSWORD}
     done = client.post("/sign-in", data=fields)
     assert done.status_code == 303
     fresh = done.headers["set-cookie"].split("gatemark=")[1].split(";")[0]

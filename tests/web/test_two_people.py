@@ -16,7 +16,7 @@ from tests.ledger.frozen import flipped
 from tests.web.scene import ASSET, Scene
 from tests.web.test_attacks import ballot, tag
 
-from gatemark.accounts.nouns import hash_secret, seconds
+from gatemark.accounts.nouns import hash_secret, to_seconds
 from gatemark.accounts.stores.tables import SESSIONS
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.act import act
@@ -115,7 +115,7 @@ def nobody_votes_for_themselves(scene: Scene, client: Client) -> None:
 
 
 def a_row_lets_nobody_in(scene: Scene, client: Client) -> None:
-    later = seconds(scene.clock() + timedelta(hours=1))
+    later = to_seconds(scene.clock() + timedelta(hours=1))
     row = {"hash": hash_secret("mine"), "person": "root", "started_s": 0, "expires_s": later}
     with scene.workspace.store.database.writing() as connection:
         connection.execute(sa.insert(SESSIONS).values(row))

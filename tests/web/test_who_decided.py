@@ -13,7 +13,7 @@ from tests.web.scene import ASSET, PASSWORD, Scene
 from tests.web.test_attacks import ballot, tag
 
 from gatemark.accounts.links import join, make_first_link
-from gatemark.accounts.nouns import hash_secret, seconds
+from gatemark.accounts.nouns import hash_secret, to_seconds
 from gatemark.accounts.open_stores import people_of
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.accounts.stores.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
@@ -40,7 +40,7 @@ def channels(scene: Scene, kind: str) -> list[Any]:
 
 def test_a_row_of_a_session_lets_nobody_in(scene: Scene, client: Client) -> None:
     scene.account("root")
-    later = seconds(scene.clock() + timedelta(hours=1))
+    later = to_seconds(scene.clock() + timedelta(hours=1))
     row = {"hash": hash_secret("mine"), "person": "root", "started_s": 0, "expires_s": later}
     write(scene, sa.insert(SESSIONS).values(row))
     client.cookies.set("gatemark", "mine")
@@ -57,7 +57,7 @@ def test_a_session_is_not_moved_to_another_person(scene: Scene, client: Client) 
 
 def test_a_row_of_a_link_lets_nobody_in(scene: Scene) -> None:
     scene.account("root")
-    later = seconds(scene.clock() + timedelta(hours=1))
+    later = to_seconds(scene.clock() + timedelta(hours=1))
     row = {"hash": hash_secret("mine"), "person": "root", "expires_s": later}
     write(scene, sa.insert(JOIN_LINKS).values(row))
     assert people_of(scene.workspace).link("mine", scene.clock()) is None
@@ -81,7 +81,7 @@ def test_a_token_covers_its_person_scopes_and_expiry(scene: Scene) -> None:
     changes: list[dict[str, Any]] = [
         {"person": "root"},
         {"scopes": "act read run"},
-        {"expires_s": seconds(scene.clock() + timedelta(days=300))},
+        {"expires_s": to_seconds(scene.clock() + timedelta(days=300))},
     ]
     with scene.workspace.store.database.reading() as connection:
         kept = connection.execute(sa.select(TOKENS)).one()._mapping

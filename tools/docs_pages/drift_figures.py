@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gatemark.core.result import Curves, Line
-from gatemark.report.series_charts import curves_svg
+from gatemark.report.series_charts import draw_curves
 
 PAGE: Final = "docs/explanation/drift.md"
 KEPT: Final = "bench/figures/drift-quality.json"
@@ -67,7 +67,7 @@ def picture(figures: Figures) -> str:
 @cache
 def _drawn(lines: tuple[Line, ...]) -> str:
     title = "Changes that the built-in policy finds"
-    return curves_svg(Curves(title, "days after the change", "% found", lines), "light")
+    return draw_curves(Curves(title, "days after the change", "% found", lines), "light")
 
 
 def _found(figures: Figures, change: str, days: int) -> float:

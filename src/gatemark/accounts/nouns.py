@@ -81,12 +81,12 @@ def check_name(name: str) -> None:
         )
 
 
-def seconds(moment: datetime) -> int:
+def to_seconds(moment: datetime) -> int:
     """Return a time as stored."""
     return int(moment.timestamp())
 
 
-def moment(value: int) -> datetime:
+def from_seconds(value: int) -> datetime:
     """Return a stored time."""
     return datetime.fromtimestamp(value, UTC)
 
@@ -105,12 +105,12 @@ _NOBODY: Final = (
 """Checked for names that nobody has, so that they take as long as others."""
 
 
-def new_secret() -> str:
+def make_secret() -> str:
     """Return a random secret of 256 bits that is safe in URLs."""
     return secrets.token_urlsafe(32)
 
 
-def new_id() -> str:
+def make_id() -> str:
     """Return a random id; it is not a secret."""
     return secrets.token_hex(8)
 
@@ -120,7 +120,7 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def same_hash(one: str, other: str) -> bool:
+def is_same_hash(one: str, other: str) -> bool:
     """Compare two hashes in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())
 
@@ -157,7 +157,7 @@ class SecretKey:
     def open(self, text: str, kind: Literal["session", "link"]) -> SessionClaims | None:
         """Return the claims of a signed text; None if it is not signed with this key."""
         body, _, tag = text.partition(".")
-        if not body.isascii() or not same_hash(self.mac(kind, body), tag):
+        if not body.isascii() or not is_same_hash(self.mac(kind, body), tag):
             return None
         data = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
         claims = msgspec.json.decode(data, type=SessionClaims)
@@ -172,7 +172,7 @@ class SecretKey:
         if stored is None or not stored.startswith(BOUND):
             return None
         tag, _, hashed = stored.removeprefix(BOUND).partition(":")
-        return hashed if same_hash(self.mac("password", name, hashed), tag) else None
+        return hashed if is_same_hash(self.mac("password", name, hashed), tag) else None
 
     def bind_token(
         self, identity: str, person: str, scopes: str, expires_s: int, hashed: str
@@ -181,7 +181,7 @@ class SecretKey:
         return self.mac("token", identity, person, scopes, str(expires_s), hashed)
 
 
-def form_mark(session: str) -> str:
+def derive_form_token(session: str) -> str:
     """Return the CSRF token of a session; it follows from the session's secret."""
     return hmac.new(session.encode(), b"gatemark form", hashlib.sha256).hexdigest()
 

@@ -13,9 +13,9 @@ from gatemark.accounts.nouns import check_name
 from gatemark.accounts.oidc_file import (
     OidcSettings,
     SignInWay,
-    in_order,
-    managed_roles,
-    mapped_roles,
+    list_managed_roles,
+    map_roles,
+    sort_roles,
 )
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.provider import check_state
@@ -86,8 +86,8 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
         check_state(back.answer, back.secret)
         back_to = identities_of(workspace).use_try(back.secret, workspace.clock())
         claims = way.provider.claims(back.answer, back.secret, back.redirect_uri, workspace.clock())
-        name = _name(way.settings, claims)
-        person = _account(workspace, way, claims, name)
+        name = _choose_name(way.settings, claims)
+        person = _choose_account(workspace, way, claims, name)
         _set_roles(workspace, way.settings, person, claims)
     except GatemarkError as error:
         known = {} if name is None else {"name": name}
@@ -104,7 +104,7 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
     return Finished(people_of(workspace).new_session(person, vouched, workspace.clock()), back_to)
 
 
-def _name(settings: OidcSettings, claims: Mapping[str, object]) -> str:
+def _choose_name(settings: OidcSettings, claims: Mapping[str, object]) -> str:
     uses_email = "email" in (settings.name_claim, settings.roles_claim)
     # Anybody can claim an address; only a verified one says something about its owner.
     if uses_email and claims.get("email_verified") is not True:
@@ -123,7 +123,9 @@ def _name(settings: OidcSettings, claims: Mapping[str, object]) -> str:
     return name
 
 
-def _account(workspace: Workspace, way: SignInWay, claims: Mapping[str, object], name: str) -> str:
+def _choose_account(
+    workspace: Workspace, way: SignInWay, claims: Mapping[str, object], name: str
+) -> str:
     issuer, subject = way.settings.issuer, str(claims["sub"])
     known = identities_of(workspace).person(issuer, subject)
     if known is not None:
@@ -140,7 +142,7 @@ def _set_roles(
     workspace: Workspace, settings: OidcSettings, person: str, claims: Mapping[str, object]
 ) -> None:
     held = frozenset(roles_of(workspace, person))
-    wanted: frozenset[Role] = (held - managed_roles(settings)) | mapped_roles(settings, claims)
+    wanted: frozenset[Role] = (held - list_managed_roles(settings)) | map_roles(settings, claims)
     if not wanted and settings.default_role == "viewer":
         wanted = frozenset({"viewer"})
     if wanted == held or settings.granted_by is None:
@@ -148,7 +150,7 @@ def _set_roles(
     # The server acts on the provider's word; the admin whose name it uses is not there.
     workspace.channel = Channel("server", f"openid {settings.issuer}")
     note = f"by {settings.roles_claim} at {settings.issuer}"
-    roles = in_order(wanted)
+    roles = sort_roles(wanted)
     command = GrantRoles(actor=settings.granted_by, person=person, roles=roles, note=note)
     try:
         preview(workspace, command)

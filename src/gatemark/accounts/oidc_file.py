@@ -64,15 +64,15 @@ def read_sign_in_way(path: str, environment: Mapping[str, str] | None = None) ->
         settings = msgspec.convert(value, OidcSettings)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
-    problems = tuple(f"{path}: {problem}" for problem in _problems(settings))
+    problems = tuple(f"{path}: {problem}" for problem in _find_problems(settings))
     if problems:
         raise BadInputError(problems)
-    secret = _secret_of(path, settings, os.environ if environment is None else environment)
+    secret = _read_secret(path, settings, os.environ if environment is None else environment)
     provider = Provider(settings.issuer, settings.client_id, secret, settings.scopes)
     return SignInWay(settings, provider)
 
 
-def _problems(settings: OidcSettings) -> list[str]:
+def _find_problems(settings: OidcSettings) -> list[str]:
     found = []
     try:
         check_address(settings.issuer, "issuer")
@@ -94,21 +94,21 @@ def _problems(settings: OidcSettings) -> list[str]:
     return found
 
 
-def _secret_of(path: str, settings: OidcSettings, environment: Mapping[str, str]) -> ClientSecret:
+def _read_secret(path: str, settings: OidcSettings, environment: Mapping[str, str]) -> ClientSecret:
     if settings.client_secret_env is not None:
         place = f"the environment variable {settings.client_secret_env}"
         text = environment.get(settings.client_secret_env, "")
     else:
         place = str(settings.client_secret_file)
         # A place that is not absolute is seen from the file that names it.
-        text = _text_of(Path(path).parent / place, place)
+        text = _read_text(Path(path).parent / place, place)
     text = text.strip()
     if not _SECRET.match(text) or len(text) > MAX_SECRET:
         raise BadInputError(f"{path}: {place} must hold the client secret, in plain ASCII")
     return ClientSecret(text)
 
 
-def _text_of(path: Path, place: str) -> str:
+def _read_text(path: Path, place: str) -> str:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadInputError(f"{place}: expected a regular file")
@@ -118,7 +118,7 @@ def _text_of(path: Path, place: str) -> str:
         raise BadInputError(f"{place}: cannot be read: {error.strerror or error}") from error
 
 
-def mapped_roles(settings: OidcSettings, claims: Mapping[str, object]) -> frozenset[Role]:
+def map_roles(settings: OidcSettings, claims: Mapping[str, object]) -> frozenset[Role]:
     """Return the roles that the claims give."""
     value = claims.get(settings.roles_claim)
     values = value if isinstance(value, list) else [value]
@@ -127,12 +127,12 @@ def mapped_roles(settings: OidcSettings, claims: Mapping[str, object]) -> frozen
     )
 
 
-def managed_roles(settings: OidcSettings) -> frozenset[Role]:
+def list_managed_roles(settings: OidcSettings) -> frozenset[Role]:
     """Return the roles that the provider grants and revokes."""
     return frozenset(role for roles in settings.roles.values() for role in roles)
 
 
-def in_order(roles: frozenset[Role]) -> tuple[Role, ...]:
+def sort_roles(roles: frozenset[Role]) -> tuple[Role, ...]:
     """Roles in the order of the lifecycle."""
     order: tuple[Role, ...] = get_args(Role)
     return tuple(role for role in order if role in roles)

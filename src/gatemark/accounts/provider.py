@@ -75,7 +75,7 @@ class SignInKeys(msgspec.Struct, frozen=True):
     verifier: str
 
 
-def keys_of(secret: str) -> SignInKeys:
+def derive_keys(secret: str) -> SignInKeys:
     """Derive the keys of a sign-in; none of them reveals the secret."""
     made = [
         hmac.new(secret.encode(), f"gatemark oidc {what}".encode(), "sha256").hexdigest()
@@ -87,7 +87,7 @@ def keys_of(secret: str) -> SignInKeys:
 def check_state(answer: Mapping[str, str], secret: str) -> None:
     """Refuse an answer to a sign-in of another browser."""
     state = answer.get("state", "").encode()
-    if not hmac.compare_digest(state, keys_of(secret).state.encode()):
+    if not hmac.compare_digest(state, derive_keys(secret).state.encode()):
         raise NotAllowedError("the answer does not belong to a sign-in of this browser")
 
 
@@ -111,7 +111,7 @@ class Provider:
         """Return the sign-in URL: code flow with PKCE S256, state and nonce."""
         from authlib.oauth2.client import OAuth2Client  # noqa: PLC0415 - heavy, and only here
 
-        keys = keys_of(secret)
+        keys = derive_keys(secret)
         client = OAuth2Client(
             session=None,
             client_id=self._client_id,
@@ -165,12 +165,12 @@ class Provider:
         """Return the claims of an ID token that this provider signed for this sign-in."""
         check_state(answer, secret)
         self._check_answer(answer, now)
-        token = self._exchange(answer["code"], keys_of(secret), redirect_uri, now)
+        token = self._exchange(answer["code"], derive_keys(secret), redirect_uri, now)
         text = token.get("id_token")
         if not isinstance(text, str):
             raise NotAllowedError("the provider gave no ID token")
         access = token.get("access_token")
-        return self._checked(text, access if isinstance(access, str) else None, secret, now)
+        return self._check_token(text, access if isinstance(access, str) else None, secret, now)
 
     def _check_answer(self, answer: Mapping[str, str], now: datetime) -> None:
         issuer = answer.get("iss")
@@ -215,33 +215,33 @@ class Provider:
         address, headers, body = auth.prepare("POST", metadata.token_endpoint, headers, body)
         return _ask("POST", address, headers=headers, body=body)
 
-    def _checked(
+    def _check_token(
         self, text: str, access_token: str | None, secret: str, now: datetime
     ) -> dict[str, object]:
         from authlib.oidc.core import CodeIDToken  # noqa: PLC0415
         from joserfc.errors import JoseError  # noqa: PLC0415
 
         try:
-            token = self._decoded(text, now)
+            token = self._decode_token(text, now)
             options: object = {
                 "iss": {"essential": True, "value": self.issuer},
                 "aud": {"essential": True, "value": self._client_id},
             }
             params = {
-                "nonce": keys_of(secret).nonce,
+                "nonce": derive_keys(secret).nonce,
                 "client_id": self._client_id,
                 "access_token": access_token,
             }
             claims = CodeIDToken(token.claims, token.header, options, params)
             claims.validate(now=int(now.timestamp()), leeway=LEEWAY_S)
         except (JoseError, ValueError, TypeError) as error:
-            raise NotAllowedError(f"the ID token is refused: {_words(error)}") from error
+            raise NotAllowedError(f"the ID token is refused: {_shorten_error(error)}") from error
         subject = claims["sub"]
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
             raise NotAllowedError("the ID token is refused: it names no subject")
         return dict(claims)
 
-    def _decoded(self, text: str, now: datetime) -> Token:
+    def _decode_token(self, text: str, now: datetime) -> Token:
         from joserfc import jwt  # noqa: PLC0415
         from joserfc.errors import InvalidKeyIdError  # noqa: PLC0415
         from joserfc.jwk import KeySet  # noqa: PLC0415
@@ -253,13 +253,13 @@ class Provider:
             raise RefusedError("the provider supports no signature algorithm that Gatemark accepts")
         registry = JWSRegistry(algorithms=allowed, strict_check_header=False)
         try:
-            return jwt.decode(text, KeySet(self._signing_keys(now)), registry=registry)
+            return jwt.decode(text, KeySet(self._fetch_signing_keys(now)), registry=registry)
         except InvalidKeyIdError:
             # The provider may have taken a new key since we last asked.
-            keys = self._signing_keys(now, kept_s=ASK_AGAIN_S)
+            keys = self._fetch_signing_keys(now, kept_s=ASK_AGAIN_S)
             return jwt.decode(text, KeySet(keys), registry=registry)
 
-    def _signing_keys(self, now: datetime, kept_s: int = FRESH_S) -> list[Key]:
+    def _fetch_signing_keys(self, now: datetime, kept_s: int = FRESH_S) -> list[Key]:
         from joserfc.errors import JoseError  # noqa: PLC0415
         from joserfc.jwk import import_key  # noqa: PLC0415
 
@@ -316,7 +316,7 @@ def is_loopback(host: str) -> bool:
 
 
 @cache
-def _certificates(*, trust_env: bool) -> ssl.SSLContext:
+def _load_certificates(*, trust_env: bool) -> ssl.SSLContext:
     """Read the trusted certificates once: it takes longer than everything else in a sign-in."""
     import httpx2  # noqa: PLC0415
 
@@ -337,7 +337,7 @@ def _ask(
             httpx2.Client(
                 timeout=TIMEOUT_S,
                 follow_redirects=False,
-                verify=_certificates(trust_env=trust_env),
+                verify=_load_certificates(trust_env=trust_env),
                 trust_env=trust_env,
             ) as client,
             client.stream(method, address, headers=headers, content=body) as response,
@@ -362,7 +362,7 @@ def _ask(
     return found
 
 
-def _words(error: Exception) -> str:
+def _shorten_error(error: Exception) -> str:
     """Return an error as one short line."""
     code = str(getattr(error, "error", "")).replace("_", " ")
     words = str(getattr(error, "description", "")) or code or type(error).__name__

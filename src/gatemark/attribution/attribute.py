@@ -16,8 +16,8 @@ from msgspec import UNSET, Meta
 
 from gatemark.attribution.conclude import conclude_attribution
 from gatemark.attribution.decision import DecisionJudgement, PlannedDecision
-from gatemark.attribution.decision_files import problems_of, read_decisions
-from gatemark.attribution.delta import Minimal, smallest_change, versions_test
+from gatemark.attribution.decision_files import find_problems, read_decisions
+from gatemark.attribution.delta import Minimal, find_smallest_change, make_versions_test
 from gatemark.attribution.nouns import Attribution, ReplayFact
 from gatemark.attribution.replay import Effect, Experiment, LiveSteps, Oracle, RecordedSteps
 from gatemark.attribution.rules import RulePack
@@ -140,7 +140,7 @@ def _apply_judgement(decision: PlannedDecision, request: AttributeRequest) -> Pl
             by = decision.judgement.reviewer
             raise UsageError(f"{request.decision}: {by} has already judged decision {decision.id}")
         decision = msgspec.structs.replace(decision, judgement=request.judgement)
-        problems = problems_of(decision)
+        problems = find_problems(decision)
         if problems:
             raise BadInputError(tuple(problems))
     if decision.judgement is UNSET or decision.judgement.verdict != "wrong":
@@ -209,7 +209,7 @@ def _find_smallest_change(
     changed = {n: v for n, v in active.items() if plan.reference.get(n, v) != v}
     if not changed:
         return None
-    return smallest_change(sorted(changed), versions_test(experiment, active, changed))
+    return find_smallest_change(sorted(changed), make_versions_test(experiment, active, changed))
 
 
 def _make_oracle(decision: PlannedDecision, plan: ReplayPlan) -> Oracle | None:

@@ -32,7 +32,7 @@ from gatemark.attribution.nouns import (
 )
 from gatemark.attribution.rank import CALL_FAILED, Suspect, rank_suspects
 from gatemark.attribution.replay import Effect
-from gatemark.attribution.rules import RulePack, objections
+from gatemark.attribution.rules import RulePack, find_objections
 from gatemark.attribution.spectrum import Suspicion
 from gatemark.core.canonical import digest
 from gatemark.core.measurement import Interval
@@ -51,7 +51,7 @@ def should_have_caught(
     )
     if then:
         return VerifierFinding("caught_then", then)
-    now = objections(packs, decision, step)
+    now = find_objections(packs, decision, step)
     if now:
         return VerifierFinding("catchable_now", now)
     return VerifierFinding("no_rule" if packs else "not_asked", ())

@@ -29,7 +29,7 @@ def read_decisions(path: str) -> tuple[PlannedDecision, ...]:
         if not line.strip():
             continue
         place = f"{path}:{number}" if len(lines) > 1 else path
-        record, problems = _record(line)
+        record, problems = _read_record(line)
         if record is None or problems:
             raise BadInputError(
                 tuple(f"{place}: {problem}" for problem in problems[:SHOWN_PROBLEMS]),
@@ -41,7 +41,7 @@ def read_decisions(path: str) -> tuple[PlannedDecision, ...]:
     return tuple(found)
 
 
-def problems_of(decision: PlannedDecision) -> list[str]:
+def find_problems(decision: PlannedDecision) -> list[str]:
     """Return what is wrong with a decision: plan, versions, or numbers that cannot be sealed."""
     form = schemas().get(NAME).form("decision")
     found = [f"{one.message} at {one.path}" for rule in form.rules for one in rule(decision)]
@@ -64,7 +64,7 @@ def read_bounded(path: str) -> bytes:
     return data
 
 
-def _record(line: bytes) -> tuple[PlannedDecision | None, list[str]]:
+def _read_record(line: bytes) -> tuple[PlannedDecision | None, list[str]]:
     value, problems = parse_strictly(line, max_depth=MAX_DEPTH)
     if problems:
         return None, [f"{one.message} at {one.path}" for one in problems]
@@ -72,7 +72,7 @@ def _record(line: bytes) -> tuple[PlannedDecision | None, list[str]]:
         record = msgspec.convert(value, PlannedDecision)
     except msgspec.ValidationError as error:
         return None, [str(error)]
-    return record, problems_of(record)
+    return record, find_problems(record)
 
 
 def _is_lines(data: bytes) -> bool:

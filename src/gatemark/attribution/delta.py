@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from gatemark.attribution.replay import LEVEL, Experiment, Judged
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 Test = Callable[[frozenset[str]], Judged]
 """Returns the outcome of the decision with only these changes."""
@@ -32,7 +32,7 @@ class Minimal(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def versions_test(
+def make_versions_test(
     experiment: Experiment, active: Mapping[str, str], changed: Mapping[str, str]
 ) -> Test:
     """Return a test of changed versions that distinguishes a cause from bad luck.
@@ -43,21 +43,21 @@ def versions_test(
     reference = {**active, **experiment.reference}
     usual = experiment.whole(reference).rate
 
-    def test(subset: frozenset[str]) -> Judged:
+    def judge_subset(subset: frozenset[str]) -> Judged:
         if not usual:
             return "unknown" if usual is None else "wrong"
         tally = experiment.whole({**reference, **{name: changed[name] for name in subset}})
         if not tally.judged:
             return "unknown"
-        low, high = wilson(tally.right, tally.judged, LEVEL)
+        low, high = wilson_interval(tally.right, tally.judged, LEVEL)
         if high < usual / 2:
             return "wrong"
         return "right" if low > usual / 2 else "unknown"
 
-    return test
+    return judge_subset
 
 
-def smallest_change(changes: Sequence[str], test: Test, *, max_tests: int = 500) -> Minimal:
+def find_smallest_change(changes: Sequence[str], test: Test, *, max_tests: int = 500) -> Minimal:
     """Return the 1-minimal set of changes that goes wrong, as far as the oracle can tell."""
     search = _Search(test, max_tests)
     everything = sorted(set(changes))

@@ -35,7 +35,7 @@ class MadeDecisions(NamedTuple):
     refused: tuple[Refusal, ...]
 
 
-def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
+def read_decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
     """Return one decision per trace; its steps are the active spans, in the order they ended.
 
     Traces show what ran inside what, not what was read from where. A step is assumed to depend on
@@ -74,7 +74,7 @@ def _make_decision(trace: str, root: TraceSpan, spans: Sequence[TraceSpan]) -> P
         id=trace,
         input=root.input,
         output=output,
-        steps=tuple(_step(span, sources[span.id], shared) for span in steps),
+        steps=tuple(_make_step(span, sources[span.id], shared) for span in steps),
         schema="gatemark.decision/1",
         judgement=_read_judgement(root),
     )
@@ -147,7 +147,9 @@ def _find_ambiguous_names(steps: Sequence[TraceSpan]) -> set[tuple[str, str]]:
     return {name for name, found in versions.items() if len(found) > 1}
 
 
-def _step(span: TraceSpan, sources: tuple[str, ...], shared: set[tuple[str, str]]) -> DecisionStep:
+def _make_step(
+    span: TraceSpan, sources: tuple[str, ...], shared: set[tuple[str, str]]
+) -> DecisionStep:
     kind: Any = span.kind
     pins: dict[str, Any] = {
         what: Pin(f"{pin.name} ({pin.version})", pin.version) if (what, pin.name) in shared else pin

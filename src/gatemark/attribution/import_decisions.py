@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.attribution.decision import PlannedDecision
-from gatemark.attribution.decision_files import MAX_DEPTH, problems_of
-from gatemark.attribution.from_traces import decisions
+from gatemark.attribution.decision_files import MAX_DEPTH, find_problems
+from gatemark.attribution.from_traces import read_decisions
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.strict_json import depth
@@ -63,16 +63,16 @@ def import_decisions(
         raise UsageError(
             f"only traces and chat logs become decisions ({', '.join(READERS)}), not {name} logs"
         )
-    found = decisions(files, READERS[name])
+    found = read_decisions(files, READERS[name])
     refusals = [f"{refusal.place}: {refusal.reason}" for refusal in found.refused]
     kept: list[PlannedDecision] = []
     redacted = 0
     for made in found.decisions:
         problems = _find_depth_problems(made)
-        cleaned = made if problems else _with_contents(made, _write_large_integers_as_text)
+        cleaned = made if problems else _replace_contents(made, _write_large_integers_as_text)
         if redact and not problems:
             exact = cleaned
-            cleaned = _with_contents(exact, remove_private)
+            cleaned = _replace_contents(exact, remove_private)
             redacted += cleaned != exact
         problems = problems or _find_problems(cleaned)
         if problems:
@@ -100,7 +100,7 @@ def _find_problems(decision: PlannedDecision) -> list[str]:
         again = msgspec.json.decode(msgspec.json.encode(decision), type=PlannedDecision)
     except msgspec.DecodeError as error:
         return [str(error)]
-    return problems_of(again)
+    return find_problems(again)
 
 
 def _find_depth_problems(decision: PlannedDecision) -> list[str]:
@@ -110,7 +110,7 @@ def _find_depth_problems(decision: PlannedDecision) -> list[str]:
     return [f"a text holds JSON that is nested {deepest} levels deep"] if too_deep else []
 
 
-def _with_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> PlannedDecision:
+def _replace_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> PlannedDecision:
     """Return the decision with all content of people, models and tools replaced."""
     steps = tuple(
         msgspec.structs.replace(

@@ -46,7 +46,7 @@ def one_version_per_component(decision: PlannedDecision) -> list[Problem]:
     return problems
 
 
-def _step(**changes: object) -> dict[str, object]:
+def _make_step(**changes: object) -> dict[str, object]:
     step = {
         "id": "look-up",
         "kind": "retrieval",
@@ -72,12 +72,12 @@ _DECISION: Final[dict[str, object]] = {
     "id": "d-1",
     "input": "What does a small parcel cost?",
     "output": "It costs 4.",
-    "steps": [_step(), _ANSWER],
+    "steps": [_make_step(), _ANSWER],
     "judgement": {"verdict": "wrong", "reviewer": "r2", "expected": "It costs 5."},
 }
 
 
-def _with_steps(*steps: Mapping[str, object]) -> Mapping[str, object]:
+def _make_decision(*steps: Mapping[str, object]) -> Mapping[str, object]:
     return _DECISION | {"steps": list(steps)}
 
 
@@ -93,27 +93,35 @@ SCHEMA: Final = RecordSchema(
             good=(
                 _DECISION,
                 _DECISION | {"schema": NAME, "asset": "desk", "version": "v3"},
-                _with_steps(_step(output=None, error="timed out"), _ANSWER),
+                _make_decision(_make_step(output=None, error="timed out"), _ANSWER),
             ),
             bad=(
-                BadExample("no steps", _with_steps(), "$.steps"),
-                BadExample("a step twice", _with_steps(_step(), _step()), "$.steps[1].id"),
+                BadExample("no steps", _make_decision(), "$.steps"),
+                BadExample(
+                    "a step twice", _make_decision(_make_step(), _make_step()), "$.steps[1].id"
+                ),
                 BadExample(
                     "a source that comes later",
-                    _with_steps(_step(sources=["answer"]), _ANSWER),
+                    _make_decision(_make_step(sources=["answer"]), _ANSWER),
                     "$.steps[0].sources",
                 ),
-                BadExample("no end", _with_steps(_step(output=None), _ANSWER), "$.steps[0]"),
-                BadExample("two ends", _with_steps(_step(error="x"), _ANSWER), "$.steps[0]"),
+                BadExample(
+                    "no end", _make_decision(_make_step(output=None), _ANSWER), "$.steps[0]"
+                ),
+                BadExample(
+                    "two ends", _make_decision(_make_step(error="x"), _ANSWER), "$.steps[0]"
+                ),
                 BadExample(
                     "two versions of one thing",
-                    _with_steps(
-                        _step(),
+                    _make_decision(
+                        _make_step(),
                         _ANSWER | {"retrieval": {"name": "tariffs", "version": "2026-11"}},
                     ),
                     "$.steps[1]",
                 ),
-                BadExample("an unknown kind", _with_steps(_step(kind="magic")), "$.steps[0].kind"),
+                BadExample(
+                    "an unknown kind", _make_decision(_make_step(kind="magic")), "$.steps[0].kind"
+                ),
                 BadExample(
                     "a verdict of no kind",
                     _DECISION | {"judgement": {"verdict": "meh", "reviewer": "r2"}},

@@ -22,7 +22,7 @@ from gatemark.attribution.decision import QUESTION, DecisionStep, PlannedDecisio
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 from gatemark.targets.build import make_target
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.spec import parse_spec
@@ -142,7 +142,7 @@ class Experiment(msgspec.Struct, frozen=True):
         if repaired.rate is None:
             reason = repaired.reason or "the outcome could not be judged"
             return Effect(step.id, repaired, rerun, None, None, reason=reason)
-        low, high = wilson(repaired.right, repaired.judged, LEVEL)
+        low, high = wilson_interval(repaired.right, repaired.judged, LEVEL)
         effect = Effect(
             step=step.id,
             repaired=repaired,
@@ -179,8 +179,8 @@ class Experiment(msgspec.Struct, frozen=True):
 def _compute_newcombe_interval(repaired: RepeatTally, rerun: RepeatTally) -> Interval:
     """Return Newcombe's hybrid score interval for a difference of independent proportions."""
     one, other = repaired.right / repaired.judged, rerun.right / rerun.judged
-    low_one, high_one = wilson(repaired.right, repaired.judged, LEVEL)
-    low_other, high_other = wilson(rerun.right, rerun.judged, LEVEL)
+    low_one, high_one = wilson_interval(repaired.right, repaired.judged, LEVEL)
+    low_other, high_other = wilson_interval(rerun.right, rerun.judged, LEVEL)
     delta = one - other
     low = delta - math.hypot(one - low_one, high_other - other)
     high = delta + math.hypot(high_one - one, other - low_other)

@@ -74,13 +74,13 @@ def accepted_notes(workspace: Workspace, asset: str) -> AcceptedNotes:
             continue
         blobs = msgspec.convert(payload["blobs"], dict[str, str])
         try:
-            found.notes.append(_note(workspace, name, blobs, person))
+            found.notes.append(_make_note(workspace, name, blobs, person))
         except (IntegrityError, NewerFormatError) as error:
             found.unreadable.append(f"the routing note of {name} cannot be read: {error}")
     return found
 
 
-def _note(workspace: Workspace, name: str, blobs: dict[str, str], person: str) -> RoutingNote:
+def _make_note(workspace: Workspace, name: str, blobs: dict[str, str], person: str) -> RoutingNote:
     attribution = read_attribution(name, workspace.blobs.get(blobs["attribution"]))
     decision = read_stored(workspace.blobs.get(blobs["decision"]), PlannedDecision)
     (proposal,) = (one for one in attribution.proposals if one.kind == NOTE)

@@ -80,7 +80,7 @@ class RulePack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"rule pack {self.name} needs rules with ids of their own")
 
 
-def objections(
+def find_objections(
     packs: tuple[RulePack, ...], decision: PlannedDecision, step: DecisionStep
 ) -> tuple[tuple[str, str], ...]:
     """Return the current rules that object to one step of a decision, and why each does."""

@@ -212,13 +212,13 @@ def render_attribution_text(found: Attribution, said: Mapping[str, str] | None =
     if found.changes is not None:
         lines.append(words.clean(f"smallest change: {change_words(found)}"))
     lines.extend(
-        words.clean(f"{_state(one, said)} {one.kind.replace('_', ' ')}: {one.summary}")
+        words.clean(f"{_name_state(one, said)} {one.kind.replace('_', ' ')}: {one.summary}")
         for one in found.proposals
     )
     return "\n".join([*lines, "", found.id])
 
 
-def _state(proposal: Remedy, said: Mapping[str, str] | None) -> str:
+def _name_state(proposal: Remedy, said: Mapping[str, str] | None) -> str:
     return "proposed" if said is None else said.get(proposal.kind, "waiting:")
 
 

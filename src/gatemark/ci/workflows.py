@@ -19,7 +19,7 @@ _PLACES: Final[dict[CiService, str]] = {
 }
 
 
-def workflow_text(service: CiService, pack: str) -> str:
+def render_workflow(service: CiService, pack: str) -> str:
     """Return the workflow file of a service that gates ``pack``."""
     template = files("gatemark.ci.templates").joinpath(f"{service}.yml").read_text("utf-8")
     return template.replace("PACK_FILE", pack)
@@ -33,5 +33,5 @@ def write_workflow(service: CiService, pack: str, root: Path) -> Path:
             f"{target} is already there and is left as it is; write the new file into an empty "
             f"folder and copy the job: gatemark init NEW_FOLDER --ci {service}"
         )
-    write_whole(target, [workflow_text(service, pack).encode()])
+    write_whole(target, [render_workflow(service, pack).encode()])
     return target

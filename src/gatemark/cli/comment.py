@@ -9,7 +9,7 @@ import click
 from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.results import find_result
 from gatemark.cli.screen import put, say
-from gatemark.report.comment import marker, render_comment
+from gatemark.report.comment import make_marker, render_comment
 
 
 @click.command("comment", cls=StrictCommand)
@@ -45,4 +45,4 @@ def comment_command(reference: str, key: str | None, post: str | None, store: st
         return
     from gatemark.ci.github import post_comment, pull_request_of  # noqa: PLC0415 - only to post
 
-    say(post_comment(pull_request_of(os.environ), text, marker(name)))
+    say(post_comment(pull_request_of(os.environ), text, make_marker(name)))

@@ -12,10 +12,10 @@ import click
 from gatemark.cli.options import StrictCommand
 from gatemark.cli.screen import say, wants_color
 from gatemark.core.errors import ExitCode
-from gatemark.demo.drift import demo_drift
-from gatemark.demo.lifecycle import demo_lifecycle
+from gatemark.demo.drift import play_drift
+from gatemark.demo.lifecycle import play_lifecycle
 from gatemark.demo.store import make_store
-from gatemark.demo.verdicts import demo_verdicts
+from gatemark.demo.verdicts import play_verdicts
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.report.terminal import verdict_table
 from gatemark.workspace import Workspace
@@ -58,7 +58,7 @@ def demo_command(folder: str) -> int:
 
 
 def _show_exams(folder: Path, store: str, start: datetime) -> Iterator[str]:
-    for step in demo_verdicts(folder, store, start):
+    for step in play_verdicts(folder, store, start):
         click.echo(verdict_table(step.result, color=wants_color()))
         say(f"report: {step.report}\n")
         if step.result.verdict != step.planned:
@@ -67,7 +67,7 @@ def _show_exams(folder: Path, store: str, start: datetime) -> Iterator[str]:
 
 def _show_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[str]:
     say("Two people, shadow and canary\n")
-    for act in demo_lifecycle(folder, store, start):
+    for act in play_lifecycle(folder, store, start):
         mark = "REFUSED  " if act.was_refused else ""
         say(f"{mark}{act.title}")
         for line in act.lines:
@@ -79,7 +79,7 @@ def _show_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[str]:
 
 def _show_drift(folder: Path, store: str, start: datetime) -> Iterator[str]:
     say("An enabled asset drifts\n")
-    for step in demo_drift(folder, store, start):
+    for step in play_drift(folder, store, start):
         say(f"{step.found:<10}  {step.line}")
         if step.is_astray:
             yield step.name

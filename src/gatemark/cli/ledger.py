@@ -11,7 +11,7 @@ from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import print_json, put, running_count, say, show
 from gatemark.core.errors import UsageError
 from gatemark.integrity import erase, verify
-from gatemark.ledger.checks.report import verified_text
+from gatemark.ledger.checks.report import format_ledger_report
 from gatemark.ledger.export import export_ledger
 from gatemark.ledger.keys import (
     KeyMade,
@@ -113,7 +113,7 @@ def verify_command(
     )
     with running_count("events checked") as progress:
         report = verify(Workspace(store=store), request, progress)
-    show(report, verified_text, json=json)
+    show(report, format_ledger_report, json=json)
     return report.exit_code
 
 

@@ -78,7 +78,7 @@ def run(
 ) -> int:
     """Run a target bare, guarded, guarded, bare, and judge the cost of the guards.
 
-    CONFIG is YAML: the target (a built-in example, or your own function), its options, the seeds
+    CONFIG is YAML: the target (your own function), its options, the seeds
     and the output folder. Before every pass, the state is restored (with 'reload: true', the target
     is built again), its hash is compared and every seed is set again. The first bare pass runs
     before any guard is switched on. Then both arms are timed side by side. Writes bare.jsonl,

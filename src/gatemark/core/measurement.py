@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.reason import Reason, ReasonKind, state_reason
+from gatemark.core.reason import Reason, ReasonKind
 
 
 class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +61,7 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 Direction = Literal["higher_is_better", "lower_is_better", "neutral"]
 NO_ITEMS: Final = ReasonKind("no_items", "no items to take a rate over")
+NOTHING_ANSWERED: Final = ReasonKind("nothing_answered", "no items were answered")
 COUNTED_AS_ZERO: Final = "counted_as_zero"
 COUNTED_AS_ONE: Final = "counted_as_one"
 """Items without a score that are in the number all the same: nothing achieved, or all."""
@@ -148,7 +149,7 @@ def measured(
 
 def unmeasured(
     name: str,
-    reason: Reason | str,
+    reason: Reason,
     *,
     direction: Direction,
     n: int = 0,
@@ -166,7 +167,7 @@ def unmeasured(
         unit=unit,
         n=n,
         value=None,
-        reason=reason if isinstance(reason, Reason) else state_reason(reason),
+        reason=reason,
         excluded=excluded or {},
         caveats=caveats,
         scope=scope,
@@ -181,7 +182,7 @@ def rate(
     direction: Direction,
     interval: Interval | None = None,
     excluded: dict[str, int] | None = None,
-    empty_reason: Reason | str | None = None,
+    empty_reason: Reason | None = None,
 ) -> Measurement:
     """Return ``count / n`` as a measurement; for ``n == 0`` there is a reason and no value."""
     if n == 0:

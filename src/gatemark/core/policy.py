@@ -224,6 +224,33 @@ NO_INTERVAL: Final = ReasonKind(
     "no_interval", "{subject} has no interval to compare by its {against} bound"
 )
 NO_RECORD: Final = ReasonKind("no_record", "no record arrived")
+NO_USABLE_ITEM: Final = ReasonKind(
+    "no_usable_item",
+    "not one item of the evidence is usable: nothing was judged, and nothing excuses that",
+)
+MEETS_BOUND: Final = ReasonKind("meets_bound", "{subject} is {op} {bound:g} (n={n})")
+MISSES_BOUND: Final = ReasonKind(
+    "misses_bound", "{subject} must be {op} {bound:g}, got {observed:.6g} (n={n})"
+)
+INTERVAL_BEYOND_BOUND: Final = ReasonKind(
+    "interval_beyond_bound",
+    "{subject} must be {op} {bound:g}, got {observed:.4g} (n={n}); all of it is beyond the bound",
+)
+MAY_BE_CHANCE: Final = ReasonKind(
+    "may_be_chance",
+    "{subject} must be {op} {bound:g}, got {observed:.4g} (n={n}); beyond the bound, but not when "
+    "the number of comparisons is counted",
+)
+INTERVAL_OPEN: Final = ReasonKind(
+    "interval_open",
+    "{subject} must be {op} {bound:g}, got {observed:.4g} (n={n}); "
+    "about {items_needed:,.0f} items would decide",
+)
+INTERVAL_UNDECIDABLE: Final = ReasonKind(
+    "interval_undecidable",
+    "{subject} must be {op} {bound:g}, got {observed:.4g} (n={n}); {because}",
+)
+JUDGED_BY_FALLBACK: Final = ReasonKind("judged_by_fallback", "{because}; judged by {rules} instead")
 WAIVED: Final = ReasonKind("waived", "{because}; waived by {owner} until {until}: {stated}")
 
 Measurements = Mapping[tuple[str, str | None], Measurement]
@@ -261,7 +288,7 @@ def _fallback_reason(rule: Rule, finding: Finding, substitutes: Sequence[Finding
     text = f"{finding.reason}; judged by {names} {how}"
     if rule.fallback_is_strict:
         text += "".join(f"; {one.reason}" for one in substitutes if one.verdict != "pass")
-    return Reason("judged_by_fallback", text, {"rules": names}, because=finding.reason)
+    return JUDGED_BY_FALLBACK.word(text, rules=names, because=finding.reason)
 
 
 def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]:
@@ -350,22 +377,32 @@ def _subject(rule: Rule) -> str:
 
 
 def _compare_reason(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> Reason:
-    code = "meets_bound" if held else "misses_bound"
+    kind = MEETS_BOUND if held else MISSES_BOUND
     text = _compare_text(rule, observed, measurement, held=held)
-    return Reason(code, text, _compared_values(rule, observed, measurement))
+    return _word_comparison(kind, text, rule, observed, measurement.n)
 
 
-def _compared_values(
-    rule: Rule, observed: float, measurement: Measurement
-) -> dict[str, ReasonValue]:
-    return {
-        "subject": _subject(rule),
-        "against": rule.against,
-        "op": rule.op,
-        "bound": rule.bound,
-        "observed": observed,
-        "n": measurement.n,
-    }
+def _word_comparison(
+    kind: ReasonKind,
+    text: str,
+    rule: Rule,
+    observed: float,
+    n: int,
+    *,
+    because: Reason | None = None,
+    **others: ReasonValue,
+) -> Reason:
+    return kind.word(
+        text,
+        because=because,
+        subject=_subject(rule),
+        against=rule.against,
+        op=rule.op,
+        bound=rule.bound,
+        observed=observed,
+        n=n,
+        **others,
+    )
 
 
 def _compare_text(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
@@ -394,18 +431,20 @@ def _interval_reason(
         f"{_subject(rule)} must be {rule.op} {rule.bound:g}, got {measurement.value:.4g}{ends} "
         f"(n={measurement.n}){_unscored(measurement)}"
     )
-    values = _compared_values(rule, measurement.value or 0.0, measurement)
+    observed, n = measurement.value or 0.0, measurement.n
     if verdict == "fail":
-        return Reason("interval_beyond_bound", f"{words}; all of it is beyond the bound", values)
+        text = f"{words}; all of it is beyond the bound"
+        return _word_comparison(INTERVAL_BEYOND_BOUND, text, rule, observed, n)
     if MAY_BE_CHANCE_AMONG_CLAIMS in measurement.caveats:
         text = f"{words}; beyond the bound, but not when the number of comparisons is counted"
-        return Reason("may_be_chance", text, values)
+        return _word_comparison(MAY_BE_CHANCE, text, rule, observed, n)
     if needed.value is None:
         text = f"{words}; {needed.reason}"
-        return Reason("interval_open", text, values, because=needed.reason)
-    items = max(needed.value, measurement.n + 1)
+        why = needed.reason
+        return _word_comparison(INTERVAL_UNDECIDABLE, text, rule, observed, n, because=why)
+    items = max(needed.value, n + 1)
     text = f"{words}; about {items:,.0f} items would decide"
-    return Reason("interval_open", text, {**values, "items_needed": items})
+    return _word_comparison(INTERVAL_OPEN, text, rule, observed, n, items_needed=items)
 
 
 def _unscored(measurement: Measurement) -> str:
@@ -448,10 +487,7 @@ NOTHING_USABLE = Finding(
     slack=0.0,
     n=0,
     verdict="inconclusive",
-    reason=Reason(
-        "nothing_usable",
-        "not one item of the evidence is usable: nothing was judged, and nothing excuses that",
-    ),
+    reason=NO_USABLE_ITEM(),
 )
 
 

@@ -6,7 +6,7 @@ worded better in a later build, and nothing that checks a store compares it.
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import Final, Protocol, TypeGuard
 
 import msgspec
 
@@ -48,6 +48,19 @@ class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class Explained(Protocol):
+    """Something that has a value, or the reason why it has none."""
+
+    @property
+    def reason(self) -> Reason | None:
+        """The reason why there is no value."""
+
+
+def find_reason(*found: Explained) -> Reason:
+    """Return the reason of the first that has no value."""
+    return next(one.reason for one in found if one.reason is not None)
+
+
 class ReasonKind(msgspec.Struct, frozen=True):
     """A reason as it is declared, once: its code, and its sentence with places for the values.
 
@@ -61,13 +74,23 @@ class ReasonKind(msgspec.Struct, frozen=True):
         text = self.sentence.format(**values, because=because)
         return Reason(self.code, text, values, because)
 
+    def word(self, text: str, /, *, because: Reason | None = None, **values: ReasonValue) -> Reason:
+        """Return the reason in words that fit the case better than the declared sentence.
+
+        Every place of the sentence still needs its value: the words alone prove nothing.
+        """
+        return msgspec.structs.replace(self(because=because, **values), text=text)
+
+
+STATED: Final = ReasonKind("stated", "(in the words of a person or a plugin)")
+
 
 def state_reason(text: str) -> Reason:
-    """Return a reason in the words of a person or of another part, which nothing else identifies.
+    """Return a reason in the words of a person or of a plugin, which nothing else identifies.
 
     Only its code is compared, so that its words can change as those of every other reason.
     """
-    return Reason("stated", text)
+    return STATED.word(text)
 
 
 def _is_close(one: ReasonValue, other: ReasonValue, tolerance: float) -> bool:

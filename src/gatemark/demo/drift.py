@@ -76,7 +76,7 @@ class _Clock:
     def __call__(self) -> datetime:
         return self.now
 
-    def to_day(self, day: int) -> None:
+    def move_to_day(self, day: int) -> None:
         """Move to the start of a day, which is the end of the previous one."""
         self.now = max(self.now, self.start + timedelta(days=day))
 
@@ -85,7 +85,7 @@ class _Clock:
         self.now += timedelta(minutes=1)
 
 
-def demo_drift(folder: Path, store: str, start: datetime) -> Iterator[DriftStep]:
+def play_drift(folder: Path, store: str, start: datetime) -> Iterator[DriftStep]:
     """Play the drift demo: enable, drift, warn, breach, demote, refuse, run again, re-enable.
 
     Its clock begins at ``start``, the start of a day.
@@ -96,7 +96,9 @@ def demo_drift(folder: Path, store: str, start: datetime) -> Iterator[DriftStep]
     shutil.rmtree(pack.parent, ignore_errors=True)
     write_starter(pack.parent)
     first = _enable(workspace, clock, pack)
-    yield _step(workspace, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}")
+    yield _make_step(
+        workspace, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}"
+    )
     healthy = _play_quiet_days(workspace, clock, folder, 0, HEALTHY_DAYS)
     yield DriftStep("healthy", "OK", healthy.level, f"{HEALTHY_DAYS} days go by: {healthy.reason}")
     yield from _play_decline(workspace, clock, folder)
@@ -144,7 +146,7 @@ def _play_day(
     workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: float
 ) -> ProbeReport:
     """Push one day of golden items when it is over, and probe."""
-    clock.to_day(day + 1)
+    clock.move_to_day(day + 1)
     draw = random.Random(SEED * 1000 + day)  # noqa: S311 - a demo, not a secret
     point = {
         "asset": ASSET,
@@ -172,7 +174,7 @@ def _play_decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator
             outcome = next(
                 (done.outcome for done in found.actions if done.act != "tell"), "nothing"
             )
-            yield _step(workspace, f"after the {name}", stage, outcome)
+            yield _make_step(workspace, f"after the {name}", stage, outcome)
         if not waiting:
             return
     for name, level, _ in waiting:
@@ -199,10 +201,10 @@ def _return(workspace: Workspace, clock: _Clock, pack: Path, first: Result) -> I
     because = closed[0].closed_because if closed else "the episode is still open"
     yield DriftStep("episode", "closed", "closed" if closed else "open", str(because))
     _vote_and_enable(workspace, clock)
-    yield _step(workspace, "return", "enabled", f"{ASSET}@{VERSION} serves again")
+    yield _make_step(workspace, "return", "enabled", f"{ASSET}@{VERSION} serves again")
 
 
-def _step(workspace: Workspace, name: str, planned: str, line: str) -> DriftStep:
+def _make_step(workspace: Workspace, name: str, planned: str, line: str) -> DriftStep:
     stage = read_state(workspace, ASSET).asset.track(PRODUCTION, VERSION).stage
     return DriftStep(name, planned, stage, line)
 

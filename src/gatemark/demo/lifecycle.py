@@ -25,7 +25,7 @@ from gatemark.lifecycle.commands import Approve, Command, GrantRoles, Promote, P
 from gatemark.lifecycle.model.nouns import Role, ShadowPairs, Stage, VersionRef
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import lines_of
-from gatemark.lifecycle.views.why import why
+from gatemark.lifecycle.views.why import explain_stage
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.workspace import Workspace
@@ -144,7 +144,7 @@ def _make_arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
     }
 
 
-def demo_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[LifecycleAct]:
+def play_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[LifecycleAct]:
     """Take two versions live: one as the first, one through shadow and canary.
 
     Writes ``history.html`` and ``why.html``, and takes less than three days of its clock.
@@ -217,5 +217,5 @@ def _write_pages(hand: Stagehand) -> LifecycleAct:
     history, reasons = hand.folder / "history.html", hand.folder / "why.html"
     write_whole(history, [render_history(asset_history(hand.workspace, ASSET))])
     ref = VersionRef(asset=ASSET, version="1.1.0")
-    write_whole(reasons, [render_why(why(hand.workspace, ref))])
+    write_whole(reasons, [render_why(explain_stage(hand.workspace, ref))])
     return LifecycleAct("What was live when, and why", (str(history), str(reasons)))

@@ -33,7 +33,7 @@ class DemoStep(msgspec.Struct, frozen=True):
     report: Path
 
 
-def demo_verdicts(folder: Path, store: str, start: datetime) -> Iterator[DemoStep]:
+def play_verdicts(folder: Path, store: str, start: datetime) -> Iterator[DemoStep]:
     """Run two exams, each with a baseline that passes and a candidate that fails as planned."""
     workspace = Workspace(store=store, actor="demo", clock=DemoClock(start))
     for arm in PAIRS:

@@ -11,12 +11,17 @@ import msgspec
 
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetKind
-from gatemark.drift.assets import LiveVersion, ServingHistory, breached_before, find_live_version
+from gatemark.drift.assets import (
+    LiveVersion,
+    ServingHistory,
+    explain_earlier_breach,
+    find_live_version,
+)
 from gatemark.drift.episode_check import CLOSED, KEPT, NOTIFIED
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
 from gatemark.drift.open_stores import memories_of
-from gatemark.drift.signal import ALARMS, DriftSignal, Episode, severity
+from gatemark.drift.signal import ALARMS, DriftSignal, Episode, rank_level
 from gatemark.drift.stores.memories import EpisodeAction as KeptAct
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, SYSTEM
@@ -81,7 +86,7 @@ def act_on(
     ]
     to_tell: set[str] = set()
     moved: set[str] = set()
-    for episode in sorted(ticked.open, key=lambda one: (-severity(one.level), one.opened.start)):
+    for episode in sorted(ticked.open, key=lambda one: (-rank_level(one.level), one.opened.start)):
         if (episode.id, NOTIFIED, episode.level) not in did:
             news = _tell(workspace, episode, now)
             notified[episode.id] = news.events
@@ -225,7 +230,7 @@ def _find_fallback_problem(
         return None
     for fact in facts:
         if isinstance(fact, VersionMoved) and fact.after == "enabled":
-            return breached_before(workspace, history, fact.asset, fact.version) or None
+            return explain_earlier_breach(workspace, history, fact.asset, fact.version) or None
     return None
 
 

@@ -18,7 +18,7 @@ from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.open_stores import memories_of
-from gatemark.drift.sealed_scores import fixed_scores
+from gatemark.drift.sealed_scores import select_fixed_scores
 from gatemark.drift.signal import Episode, Window, split_metric
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
 from gatemark.lifecycle.citations import Citations
@@ -59,7 +59,9 @@ class LiveVersion(msgspec.Struct, frozen=True):
     is_registered: bool = False
 
 
-def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str, AssetKind | None]:
+def read_registered_kinds(
+    workspace: Workspace, asset: str | None = None
+) -> dict[str, AssetKind | None]:
     """Return the kind of every registered asset, or of one."""
     kinds: dict[str, AssetKind | None] = {}
     for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
@@ -68,7 +70,7 @@ def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str
     return kinds
 
 
-def of_unknown_versions(
+def select_unknown_versions(
     workspace: Workspace, registered: Container[str], series: Iterable[Series]
 ) -> tuple[Series, ...]:
     """Return the series of registered assets whose points name an unregistered version."""
@@ -151,7 +153,7 @@ class ServingHistory:
         if key not in self._cited:
             return None
         if key not in self._scores:
-            self._scores[key] = fixed_scores(self._load_results(self._cited[key]))
+            self._scores[key] = select_fixed_scores(self._load_results(self._cited[key]))
         return self._scores[key].get(series.watched_metric)
 
     def _load_results(self, names: Iterable[str]) -> Iterator[Result]:
@@ -189,7 +191,7 @@ class Served:
 
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
-        self._registered = registered_kinds(workspace)
+        self._registered = read_registered_kinds(workspace)
         for event, payload in workspace.events.events(kind=TRANSITION):
             line = recorded(event, payload)
             if line is None or not isinstance(line.fact, VersionMoved):
@@ -215,7 +217,7 @@ class Served:
         return False
 
 
-def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | None]:
+def find_latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | None]:
     """Return version and stage that drift acts on, else those of the version that moved last."""
     found = find_live_version(workspace, asset)
     tracks = read_state(workspace, asset).asset.place(PRODUCTION).tracks
@@ -225,7 +227,7 @@ def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | No
     return found.version, found.stage
 
 
-def baseline_reset(
+def find_baseline_reset(
     workspace: Workspace, history: ServingHistory, episode: Episode
 ) -> BaselineReset | None:
     """Return when and why an episode ended because of what happened to its version.
@@ -254,7 +256,9 @@ def baseline_reset(
     return BaselineReset(moment, _describe_track(track))
 
 
-def breached_before(workspace: Workspace, history: ServingHistory, asset: str, version: str) -> str:
+def explain_earlier_breach(
+    workspace: Workspace, history: ServingHistory, asset: str, version: str
+) -> str:
     """Return why a version cannot be the fallback, or an empty string if it can.
 
     It cannot if it breached and cites no result with answers from after that. Breaches that a

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.drift.judging.parts import Series
-from gatemark.ledger.stored_rows import Finding, finding
+from gatemark.ledger.stored_rows import Finding, make_finding
 
 SCHEMA: Final = b"gatemark.points/1\n"
 MOST_NAMED: Final = 3
@@ -92,7 +92,7 @@ class RowPacker:
         self._series = series
         self._heads: dict[int, bytes] = {}
 
-    def packed(self, rows: Iterable[Sequence[Any]]) -> bytes:
+    def pack(self, rows: Iterable[Sequence[Any]]) -> bytes:
         """Return the bytes of some rows; an unreadable row gives bytes that match no digest."""
         # A hot loop: every point that is pushed or checked goes through here.
         heads, made, tail = self._heads.get, self._make_head, _tail
@@ -150,7 +150,7 @@ class BatchMaker:
 
     def __init__(self, ordered: Iterable[Series], series: Callable[[int], Series | None]) -> None:
         self._series = series
-        self._packed = RowPacker(series).packed
+        self._packed = RowPacker(series).pack
         self._ordered = [((one.asset, one.metric), one.id) for one in ordered]
         self._places = {number: place for place, (_, number) in enumerate(self._ordered)}
 
@@ -180,7 +180,7 @@ class BatchMaker:
             self._places = {number: place for place, (_, number) in enumerate(self._ordered)}
 
 
-def found_batches(
+def find_batches(
     chunks: Iterable[Sequence[Sequence[Any]]], series: Callable[[int], Series | None]
 ) -> Iterator[FoundBatch]:
     """Yield the batches of stored rows, which arrive in chunks in the order of the digest.
@@ -213,9 +213,9 @@ class _OpenBatch:
 
     def add(self, rows: Sequence[Sequence[Any]]) -> None:
         self._count += len(rows)
-        self._seen.update(self._packer.packed(rows))
+        self._seen.update(self._packer.pack(rows))
         for one in {row[0] for row in rows} - self._names.keys():
-            self._names[one] = _name(self._series(one))
+            self._names[one] = _name_series(self._series(one))
 
     def found(self) -> FoundBatch:
         names = tuple(sorted(self._names.values())[:MOST_NAMED])
@@ -223,7 +223,7 @@ class _OpenBatch:
         return FoundBatch(self.number, self._count, digest, names, len(self._names))
 
 
-def _name(series: Series | None) -> str:
+def _name_series(series: Series | None) -> str:
     return "an unknown series" if series is None else f"{series.asset} {series.metric}"
 
 
@@ -249,23 +249,23 @@ def check_batches(
 def _report_missing_push(batch: FoundBatch) -> Finding:
     what = f"{_format_points(batch.rows)} ({_format_names(batch)})"
     if batch.number == UNCOVERED:
-        return finding(None, TABLE, f"{what} belong to no push")
-    return finding(None, TABLE, f"{what} name event {batch.number}, which is not a push")
+        return make_finding(None, TABLE, f"{what} belong to no push")
+    return make_finding(None, TABLE, f"{what} name event {batch.number}, which is not a push")
 
 
 def _report_missing_points(event: PushedBatch) -> Finding:
     about = ", ".join(event.assets[:MOST_NAMED])
-    return finding(event.seq, TABLE, f"{_format_points(event.rows)} ({about}) are missing")
+    return make_finding(event.seq, TABLE, f"{_format_points(event.rows)} ({about}) are missing")
 
 
 def _compare_batch(batch: FoundBatch, event: PushedBatch) -> Iterator[Finding]:
     if batch.rows != event.rows:
         written, about = _format_points(event.rows), _format_names(batch)
         what = f"{written} were written, {batch.rows} are there ({about})"
-        yield finding(event.seq, TABLE, what)
+        yield make_finding(event.seq, TABLE, what)
     elif batch.digest != event.digest:
         what = f"some of {_format_points(batch.rows)} ({_format_names(batch)}) were edited"
-        yield finding(event.seq, TABLE, what)
+        yield make_finding(event.seq, TABLE, what)
 
 
 def _format_names(batch: FoundBatch) -> str:

@@ -10,7 +10,7 @@ from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.result import answer_time_of
 from gatemark.drift.assets import CLOSED_BY
 from gatemark.drift.episode_check import CLOSED
-from gatemark.drift.ledger import last_recording_at, recording_events
+from gatemark.drift.ledger import last_recording_at, make_event_recorder
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
@@ -48,7 +48,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
     over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)
     seen = memories_of(workspace).last_tick()
     rows = _reset_memory(workspace, episode, now)
-    tell = recording_events(workspace, now)
+    tell = make_event_recorder(workspace, now)
     at = max(now, last_recording_at(workspace) or now)
     with memories_of(workspace).recording(seen, at, tell) as recorder:
         recorder.keep_memories(rows)

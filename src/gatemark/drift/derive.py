@@ -15,7 +15,7 @@ from gatemark.drift.assets import Served
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
-from gatemark.drift.sealed_scores import suite_scores
+from gatemark.drift.sealed_scores import list_suite_scores
 from gatemark.evidence.observations import ConfidenceValue, Hit, Observation, point_sources
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.event_kinds import RESULT_SEALED, sealed_moment
@@ -56,11 +56,11 @@ def derive_points(
     points: list[Point] = []
     not_served = 0
     if request.results:
-        found, not_served = _from_results(workspace, request.asset, window_s)
+        found, not_served = _read_results(workspace, request.asset, window_s)
         points.extend(found)
     for kind in dict.fromkeys(kind for kind, _ in request.files):
         paths = [path for name, path in request.files if name == kind]
-        points.extend(_from_files(kind, paths, request, choices))
+        points.extend(_read_files(kind, paths, request, choices))
     closed = [point for point in points if point.end <= now]
     with open_push(workspace, now) as pusher:
         ingest = PointIngest(pusher, now)
@@ -70,7 +70,7 @@ def derive_points(
     return Derived(pushed, len(points) - len(closed), not_served)
 
 
-def _from_results(
+def _read_results(
     workspace: Workspace, asset: str | None, window_s: int
 ) -> tuple[list[Point], int]:
     """Return one point for each suite and run, and how many results were left out.
@@ -104,12 +104,12 @@ def _from_results(
 
 def _tally_result(result: Result, name: str, window: int) -> WindowTally:
     tally = WindowTally()
-    for score in suite_scores(result):
+    for score in list_suite_scores(result):
         tally.value(name, score.metric, window, score.value, score.items)
     return tally
 
 
-def _from_files(
+def _read_files(
     kind: str, paths: Sequence[str], request: DeriveRequest, choices: ReadingChoices
 ) -> Iterator[Point]:
     window_s = seconds_of(request.window)
@@ -180,11 +180,11 @@ class WindowTally:
     def points(self, window_s: int, source: str) -> Iterator[Point]:
         """Yield all sums as points, in order."""
         for key, (number, items) in sorted(self.values.items()):
-            yield _point(key, window_s, source, {"value": number, "n": items})
+            yield _make_point(key, window_s, source, {"value": number, "n": items})
         for key, (hits, n) in sorted(self.hits.items()):
-            yield _point(key, window_s, source, {"k": hits, "n": n})
+            yield _make_point(key, window_s, source, {"k": hits, "n": n})
         for key, counts in sorted(self.bins.items()):
-            yield _point(key, window_s, source, {"histogram": counts})
+            yield _make_point(key, window_s, source, {"histogram": counts})
         for key, (totals, promised, correct) in sorted(self.calibration.items()):
             bins = {
                 "items": [int(n) for n in totals],
@@ -192,9 +192,9 @@ class WindowTally:
                 "confidence_sum": [min(p, n) for p, n in zip(promised, totals, strict=True)],
                 "correct": [int(n) for n in correct],
             }
-            yield _point(key, window_s, source, {"calibration": bins})
+            yield _make_point(key, window_s, source, {"calibration": bins})
         for key, classes in sorted(self.classes.items()):
-            yield _point(key, window_s, source, {"categories": classes})
+            yield _make_point(key, window_s, source, {"categories": classes})
 
 
 def bin_of(score: float, bins: int) -> int:
@@ -207,7 +207,9 @@ def window_of(moment: datetime, window_s: int) -> int:
     return int(moment.timestamp()) // window_s
 
 
-def _point(key: tuple[str, str, int], window_s: int, source: str, form: dict[str, object]) -> Point:
+def _make_point(
+    key: tuple[str, str, int], window_s: int, source: str, form: dict[str, object]
+) -> Point:
     asset, metric, window = key
     start = datetime.fromtimestamp(window * window_s, UTC)
     end = start + timedelta(seconds=window_s)

@@ -18,7 +18,7 @@ from gatemark.drift.signal import LEVELS, Window
 from gatemark.drift.table_digest import WatchState
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
-from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
+from gatemark.ledger.stored_rows import Finding, make_finding, parse_moment, plain_json
 
 NOTIFIED: Final = "tell"
 """Act: the level of an episode was appended to the ledger."""
@@ -123,23 +123,25 @@ class LedgerEpisodes:
         for row in rows:
             recorded = missing.pop(row.id, None)
             seq = None if recorded is None or recorded.first is None else recorded.first.seq
-            name = _name(row.id, recorded)
+            name = _name_episode(row.id, recorded)
             document = plain_json(row.document)
             if not isinstance(document, dict):
-                yield finding(seq, "episodes", f"{name} cannot be read")
+                yield make_finding(seq, "episodes", f"{name} cannot be read")
                 continue
             for what in _compare_columns(row, document):
-                yield finding(seq, "episodes", f"{name}: {what}")
+                yield make_finding(seq, "episodes", f"{name}: {what}")
             if recorded is not None:
                 for number, what in _compare_documents(recorded, document, is_ahead=is_ahead):
-                    yield finding(number, "episodes", f"{name}: {what}")
+                    yield make_finding(number, "episodes", f"{name}: {what}")
         for identity, recorded in missing.items():
             if recorded.first is not None:
-                yield finding(
-                    recorded.first.seq, "episodes", f"{_name(identity, recorded)} is missing"
+                yield make_finding(
+                    recorded.first.seq,
+                    "episodes",
+                    f"{_name_episode(identity, recorded)} is missing",
                 )
 
-    def compared_acts(
+    def compare_acts(
         self,
         rows: Iterable[ActRow],
         cited: Mapping[int, tuple[Event, Mapping[str, object]]],
@@ -152,16 +154,14 @@ class LedgerEpisodes:
         for row in rows:
             recorded = self.by_id.get(row.episode)
             first = None if recorded is None else recorded.first
-            name = f"{row.act} ({row.level}) of {_name(row.episode, recorded)}"
+            name = f"{row.act} ({row.level}) of {_name_episode(row.episode, recorded)}"
             seq = None if first is None else first.seq
             is_older = since is None or (seq is not None and seq < since)
             for what in _check_act(row, recorded, cited, may_cite_none=is_older):
-                yield finding(seq, "episode_acts", f"{name}: {what}")
+                yield make_finding(seq, "episode_acts", f"{name}: {what}")
 
 
-def recorded_findings(
-    state: WatchState, last: tuple[int, DriftRecorded] | None
-) -> Iterator[Finding]:
+def check_recorded(state: WatchState, last: tuple[int, DriftRecorded] | None) -> Iterator[Finding]:
     """Yield a finding for each table that differs from the last recording."""
     if last is None:
         return
@@ -172,10 +172,10 @@ def recorded_findings(
     ):
         if found.digest != left.after:
             rows = f"{found.rows} rows, {left.rows} recorded"
-            yield finding(seq, table, f"was edited since it was recorded ({rows})")
+            yield make_finding(seq, table, f"was edited since it was recorded ({rows})")
 
 
-def succession_findings(
+def check_succession(
     before: tuple[int, DriftRecorded], seq: int, said: DriftRecorded
 ) -> Iterator[Finding]:
     """Yield a finding for each table that changed between two recordings."""
@@ -185,10 +185,10 @@ def succession_findings(
         ("episodes", said.episodes, earlier.episodes),
     ):
         if found.before != left.after:
-            yield finding(seq, table, f"was edited between event {number} and this one")
+            yield make_finding(seq, table, f"was edited between event {number} and this one")
 
 
-def cited_numbers(row: ActRow) -> tuple[int, ...] | None:
+def read_cited_numbers(row: ActRow) -> tuple[int, ...] | None:
     """Return the numbers of the events that an act cites, or None if unreadable."""
     try:
         return msgspec.json.decode(row.events, type=tuple[int, ...])
@@ -203,7 +203,7 @@ def _check_act(
     *,
     may_cite_none: bool,
 ) -> Iterator[str]:
-    numbers = cited_numbers(row)
+    numbers = read_cited_numbers(row)
     if numbers is None:
         yield "its events cannot be read"
         return
@@ -238,7 +238,7 @@ def _compare_columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterato
         ("asset", row.asset, document.get("asset")),
         ("level", row.level, document.get("level")),
         ("is_open", bool(row.is_open), document.get("closed_at") is None),
-        ("opened_at", moment_in(row.opened_at), moment_in(start)),
+        ("opened_at", parse_moment(row.opened_at), parse_moment(start)),
     )
     for column, kept, said in pairs:
         if kept != said:
@@ -292,7 +292,7 @@ def _compare_signal(
         yield worst.seq, "breached in a different window than in the ledger"
 
 
-def _name(identity: str, recorded: LedgerEpisode | None) -> str:
+def _name_episode(identity: str, recorded: LedgerEpisode | None) -> str:
     about = "" if recorded is None else f"{recorded.asset} {recorded.metric} "
     return f"episode {about}({identity[:SHORT]})"
 

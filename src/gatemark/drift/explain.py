@@ -15,10 +15,10 @@ from gatemark.drift.judging.simulate import (
     SHIFTS,
     Detection,
     Watched,
-    alone,
-    detection,
-    false_alarms,
-    false_alarms_by_kind,
+    estimate_detection,
+    estimate_false_alarms,
+    estimate_false_alarms_by_kind,
+    isolate_series,
 )
 
 DAYS: Final = 110
@@ -81,7 +81,7 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
 
     Scalar watches are simulated together, as they judge a metric that has no watch of its own.
     """
-    numbers = of_a_number(policy)
+    numbers = select_scalar_watches(policy)
     figures = tuple(_simulate_watch(policy, watch, seed, series) for watch in policy.watches)
     return Explained(
         policy=policy.name,
@@ -93,7 +93,9 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
         watches=figures,
         classes=tuple(_sum_classes(policy, figures)),
         kinds=_simulate_kinds(policy, numbers, seed, series // 4) if numbers else (),
-        detection=detection(policy, numbers, changes=(*SHIFTS, None), seed=seed, series=series)
+        detection=estimate_detection(
+            policy, numbers, changes=(*SHIFTS, None), seed=seed, series=series
+        )
         if numbers
         else (),
     )
@@ -101,10 +103,12 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
 
 def _simulate_watch(policy: DriftPolicy, watch: Watch, seed: int, series: int) -> WatchFigures:
     watched = [(_strip_scale(watch), detectors().get(watch.detector))]
-    found = false_alarms(policy, watched, seed=seed, assets=series, metrics=1, days=DAYS)
+    found = estimate_false_alarms(policy, watched, seed=seed, assets=series, metrics=1, days=DAYS)
     lone = found
     if policy.mode == "corrected" and policy.q is not None:
-        lone = false_alarms(alone(policy), watched, seed=seed, assets=series, metrics=1, days=DAYS)
+        lone = estimate_false_alarms(
+            isolate_series(policy), watched, seed=seed, assets=series, metrics=1, days=DAYS
+        )
     return WatchFigures(
         metric=watch.metric,
         detector=watch.detector,
@@ -141,7 +145,7 @@ def _strip_scale(watch: Watch) -> Watch:
     return msgspec.structs.replace(watch, scale="number", min_sd=None, min_effect=0, min_items=1)
 
 
-def of_a_number(policy: DriftPolicy) -> list[Watched]:
+def select_scalar_watches(policy: DriftPolicy) -> list[Watched]:
     """Return the watches of a scalar metric, preferably those for any metric."""
     watched = [(_strip_scale(watch), detectors().get(watch.detector)) for watch in policy.watches]
     numbers = [
@@ -161,7 +165,9 @@ def of_a_number(policy: DriftPolicy) -> list[Watched]:
 def _simulate_kinds(
     policy: DriftPolicy, watched: list[Watched], seed: int, series: int
 ) -> tuple[KindFigures, ...]:
-    found = false_alarms_by_kind(alone(policy), watched, KINDS, seed=seed, assets=series)
+    found = estimate_false_alarms_by_kind(
+        isolate_series(policy), watched, KINDS, seed=seed, assets=series
+    )
     return tuple(
         KindFigures(kind, alarms.warnings_per_year, alarms.demotions_per_year)
         for kind, alarms in found.items()

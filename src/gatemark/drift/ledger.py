@@ -70,7 +70,7 @@ class PushEvents:
         )
 
 
-def recording_events(
+def make_event_recorder(
     workspace: Workspace, now: datetime
 ) -> Callable[[sa.Connection, DriftRecorded], None]:
     """Return the function that appends the event of a recording."""

@@ -18,9 +18,9 @@ from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
 from gatemark.drift.assets import (
     ServingHistory,
-    baseline_reset,
-    of_unknown_versions,
-    registered_kinds,
+    find_baseline_reset,
+    read_registered_kinds,
+    select_unknown_versions,
 )
 from gatemark.drift.cohorts import GatheredCohorts, gather
 from gatemark.drift.detectors.registry import detectors
@@ -28,22 +28,22 @@ from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import (
     Memory,
     SeriesMemory,
-    after_a_change,
-    first_changed,
-    under_new_policy,
+    carry_after_change,
+    carry_to_new_policy,
+    find_first_changed,
 )
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings, judge_tick
-from gatemark.drift.ledger import last_recording_at, recording_events
+from gatemark.drift.ledger import last_recording_at, make_event_recorder
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import (
     UNJUDGED,
     DriftSignal,
     Episode,
     Level,
-    severity,
-    unjudged_signal,
+    make_unjudged_signal,
+    rank_level,
 )
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.workspace import Workspace
@@ -121,7 +121,7 @@ class Evaluation(NamedTuple):
             known = shown.get(key)
             if signal.detector in lasting and known is not None:
                 if signal.level not in UNJUDGED and (
-                    known.level in UNJUDGED or severity(signal.level) > severity(known.level)
+                    known.level in UNJUDGED or rank_level(signal.level) > rank_level(known.level)
                 ):
                     shown[key] = signal
             elif known is None:
@@ -137,9 +137,9 @@ def evaluate(
 ) -> Evaluation:
     """Judge the windows that are due, without writing anything."""
     history = ServingHistory(workspace, asset)
-    kinds = registered_kinds(workspace, asset)
+    kinds = read_registered_kinds(workspace, asset)
     pushed = points_of(workspace).series(asset)
-    unknown = of_unknown_versions(workspace, kinds, pushed)
+    unknown = select_unknown_versions(workspace, kinds, pushed)
     left_out = {one.id for one in unknown}
     series = [history.bound(one) for one in pushed if one.id not in left_out]
     kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
@@ -150,7 +150,7 @@ def evaluate(
         list(zip(found.gathered.cohorts, found.memories, strict=True)),
         policy,
         now,
-        lambda one: baseline_reset(workspace, history, one) if one.asset in kinds else None,
+        lambda one: find_baseline_reset(workspace, history, one) if one.asset in kinds else None,
     )
     silent = _list_never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
@@ -251,7 +251,7 @@ def _recall_memories(
     return {
         key: known.memory
         if known.policy_digest == policy_digest
-        else under_new_policy(known.memory)
+        else carry_to_new_policy(known.memory)
         for key, known in kept.items()
     }
 
@@ -274,14 +274,14 @@ def _find_rewritten(
         rows = np.asarray([row for row, _, _ in known])
         judged = np.asarray([memory.judged for _, _, memory in known])
         seen = np.frombuffer(b"".join(memory.seen for _, _, memory in known), dtype=np.uint8)
-        first = first_changed(cohort, rows, judged, seen.reshape(len(known), -1))
+        first = find_first_changed(cohort, rows, judged, seen.reshape(len(known), -1))
         settled = np.asarray([memory.settled for _, _, memory in known])
         for at in np.flatnonzero(first > settled).tolist():
             row, key, memory = known[at]
             opened = None
             if memory.episode is not None:
                 opened = cohort.index_at(row, memory.episode.opened.start)
-            found[key] = after_a_change(memory, int(first[at]), opened, cohort.watch.sustained)
+            found[key] = carry_after_change(memory, int(first[at]), opened, cohort.watch.sustained)
     return found
 
 
@@ -310,7 +310,7 @@ def _list_never_pushed(
     """Return a STALE signal for each expected metric that was never pushed."""
     pushed = {(one.asset, one.watched_metric) for one in series}
     return [
-        unjudged_signal(
+        make_unjudged_signal(
             (name, watch.metric, watch.detector),
             "STALE",
             f"no point was ever pushed; {kind} assets are watched by it",
@@ -337,7 +337,9 @@ def _read_levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
 def _record(
     workspace: Workspace, found: Evaluation, policy: DriftPolicy, seen: LastTick, now: datetime
 ) -> None:
-    with memories_of(workspace).recording(seen, now, recording_events(workspace, now)) as recorder:
+    with memories_of(workspace).recording(
+        seen, now, make_event_recorder(workspace, now)
+    ) as recorder:
         recorder.keep_memories(_find_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
 
@@ -406,7 +408,7 @@ def _make_report(
 ) -> ProbeReport:
     signals = found.by_metric()
     counted = Counter(signal.level for signal in signals)
-    levels = sorted(counted, key=severity, reverse=True)
+    levels = sorted(counted, key=rank_level, reverse=True)
     return ProbeReport(
         at=now,
         policy=PolicyName(policy.name, policy.mode, policy.digest),

@@ -21,7 +21,7 @@ class SuiteScore(NamedTuple):
     items: int
 
 
-def suite_scores(result: Result) -> Iterator[SuiteScore]:
+def list_suite_scores(result: Result) -> Iterator[SuiteScore]:
     """Yield the measurements of a result that are values of watched metrics."""
     for suite, kind in _list_suites(result).items():
         if kind in LANES:
@@ -30,7 +30,7 @@ def suite_scores(result: Result) -> Iterator[SuiteScore]:
                 yield SuiteScore(metric, value, items)
 
 
-def fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
+def select_fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
     """Return accuracy and item count by metric, from the latest result that has the metric.
 
     The metrics are golden accuracy, over all golden suites, and each suite under its own name.
@@ -38,7 +38,7 @@ def fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
     found: dict[str, tuple[float, int]] = {}
     for result in sorted(results, key=lambda one: one.finished_at):
         scores: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        for score in suite_scores(result):
+        for score in list_suite_scores(result):
             if score.metric == GOLDEN:
                 scores[GOLDEN].append((score.value, score.items))
         for suite in _list_suites(result):

@@ -47,14 +47,14 @@ def split_metric(name: str) -> tuple[str, str | None]:
     return (name, None) if found is None else (found["metric"], found["version"])
 
 
-def severity(level: Level) -> int:
+def rank_level(level: Level) -> int:
     """Return the rank of a level, from 0 for the least serious."""
     return LEVELS.index(level)
 
 
-def worst(levels: Iterable[Level]) -> Level | None:
+def find_worst(levels: Iterable[Level]) -> Level | None:
     """Return the most serious level, or None if there are none."""
-    return max(levels, key=severity, default=None)
+    return max(levels, key=rank_level, default=None)
 
 
 class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
@@ -107,7 +107,7 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
 
 
-def unjudged_signal(
+def make_unjudged_signal(
     names: tuple[str, str, str],
     level: Level,
     reason: str,

@@ -11,14 +11,14 @@ import msgspec
 from gatemark.drift.batches import PushedBatch, check_batches
 from gatemark.drift.episode_check import (
     LedgerEpisodes,
-    cited_numbers,
-    recorded_findings,
-    succession_findings,
+    check_recorded,
+    check_succession,
+    read_cited_numbers,
 )
 from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.ledger.checks.report import Check
-from gatemark.ledger.event import Event, checked
+from gatemark.ledger.event import Event, check_row
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
 from gatemark.ledger.stored_rows import Finding
 from gatemark.workspace import Workspace
@@ -52,7 +52,7 @@ class DriftTables:
             return
         self._first_recorded = self._first_recorded or event.seq
         if self._recorded is not None:
-            self._found.extend(succession_findings(self._recorded, event.seq, said))
+            self._found.extend(check_succession(self._recorded, event.seq, said))
         self._recorded = (event.seq, said)
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
@@ -76,14 +76,14 @@ class DriftTables:
         """Yield the memories, episodes and acts that differ from their events."""
         memories = memories_of(self._workspace)
         yield from self._found
-        edited = list(recorded_findings(memories.state(), self._recorded))
+        edited = list(check_recorded(memories.state(), self._recorded))
         yield from edited
         is_ahead = self._recorded is not None and not edited
         yield from self._episodes.compared(memories.episode_rows(), is_ahead=is_ahead)
         acts = list(memories.act_rows())
-        numbers = {number for row in acts for number in cited_numbers(row) or ()}
+        numbers = {number for row in acts for number in read_cited_numbers(row) or ()}
         cited = self._find_cited(sorted(numbers))
-        yield from self._episodes.compared_acts(acts, cited, self._first_recorded)
+        yield from self._episodes.compare_acts(acts, cited, self._first_recorded)
 
     def _find_cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, object]]]:
         """Return the events with these numbers that exist."""
@@ -91,6 +91,6 @@ class DriftTables:
         for start in range(0, len(numbers), CITED_AT_ONCE):
             rows = self._workspace.events.rows_at(numbers[start : start + CITED_AT_ONCE])
             for seq, row in rows.items():
-                event, payload = checked(row)
+                event, payload = check_row(row)
                 cited[seq] = (event, payload or {})
         return cited

@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.drift.assets import latest_stage
+from gatemark.drift.assets import find_latest_stage
 from gatemark.drift.cohorts import gather
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import SCALARS, values_of
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.judging.signals import CohortSignals, signals_of
+from gatemark.drift.judging.signals import CohortSignals, make_signals
 from gatemark.drift.judging.tick import judge_tick
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import Evaluation, evaluate
@@ -37,7 +37,7 @@ def drift_view(workspace: Workspace, policy: DriftPolicy, asset: str, now: datet
     episodes = memories_of(workspace).episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}
     acts = memories_of(workspace).acts(list(metrics)) if metrics else []
-    version, stage = latest_stage(workspace, asset)
+    version, stage = find_latest_stage(workspace, asset)
     return DriftView(
         asset=asset,
         kind=found.kinds.get(asset),
@@ -81,7 +81,7 @@ def _replay_windows(
     numbers = {id(cohort): number for number, cohort in enumerate(gathered.cohorts)}
 
     def note(cohort: Cohort, judgement: CohortSignals) -> None:
-        for row, signal in signals_of(cohort, judgement, wide):
+        for row, signal in make_signals(cohort, judgement, wide):
             window = cohort.window(row, int(cohort.index_of(judgement.column)[row]))
             judged[numbers[id(cohort)], row, judgement.column] = WindowView(
                 start=window.start,

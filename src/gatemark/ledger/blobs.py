@@ -25,7 +25,7 @@ def digest_of(pieces: Iterable[bytes]) -> str:
     return DIGEST_PREFIX + seen.hexdigest()
 
 
-def joined_blob(name: str, pieces: Iterable[bytes]) -> bytes:
+def join_blob(name: str, pieces: Iterable[bytes]) -> bytes:
     """Return the bytes of a blob; raise IntegrityError if they do not match its name."""
     data = b"".join(pieces)
     if not same_digest(digest_bytes(data), name):

@@ -101,7 +101,7 @@ def erase_document(
     return msgspec.structs.replace(found.report, event=event.seq)
 
 
-def tombstone_of(
+def make_tombstone(
     what: ErasableKind, name: str, number: int, digest: str, remains: Mapping[str, object]
 ) -> ContentErased:
     """The payload of an erasure, without its reason."""
@@ -126,7 +126,7 @@ def _result(store: Store, reference: str) -> StoredDocument:
             f"blob {one}" for one in sorted(result.file_digests) if store.blobs.has(one)
         ),
     )
-    said = tombstone_of("result", result.id, 0, result.id, remains_of(result))
+    said = make_tombstone("result", result.id, 0, result.id, remains_of(result))
     return StoredDocument(RESULTS, {"id": result.id}, None, said, report)
 
 
@@ -138,9 +138,9 @@ def remains_of(result: Result) -> dict[str, object]:
         caveats=(),
         blockers=tuple(GONE for _ in result.blockers),
         findings=tuple(msgspec.structs.replace(one, reason=ERASED) for one in result.findings),
-        measurements=tuple(_number(one) for one in result.measurements),
-        bench=_bench(result.bench),
-        regression=_bench(result.regression),
+        measurements=tuple(_erase_number(one) for one in result.measurements),
+        bench=_erase_bench(result.bench),
+        regression=_erase_bench(result.regression),
     )
     stored: dict[str, object] = msgspec.json.decode(result.document)
     changed: dict[str, object] = msgspec.json.decode(canonical_bytes(kept))
@@ -148,12 +148,12 @@ def remains_of(result: Result) -> dict[str, object]:
     return {name: stored[name] if name == "policy" else changed[name] for name in changed}
 
 
-def _number(number: Measurement) -> Measurement:
+def _erase_number(number: Measurement) -> Measurement:
     reason = None if number.reason is None else ERASED
     return msgspec.structs.replace(number, reason=reason, caveats=())
 
 
-def _bench(bench: Bench | None) -> Bench | None:
+def _erase_bench(bench: Bench | None) -> Bench | None:
     if bench is None or bench.reason is None:
         return bench
     return msgspec.structs.replace(bench, reason=ERASED)
@@ -169,7 +169,7 @@ def _erase_payload(
         stays=("kind, time, actor, subject and the digest of the payload",),
     )
     if payload is None:
-        known = _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
+        known = _find_tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
         return msgspec.structs.replace(report, event=known.seq)
     if is_kept(event.kind):
         raise RefusedError(
@@ -188,7 +188,7 @@ def _erase_payload(
 def _erase_blob(
     context: LedgerContext, store: Store, digest: str, reason: str, *, dry_run: bool
 ) -> ErasureReport:
-    events: Sequence[Event] = _tombstone(store, BLOB_ERASED, "digest", digest)
+    events: Sequence[Event] = _find_tombstone(store, BLOB_ERASED, "digest", digest)
     is_there = store.blobs.has(digest)
     if not events and not is_there:
         raise UsageError(
@@ -211,7 +211,7 @@ def _erase_blob(
     return msgspec.structs.replace(report, event=events[0].seq)
 
 
-def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event]:
+def _find_tombstone(store: Store, kind: str, field: str, value: object) -> list[Event]:
     """Return the event of an earlier erasure, if there is one."""
     return [
         event

@@ -95,12 +95,12 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def event_bytes(event: Event) -> bytes:
+def encode_event(event: Event) -> bytes:
     """Return the canonical bytes (RFC 8785) of an event without its digest: a leaf of the tree."""
-    return _body_bytes(event, event.prev, moment_text(event.at), event.payload_digest)
+    return _encode_body(event, event.prev, moment_text(event.at), event.payload_digest)
 
 
-def _body_bytes(event: Event | EventRow, prev: str, at: str, payload_digest: str) -> bytes:
+def _encode_body(event: Event | EventRow, prev: str, at: str, payload_digest: str) -> bytes:
     """Return the canonical bytes of an event whose time and digests are given as text.
 
     This is format gatemark.event/1, field by field in the order of RFC 8785. It must never change:
@@ -143,7 +143,7 @@ _decode_payload: Final = msgspec.json.Decoder(_PayloadForm).decode
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 
 
-def payload_bytes(payload: Mapping[str, object], salt: str) -> bytes:
+def encode_payload(payload: Mapping[str, object], salt: str) -> bytes:
     """Return the bytes that a payload digest covers: canonical JSON of payload and salt."""
     if not _SALT.match(salt):
         raise InvalidValueError("a salt must be 32 hex digits")
@@ -185,7 +185,7 @@ def link(head: Head, draft: EventDraft, payload_digest: str) -> tuple[Event, byt
         payload_digest=payload_digest,
         digest="",
     )
-    body = event_bytes(unnamed)
+    body = encode_event(unnamed)
     return msgspec.structs.replace(unnamed, digest=digest_bytes(body)), body
 
 
@@ -232,21 +232,21 @@ def extend(
     """Return the events for drafts that follow ``head``; times never decrease."""
     made: list[NewEvent] = []
     for draft in drafts:
-        placed = _in_time(draft, last_at)
-        data = payload_bytes(_with_format(placed), salt())
+        placed = _move_draft_forward(draft, last_at)
+        data = encode_payload(_add_format(placed), salt())
         event, body = link(head, placed, digest_bytes(data))
         made.append(NewEvent(event, body, data))
         head, last_at = event.head, event.at
     return made
 
 
-def _with_format(draft: EventDraft) -> Mapping[str, object]:
+def _add_format(draft: EventDraft) -> Mapping[str, object]:
     """Return the payload with its format name added, if this build declares the kind."""
     name = payload_format(draft.kind)
     return draft.payload if name is None else {**draft.payload, FORMAT: name}
 
 
-def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
+def _move_draft_forward(draft: EventDraft, last_at: datetime | None) -> EventDraft:
     if last_at is None or draft.at >= last_at or draft.kind == CLOCK_SET_BACK:
         return draft
     if last_at - draft.at > CLOCK_SKEW:
@@ -258,7 +258,7 @@ def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
     return msgspec.structs.replace(draft, at=last_at)
 
 
-def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
+def draft_result(result: Result, last_at: datetime | None) -> EventDraft:
     """Return the event draft of a sealed result, dated no earlier than the result's end."""
     at = result.finished_at if last_at is None else max(result.finished_at, last_at)
     sealed = ResultSealed(
@@ -276,18 +276,18 @@ def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
     return EventDraft(RESULT_SEALED, at, result.actor, subject, as_payload(sealed))
 
 
-def row_of(new: NewEvent) -> EventRow:
+def make_row(new: NewEvent) -> EventRow:
     """Return an event as a stored row."""
     event = new.event
     return EventRow(
         seq=event.seq,
-        prev=raw_digest(event.prev),
+        prev=decode_digest(event.prev),
         kind=event.kind,
         at=moment_text(event.at),
         actor=event.actor,
         subject=event.subject,
-        payload_digest=raw_digest(event.payload_digest),
-        digest=raw_digest(event.digest),
+        payload_digest=decode_digest(event.payload_digest),
+        digest=decode_digest(event.digest),
         payload=new.payload,
     )
 
@@ -309,7 +309,7 @@ def event_of(row: EventRow) -> Event:
         raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
 
 
-def row_bytes(row: EventRow) -> bytes:
+def encode_row(row: EventRow) -> bytes:
     """Return the canonical bytes of a stored row; raise IntegrityError if it cannot be encoded."""
     if not isinstance(row.digest, bytes):
         raise IntegrityError(f"event {row.seq} cannot be read: its digest is not binary")
@@ -317,21 +317,21 @@ def row_bytes(row: EventRow) -> bytes:
         if moment_text(datetime.fromisoformat(row.at)) != row.at:
             raise IntegrityError(f"event {row.seq} cannot be read: its time is {row.at!r}")
         payload_digest = DIGEST_PREFIX + row.payload_digest.hex()
-        return _body_bytes(row, DIGEST_PREFIX + row.prev.hex(), row.at, payload_digest)
+        return _encode_body(row, DIGEST_PREFIX + row.prev.hex(), row.at, payload_digest)
     except (TypeError, ValueError, AttributeError, OverflowError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
 
 
-def checked(row: EventRow) -> tuple[Event, dict[str, object] | None]:
+def check_row(row: EventRow) -> tuple[Event, dict[str, object] | None]:
     """Return the event and payload of a stored row; raise IntegrityError on a wrong digest."""
-    found = digest_bytes(row_bytes(row))
+    found = digest_bytes(encode_row(row))
     event = event_of(row)
     if found != event.digest:
         raise IntegrityError(f"event {row.seq} does not verify: its content gives {found}")
-    return event, checked_payload(row)
+    return event, check_payload(row)
 
 
-def checked_payload(row: EventRow) -> dict[str, object] | None:
+def check_payload(row: EventRow) -> dict[str, object] | None:
     """Return the payload of a stored row after checking its digest; None if there is none."""
     stored: object = row.payload
     if stored is None:
@@ -355,6 +355,6 @@ def require_head(expected: Head | None, found: Head) -> None:
         )
 
 
-def raw_digest(digest: str) -> bytes:
+def decode_digest(digest: str) -> bytes:
     """Return the 32 bytes of a digest."""
     return bytes.fromhex(digest.removeprefix(DIGEST_PREFIX))

@@ -20,7 +20,7 @@ from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.result import Result, read_result
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.erase import list_erased_blobs
-from gatemark.ledger.event import SCHEMA, Event, EventRow, checked
+from gatemark.ledger.event import SCHEMA, Event, EventRow, check_row
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, is_statement
 from gatemark.ledger.keys import keyring_of, sign_checkpoint, signing_key
 from gatemark.ledger.port import Store
@@ -155,7 +155,7 @@ class ExportWriter:
             for row in self._store.events.rows():
                 if row.seq > size:
                     break
-                event, payload = checked(row)
+                event, payload = check_row(row)
                 stream.write(export_line(row))
                 if payload is not None:
                     self._look_into(event, payload)

@@ -28,9 +28,9 @@ from gatemark.ledger.event import (
     EventDraft,
     EventRow,
     Head,
-    checked,
-    raw_digest,
-    row_bytes,
+    check_row,
+    decode_digest,
+    encode_row,
 )
 from gatemark.ledger.event_kinds import is_statement
 from gatemark.ledger.export import (
@@ -67,7 +67,7 @@ class ExportedEvents:
             number = 0
             while line := stream.readline(MAX_LINE_BYTES + 1):
                 number += 1
-                row = _row_of(line, f"{EVENTS}:{number}")
+                row = _decode_row(line, f"{EVENTS}:{number}")
                 if row.seq > after:
                     yield row
 
@@ -82,13 +82,13 @@ class ExportedEvents:
     ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
         for row in self.rows(after):
             if kind in (None, row.kind) and subject in (None, row.subject):
-                yield checked(row)
+                yield check_row(row)
 
     def payload(self, digest: str) -> Mapping[str, object] | None:
-        raw = raw_digest(digest)
+        raw = decode_digest(digest)
         for row in self.rows():
             if row.payload_digest == raw:
-                return checked(row)[1]
+                return check_row(row)[1]
         raise UsageError(f"the export holds no payload {digest}")
 
     def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
@@ -116,16 +116,16 @@ class ExportedEvents:
     def append(
         self, drafts: Sequence[EventDraft], expected: Head | None = None
     ) -> tuple[Event, ...]:
-        raise _only_looked_at(len(drafts), expected)
+        raise _make_read_only_error(len(drafts), expected)
 
     def add_checkpoint(self, size: int, note: str) -> None:
-        raise _only_looked_at(size, note)
+        raise _make_read_only_error(size, note)
 
     def missing_guards(self) -> Sequence[str]:
         return ()
 
     def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
-        raise _only_looked_at(seq, tombstone)
+        raise _make_read_only_error(seq, tombstone)
 
 
 class ExportedResults:
@@ -163,7 +163,7 @@ class ExportedResults:
         return [line_of(seq, self.read(*one)) for seq, one in numbered][:limit]
 
     def append(self, result: Result) -> int:
-        raise _only_looked_at(result.id)
+        raise _make_read_only_error(result.id)
 
 
 class ExportStore:
@@ -208,15 +208,13 @@ class ExportStore:
     def _check_decisions(self, keys: Sequence[VerifierKey]) -> Iterator[tuple[int | None, str]]:
         digests = RegisteredDigests()
         seen = set()
-        for event, payload in self._sound_events():
+        for event, payload in self._read_sound_events():
             digests.learn(event, payload)
             if not is_statement(event.kind):
                 continue
             seen.add(event.seq)
             digest = digests.candidate(event, payload)
-            why = self._envelope_problem(
-                event.seq, decision_statement(event, payload, digest), keys
-            )
+            why = self._check_envelope(event.seq, decision_statement(event, payload, digest), keys)
             if why is not None:
                 yield event.seq, f"event {event.seq}: {why}"
         for path in sorted((self.folder / DECISION_FOLDER).iterdir()):
@@ -224,11 +222,11 @@ class ExportStore:
             if match is None or int(match[1]) not in seen:
                 yield None, f"{DECISION_FOLDER}/{path.name}: no event records this decision"
 
-    def _sound_events(self) -> Iterator[tuple[Event, Mapping[str, object]]]:
+    def _read_sound_events(self) -> Iterator[tuple[Event, Mapping[str, object]]]:
         rows = self.events.rows()
         while True:
             try:
-                event, payload = checked(next(rows))
+                event, payload = check_row(next(rows))
             except StopIteration:
                 return
             except IntegrityError:
@@ -236,9 +234,7 @@ class ExportStore:
             if payload is not None:
                 yield event, payload
 
-    def _envelope_problem(
-        self, seq: int, expected: bytes, keys: Sequence[VerifierKey]
-    ) -> str | None:
+    def _check_envelope(self, seq: int, expected: bytes, keys: Sequence[VerifierKey]) -> str | None:
         name = f"{DECISION_FOLDER}/{seq}.dsse.json"
         path = self.folder / name
         if not path.is_file():
@@ -250,7 +246,7 @@ class ExportStore:
         return None if said == expected else f"{name} does not match the event"
 
 
-def _row_of(line: bytes, place: str) -> EventRow:
+def _decode_row(line: bytes, place: str) -> EventRow:
     if len(line) > MAX_LINE_BYTES:
         raise BadInputError(f"{place}: is longer than {MAX_LINE_BYTES} bytes")
     try:
@@ -262,23 +258,23 @@ def _row_of(line: bytes, place: str) -> EventRow:
             payload = b'{"payload":' + bytes(said.payload) + b',"salt":"%s"}' % said.salt.encode()
         row = EventRow(
             seq=said.seq,
-            prev=raw_digest(said.prev),
+            prev=decode_digest(said.prev),
             kind=said.kind,
             at=said.at,
             actor=said.actor,
             subject=said.subject,
-            payload_digest=raw_digest(said.payload_digest),
-            digest=raw_digest(said.digest),
+            payload_digest=decode_digest(said.payload_digest),
+            digest=decode_digest(said.digest),
             payload=payload,
         )
     except (msgspec.MsgspecError, ValueError) as error:
         raise IntegrityError(f"{place}: is not an event of a ledger: {error}") from error
     if export_line(row) != line:
-        if is_newer(said.schema, SCHEMA) and digest_bytes(row_bytes(row)) != said.digest:
+        if is_newer(said.schema, SCHEMA) and digest_bytes(encode_row(row)) != said.digest:
             raise NewerFormatError(f"{place}: {newer_format(said.schema)}")
         raise IntegrityError(f"{place}: is not in the form that exports are written in")
     return row
 
 
-def _only_looked_at(*_what: object) -> RefusedError:
+def _make_read_only_error(*_what: object) -> RefusedError:
     return RefusedError("an export is read-only")

@@ -24,7 +24,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.ledger.context import LedgerContext
-from gatemark.ledger.event import EventDraft, Head, checked
+from gatemark.ledger.event import EventDraft, Head, check_row
 from gatemark.ledger.event_kinds import (
     KEY_ADDED,
     KEY_REPLACED,
@@ -132,7 +132,7 @@ def make_key(
     def payload_of(key: Signer) -> KeyAdded:
         return KeyAdded(str(key.verifier), key_note(origin, key))
 
-    return _announced(context, new, name or origin, KEY_ADDED, payload_of, head=head)
+    return _add_key(context, new, name or origin, KEY_ADDED, payload_of, head=head)
 
 
 def rotate_key(
@@ -141,12 +141,12 @@ def rotate_key(
     """Replace the key with a new one; both sign the change."""
     head = context.existing_store().events.head()
     old = signing_key(context, old_key)
-    origin = _origin(context.events)
+    origin = _require_origin(context.events)
 
     def payload_of(key: Signer) -> KeyRotated:
         return KeyRotated(str(old.verifier), str(key.verifier), rotation_note(origin, old, key))
 
-    return _announced(context, new, name or old.verifier.name, KEY_ROTATED, payload_of, head=head)
+    return _add_key(context, new, name or old.verifier.name, KEY_ROTATED, payload_of, head=head)
 
 
 def replace_lost_key(
@@ -156,7 +156,7 @@ def replace_lost_key(
     if not reason.strip():
         raise UsageError("replacing a lost key needs a reason")
     head = context.existing_store().events.head()
-    origin = _origin(context.events)
+    origin = _require_origin(context.events)
     old = keyring_of(context.events).active
     if old is None:
         raise UsageError("the ledger has no key; make one with 'gatemark ledger keygen'")
@@ -164,10 +164,10 @@ def replace_lost_key(
     def payload_of(key: Signer) -> KeyReplaced:
         return KeyReplaced(str(old), str(key.verifier), key_note(origin, key), reason)
 
-    return _announced(context, new, name or old.name, KEY_REPLACED, payload_of, head=head)
+    return _add_key(context, new, name or old.name, KEY_REPLACED, payload_of, head=head)
 
 
-def _announced(
+def _add_key(
     context: LedgerContext,
     new: Path | NewKey,
     name: str,
@@ -215,10 +215,10 @@ def _open_ledger(context: LedgerContext) -> str:
 def ledger_origin(events: LedgerStore) -> str | None:
     """Return the name of a ledger, or None if it is empty."""
     first = events.rows_at([1]).get(1)
-    return None if first is None else origin_of(checked(first)[0])
+    return None if first is None else origin_of(check_row(first)[0])
 
 
-def _origin(events: LedgerStore) -> str:
+def _require_origin(events: LedgerStore) -> str:
     origin = ledger_origin(events)
     if origin is None:
         raise UsageError("the ledger has no events yet")
@@ -272,7 +272,7 @@ def read_private_key(path: str) -> SigningKey:
             raise BadInputError(
                 f"{path}: other users can read this private key; run chmod 600 on it"
             )
-        return read_signer(_text_of(path), path, read_passphrase)
+        return read_signer(_read_text(path), path, read_passphrase)
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
 
@@ -303,13 +303,13 @@ def read_passphrase(place: str, *, is_new: bool = False) -> bytes:
 def read_public_key(text_or_path: str) -> VerifierKey:
     """Return a public key, given as text or as a path."""
     if Path(text_or_path).is_file():
-        return read_verifier(_text_of(text_or_path), text_or_path)
+        return read_verifier(_read_text(text_or_path), text_or_path)
     if "+" not in text_or_path:
         raise BadInputError(f"{text_or_path}: neither a file nor a key (expected name+id+base64)")
     return read_verifier(text_or_path)
 
 
-def _text_of(path: str) -> str:
+def _read_text(path: str) -> str:
     with Path(path).open("rb") as stream:
         data = stream.read(MAX_KEY_BYTES + 1)
     if len(data) > MAX_KEY_BYTES:
@@ -336,9 +336,9 @@ def sign_checkpoint(context: LedgerContext, with_key: str | Signer) -> str:
         if earlier.size > events.head().seq:
             raise IntegrityError(f"checkpoint {covered} covers more events than there are")
     size, root = root_from_events(events, earlier)
-    note = Checkpoint(_origin(events), size, root).signed(key)
+    note = Checkpoint(_require_origin(events), size, root).sign(key)
     events.add_checkpoint(size, note)
-    logger.info("checkpoint signed", extra={"size": size, "origin": _origin(events)})
+    logger.info("checkpoint signed", extra={"size": size, "origin": _require_origin(events)})
     return note
 
 
@@ -373,4 +373,4 @@ def _has_waited(context: LedgerContext, events: LedgerStore, *, is_daily: bool) 
     first = events.rows_at([covered + 1]).get(covered + 1)
     if first is None or not is_daily or covered == 0:
         return first is not None
-    return context.clock() - checked(first)[0].at >= DAILY
+    return context.clock() - check_row(first)[0].at >= DAILY

@@ -84,7 +84,7 @@ class Frontier:
 
 def tree_root(size: int, read: ReadNode) -> bytes:
     """Return the root over the first ``size`` leaves."""
-    return EMPTY_ROOT if size == 0 else _range_hash(0, size, read)
+    return EMPTY_ROOT if size == 0 else _hash_range(0, size, read)
 
 
 def inclusion_proof(index: int, size: int, read: ReadNode) -> list[bytes]:
@@ -95,10 +95,10 @@ def inclusion_proof(index: int, size: int, read: ReadNode) -> list[bytes]:
     while end - start > 1:
         middle = start + _split(end - start)
         if index < middle:
-            path.append(_range_hash(middle, end, read))
+            path.append(_hash_range(middle, end, read))
             end = middle
         else:
-            path.append(_range_hash(start, middle, read))
+            path.append(_hash_range(start, middle, read))
             start = middle
     return path[::-1]
 
@@ -111,13 +111,13 @@ def consistency_proof(earlier: int, later: int, read: ReadNode) -> list[bytes]:
     while earlier < end:
         middle = start + _split(end - start)
         if earlier <= middle:
-            path.append(_range_hash(middle, end, read))
+            path.append(_hash_range(middle, end, read))
             end = middle
         else:
-            path.append(_range_hash(start, middle, read))
+            path.append(_hash_range(start, middle, read))
             start, known = middle, False
     if not known:
-        path.append(_range_hash(start, end, read))
+        path.append(_hash_range(start, end, read))
     return path[::-1]
 
 
@@ -140,7 +140,9 @@ def includes(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: by
     return last == 0 and current == root
 
 
-def consistent(sizes: tuple[int, int], roots: tuple[bytes, bytes], path: Sequence[bytes]) -> bool:
+def is_consistent(
+    sizes: tuple[int, int], roots: tuple[bytes, bytes], path: Sequence[bytes]
+) -> bool:
     """Whether a proof shows that the second tree starts with the first."""
     earlier, later = sizes
     if not 0 < earlier <= later:
@@ -184,13 +186,13 @@ def _split(count: int) -> int:
     return 1 << ((count - 1).bit_length() - 1)
 
 
-def _range_hash(start: int, end: int, read: ReadNode) -> bytes:
+def _hash_range(start: int, end: int, read: ReadNode) -> bytes:
     count = end - start
     if count & (count - 1) == 0:
         level = count.bit_length() - 1
         return read(level, start >> level)
     middle = start + _split(count)
-    return node_hash(_range_hash(start, middle, read), _range_hash(middle, end, read))
+    return node_hash(_hash_range(start, middle, read), _hash_range(middle, end, read))
 
 
 def _check_order(*numbers: int) -> None:

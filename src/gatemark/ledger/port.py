@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.errors import IntegrityError, InvalidValueError, UsageError
 from gatemark.core.policy import Outcome
-from gatemark.core.reason import Reason
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import STORED_DOCUMENT, Result
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event, EventDraft, EventRow, Head
@@ -216,7 +216,8 @@ class Erasure(NamedTuple):
 _ERASURE: Final = "erasure"
 GONE: Final = "(erased)"
 """Stands for a text that was erased."""
-ERASED: Final = Reason("erased", GONE)
+ERASED_REASON: Final = ReasonKind("erased", GONE)
+ERASED: Final = ERASED_REASON()
 """Stands for a reason that was erased."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.event import EventRow, checked, row_bytes
+from gatemark.ledger.event import EventRow, check_row, encode_row
 from gatemark.ledger.merkle import (
     Frontier,
     ReadNode,
@@ -32,7 +32,7 @@ MOST_HASHES: Final = 64
 
 def root_at(events: LedgerStore, size: int) -> bytes:
     """Return the root over the first ``size`` events, from the stored tree."""
-    return _from_tree(events, lambda read: tree_root(size, read))
+    return _read_tree(events, lambda read: tree_root(size, read))
 
 
 def root_from_events(events: LedgerStore, earlier: Checkpoint | None) -> tuple[int, bytes]:
@@ -42,25 +42,25 @@ def root_from_events(events: LedgerStore, earlier: Checkpoint | None) -> tuple[i
     checkpoint, and must give its root.
     """
     start = 0 if earlier is None else earlier.size
-    peaks = _from_tree(events, lambda read: [read(*place) for place in peaks_of(start)])
+    peaks = _read_tree(events, lambda read: [read(*place) for place in peaks_of(start)])
     frontier = Frontier(start, peaks)
     if earlier is not None and frontier.root() != earlier.root:
         raise IntegrityError(f"checkpoint {start} is not from the history of this ledger")
     previous = bytes(32)
     if start:
-        previous = _row(events, start).digest
+        previous = _read_row(events, start).digest
     for row in events.rows(after=start):
-        checked(row)
+        check_row(row)
         if row.seq != frontier.size + 1 or row.prev != previous:
             raise IntegrityError(f"event {row.seq} does not follow event {frontier.size}")
-        frontier.add(leaf_hash(row_bytes(row)))
+        frontier.add(leaf_hash(encode_row(row)))
         previous = row.digest
     if frontier.root() != root_at(events, frontier.size):
         raise IntegrityError("the stored tree does not match the events")
     return frontier.size, frontier.root()
 
 
-def _row(events: LedgerStore, seq: int) -> EventRow:
+def _read_row(events: LedgerStore, seq: int) -> EventRow:
     row = events.rows_at([seq]).get(seq)
     if row is None:
         raise IntegrityError(f"event {seq} is missing from the store")
@@ -69,15 +69,15 @@ def _row(events: LedgerStore, seq: int) -> EventRow:
 
 def prove_inclusion(events: LedgerStore, seq: int, size: int) -> list[bytes]:
     """Return the proof that an event is among the first ``size``."""
-    return _from_tree(events, lambda read: inclusion_proof(seq - 1, size, read))
+    return _read_tree(events, lambda read: inclusion_proof(seq - 1, size, read))
 
 
 def prove_consistency(events: LedgerStore, earlier: int, later: int) -> list[bytes]:
     """Return the proof that the later ledger starts with the earlier one."""
-    return _from_tree(events, lambda read: consistency_proof(earlier, later, read))
+    return _read_tree(events, lambda read: consistency_proof(earlier, later, read))
 
 
-def _from_tree(events: LedgerStore, make: Callable[[ReadNode], T]) -> T:
+def _read_tree(events: LedgerStore, make: Callable[[ReadNode], T]) -> T:
     """Fetch the nodes that ``make`` reads in two queries, then call it."""
     wanted = nodes_for(make)
     numbers = [node_number(*place) for place in wanted if place[0] > 0]
@@ -88,7 +88,7 @@ def _from_tree(events: LedgerStore, make: Callable[[ReadNode], T]) -> T:
     def read(level: int, index: int) -> bytes:
         try:
             if level == 0:
-                return leaf_hash(row_bytes(rows[index + 1]))
+                return leaf_hash(encode_row(rows[index + 1]))
             return kept[node_number(level, index)]
         except KeyError as error:
             raise IntegrityError("the tree over the events lacks nodes") from error

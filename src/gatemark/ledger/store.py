@@ -96,7 +96,7 @@ def store_info(context: LedgerContext) -> StoreInfo:
     place = context.existing_place()
     with place.database.snapshot() as connection:
         layout = existing_layout(connection, place.database.place)
-        blobs, blob_bytes = _blob_totals(place, connection)
+        blobs, blob_bytes = _total_blobs(place, connection)
         return StoreInfo(
             place=place.database.place,
             database=_DATABASE_NAMES[place.database.dialect],
@@ -104,29 +104,29 @@ def store_info(context: LedgerContext) -> StoreInfo:
             newest_layout=NEWEST,
             oldest_usable_layout=OLDEST_USABLE,
             state=state_of(layout),
-            events=_count(connection, "events"),
-            results=_count(connection, "results"),
+            events=_count_rows(connection, "events"),
+            results=_count_rows(connection, "results"),
             blobs=blobs,
-            bytes_on_disk=blob_bytes + _database_bytes(place, connection),
+            bytes_on_disk=blob_bytes + _measure_database(place, connection),
         )
 
 
-def _count(connection: sa.Connection, table: str) -> int | None:
+def _count_rows(connection: sa.Connection, table: str) -> int | None:
     if not sa.inspect(connection).has_table(table):
         return None
     counted = sa.select(sa.func.count()).select_from(sa.table(table))
     return connection.execute(counted).scalar_one()
 
 
-def _blob_totals(place: StorePlace, connection: sa.Connection) -> tuple[int | None, int]:
+def _total_blobs(place: StorePlace, connection: sa.Connection) -> tuple[int | None, int]:
     """Return the number of blobs, and the bytes they take outside the database."""
     if not isinstance(place.blobs, FolderBlobs):
-        return _count(connection, "blobs"), 0
+        return _count_rows(connection, "blobs"), 0
     sizes = [size for _, size in place.blobs.sizes()]
     return len(sizes), sum(sizes)
 
 
-def _database_bytes(place: StorePlace, connection: sa.Connection) -> int:
+def _measure_database(place: StorePlace, connection: sa.Connection) -> int:
     if place.file is not None:
         files = [place.file.with_name(place.file.name + end) for end in ("", "-wal")]
         return sum(file.stat().st_size for file in files if file.exists())
@@ -159,7 +159,9 @@ def upgrade_store(
     if found == NEWEST:
         return plan
     # Step 2: choose where the backup goes.
-    target = None if request.no_backup else _backup_target(place, request, found, context.clock())
+    target = (
+        None if request.no_backup else _choose_backup_file(place, request, found, context.clock())
+    )
     plan = msgspec.structs.replace(plan, backup=None if target is None else str(target))
     if request.dry_run:
         return plan
@@ -181,7 +183,9 @@ def upgrade_store(
     return msgspec.structs.replace(plan, is_done=True, events_checked=checked)
 
 
-def _backup_target(place: StorePlace, request: UpgradeRequest, layout: str, now: datetime) -> Path:
+def _choose_backup_file(
+    place: StorePlace, request: UpgradeRequest, layout: str, now: datetime
+) -> Path:
     if request.backup is None:
         if place.file is None:
             raise UsageError(
@@ -226,7 +230,7 @@ def back_up_store(
     _require_archive_name(target)
     place = context.existing_place()
     layout, manifest = _write_archive(place, target, context.clock(), on_progress)
-    return _copy_of(place, file, layout, manifest)
+    return _describe_copy(place, file, layout, manifest)
 
 
 def restore_store(
@@ -245,7 +249,7 @@ def restore_store(
             manifest = restore_backup(backup, context.place(), on_progress)
         else:
             manifest = _restore_folder(context.folder, backup, on_progress)
-    return _copy_of(context.place(), file, backup.about.layout, manifest)
+    return _describe_copy(context.place(), file, backup.about.layout, manifest)
 
 
 def _restore_folder(
@@ -262,7 +266,9 @@ def _restore_folder(
             place.database.close()
 
 
-def _copy_of(place: StorePlace, file: str, layout: str, manifest: BackupManifest) -> StoreCopy:
+def _describe_copy(
+    place: StorePlace, file: str, layout: str, manifest: BackupManifest
+) -> StoreCopy:
     return StoreCopy(
         place=place.database.place,
         database=_DATABASE_NAMES[place.database.dialect],

@@ -25,7 +25,7 @@ from gatemark.ledger.event_kinds import (
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.keys import read_public_key
 from gatemark.ledger.port import Store
-from gatemark.ledger.prove import small_text
+from gatemark.ledger.prove import read_small_text
 from gatemark.ledger.stores.sql import SqlStore
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def verify_store(
     tables = None if isinstance(store, ExportStore) else TableCheck(store, further.rows)
     asked = VerifyOptions(
         trusted=tuple(read_public_key(key) for key in request.keys),
-        since=tuple(small_text(path) for path in request.since),
+        since=tuple(read_small_text(path) for path in request.since),
         has_tree=tables is not None,
         require_checkpoint=request.require_checkpoint,
         erased_later=further.erased_later,
@@ -119,7 +119,7 @@ class _Accepted(msgspec.Struct):
     dataset_digest: str
 
 
-def _recorded_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
+def _list_recorded_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
     """Yield the number of the event, what the file is, and its digest.
 
     Events in newer formats are skipped. Raises IntegrityError for an event that cannot be read.
@@ -143,7 +143,7 @@ def _read(store: Store, kind: str, type_: type[T]) -> Iterator[tuple[Event, T]]:
             raise IntegrityError(f"event {event.seq}: is not a {kind}: {error}") from error
 
 
-def _blob_problem(store: Store, digest: str) -> str | None:
+def _check_blob(store: Store, digest: str) -> str | None:
     """Return what is wrong with a stored file, or None."""
     if not is_digest(digest) or not store.blobs.has(digest):
         return _MISSING
@@ -154,12 +154,12 @@ def _blob_problem(store: Store, digest: str) -> str | None:
 def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
     """Check files that only events name; an export does not have them."""
     try:
-        recorded = {digest: (seq, what) for seq, what, digest in _recorded_blobs(store)}
+        recorded = {digest: (seq, what) for seq, what, digest in _list_recorded_blobs(store)}
     except IntegrityError as error:
         check.issues.add(None, "payload", str(error))
         return
     for digest, (seq, what) in recorded.items():
-        problem = None if check.is_erased(digest) else _blob_problem(store, digest)
+        problem = None if check.is_erased(digest) else _check_blob(store, digest)
         if problem is None:
             continue
         message = f"blob {digest} ({what}) {problem}"

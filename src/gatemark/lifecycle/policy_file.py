@@ -11,7 +11,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
 from gatemark.lifecycle.default_policy import default_document
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
-from gatemark.lifecycle.model.release_policy import ReleasePolicy, merged, policy_from
+from gatemark.lifecycle.model.release_policy import ReleasePolicy, merge_documents, policy_from
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
@@ -28,7 +28,7 @@ def release_policy_from(value: object, place: str) -> ReleasePolicy:
     if not isinstance(value, dict) or value.get("gatemark_release") != 1:
         raise BadInputError(f"{place}: must start with gatemark_release: 1")
     try:
-        return policy_from(merged(default_document(), value))
+        return policy_from(merge_documents(default_document(), value))
     except msgspec.ValidationError as error:
         raise BadInputError(f"{place}: {error}") from error
 

@@ -13,6 +13,7 @@ from typing import Final
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Measurement, unmeasured
 from gatemark.core.policy import Rule, Severity, Waiver
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Result
 
 ASKED: Final = "run.asked"
@@ -48,6 +49,8 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     SAME_ARMS: "warn",
 }
 """In the order in which they are reported."""
+CONDITION: Final = ReasonKind("condition", "{stated}")
+"""What the settings of the policy say about the condition is the value."""
 Conditions = Mapping[str, str]
 """Reasons for each condition that applies."""
 
@@ -64,7 +67,11 @@ def make_condition_rules(conditions: Conditions) -> tuple[Rule, ...]:
 def make_condition_measurements(conditions: Conditions) -> tuple[Measurement, ...]:
     """Return the measurements that the rules of the conditions check: no number, and the reason."""
     return tuple(
-        unmeasured(name, conditions[name], direction="higher_is_better")
+        unmeasured(
+            name,
+            CONDITION(condition=name, stated=conditions[name]),
+            direction="higher_is_better",
+        )
         for name in SEVERITIES
         if name in conditions
     )

@@ -15,7 +15,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
-from gatemark.scorers.embedding import NAME, EmbeddingOptions, checked_vector, compute_text_key
+from gatemark.scorers.embedding import NAME, EmbeddingOptions, check_vector, compute_text_key
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.network_specs import OpenAISpec
 from gatemark.targets.outcomes import CallOutcome
@@ -129,7 +129,7 @@ class EmbeddingSpec(OpenAISpec, frozen=True, kw_only=True, forbid_unknown_fields
         members = document if isinstance(document, dict) else {}
         data = members.get("data")
         first = data[0] if isinstance(data, list) and data else None
-        packed = checked_vector(first.get("embedding") if isinstance(first, dict) else None)
+        packed = check_vector(first.get("embedding") if isinstance(first, dict) else None)
         if packed is None:
             raise BadReplyError(f"{place}: data.0.embedding must be a list of numbers, not all 0")
         return Reply(packed, latency_ms, model=members.get("model"), usage=members.get("usage"))

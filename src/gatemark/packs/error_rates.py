@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from gatemark.core.measurement import Measurement, rate
+from gatemark.core.reason import ReasonKind
 from gatemark.packs.answers import Answer
 from gatemark.packs.outages import select_asked
 
+NOTHING_ASKED: Final = ReasonKind("nothing_asked", "nothing could be asked")
 MOST_KINDS = 3
 SHOWN_LENGTH = 160
 UNSCORED = "not scored"
@@ -27,7 +30,7 @@ def measure_error_rate(name: str, scope: str, answers: Sequence[Answer]) -> Meas
         len(failed),
         len(found_out),
         direction="lower_is_better",
-        empty_reason="nothing could be asked",
+        empty_reason=NOTHING_ASKED(),
     )
     return msgspec.structs.replace(found, scope=scope, caveats=_count_reasons(failed))
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
+from gatemark.core.measurement import (
+    Evidence,
+    EvidenceFile,
+    Measurement,
+    measured,
+    unmeasured,
+)
 from gatemark.core.policy import Rule, Setting
+from gatemark.core.reason import ReasonKind, find_reason
 from gatemark.core.result import Figure, Result
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun, ExamSuite, suites
@@ -27,6 +34,11 @@ from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, SuiteFiles
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
+
+NO_BASELINE_EVIDENCE: Final = ReasonKind(
+    "no_baseline_evidence", "the suite has no baseline evidence"
+)
+KIND_WITHOUT_SCORE: Final = ReasonKind("kind_without_score", "kind {kind} gives no score")
 
 
 class SuiteOutcome(msgspec.Struct, frozen=True):
@@ -206,7 +218,7 @@ def _build_report(
     before = (
         unmeasured(
             "baseline_score",
-            "the suite has no baseline evidence",
+            NO_BASELINE_EVIDENCE(),
             direction="higher_is_better",
             scope=suite.id,
         )
@@ -230,14 +242,14 @@ def _build_report(
 
 def _name_score(name: str, suite: SuiteSpec, report: ExamReport) -> Measurement:
     if report.score is None:
-        reason = f"kind {suite.kind} gives no score"
+        reason = KIND_WITHOUT_SCORE(kind=suite.kind)
         return unmeasured(name, reason, direction="higher_is_better", scope=suite.id)
     return msgspec.structs.replace(report.score, name=name, scope=suite.id)
 
 
 def _measure_drop(scope: str, score: Measurement, before: Measurement) -> Measurement:
     if score.value is None or before.value is None:
-        reason = score.reason or before.reason or "no score"
+        reason = find_reason(score, before)
         return unmeasured("regression", reason, direction="lower_is_better", scope=scope)
     drop = before.value - score.value
     return measured("regression", drop, n=score.n, direction="lower_is_better", scope=scope)

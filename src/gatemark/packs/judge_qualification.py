@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Table
 from gatemark.packs.graders import Graders, find_judge_task
 from gatemark.packs.judge_replies import LICENCE, Graded
@@ -20,6 +23,16 @@ def find_judge_spec(pack: Pack, suite: SuiteSpec) -> JudgeSpec:
     return pack.judges[str(suite.judge)]
 
 
+JUDGE_NOT_ASKED: Final = ReasonKind(
+    "judge_not_asked", "the judge could not be asked about {count} labelled answers"
+)
+ANOTHER_JUDGE: Final = ReasonKind(
+    "another_judge", "another judge graded than the one that was compared with people"
+)
+JUDGE_MAY_NOT_GATE: Final = ReasonKind("judge_may_not_gate", "the judge may not gate: {because}")
+JUDGE_WITHOUT_BOUND: Final = ReasonKind(
+    "judge_without_bound", "no lower bound of the judge's agreement (n={n})"
+)
 METRIC = "judge_licence"
 GATING = frozenset({"score", "baseline_score", "regression", "newly_broken_count", PREFERRED})
 """Numbers that are withheld while a judge is not qualified."""
@@ -80,14 +93,15 @@ def apply_qualification(
     A suite over another's answers depends on the other's judge, whose qualification is shown there.
     """
     unasked = found.graded.outages()
+    objection: Reason | None
     if unasked:
-        objection = f"the judge could not be asked about {len(unasked)} labelled answers"
+        objection = JUDGE_NOT_ASKED(count=len(unasked))
     elif found.qualification.covers(graded.judge):
         objection = None
     elif found.qualification.judge != graded.judge:
-        objection = "another judge graded than the one that was compared with people"
+        objection = ANOTHER_JUDGE()
     else:
-        objection = f"the judge may not gate: {found.qualification.reason}"
+        objection = JUDGE_MAY_NOT_GATE(because=found.qualification.reason)
     own = suite == found.suite
     numbers = (*report.measurements, *((_measure_agreement(found, objection),) if own else ()))
     return msgspec.structs.replace(
@@ -102,7 +116,7 @@ def apply_qualification(
     )
 
 
-def _withhold(number: Measurement, objection: str | None) -> Measurement:
+def _withhold(number: Measurement, objection: Reason | None) -> Measurement:
     if objection is None:
         return number
     return unmeasured(
@@ -110,12 +124,12 @@ def _withhold(number: Measurement, objection: str | None) -> Measurement:
     )
 
 
-def _measure_agreement(found: SuiteQualification, objection: str | None) -> Measurement:
+def _measure_agreement(found: SuiteQualification, objection: Reason | None) -> Measurement:
     qualification = found.qualification
     lows = [low for low in (qualification.kappa_low, qualification.ac1_low) if low is not None]
     reached = len(lows) == 2 and min(lows) >= qualification.gate
     if len(lows) < 2 or found.graded.outages() or (objection is not None and reached):
-        reason = objection or f"no lower bound of the judge's agreement (n={qualification.n})"
+        reason = objection or JUDGE_WITHOUT_BOUND(n=qualification.n)
         return unmeasured(
             METRIC, reason, direction="higher_is_better", n=qualification.n, scope=found.suite
         )

@@ -14,8 +14,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import NOTHING_ANSWERED, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Cell, Figure, Table
 from gatemark.packs.answers import Answer, SuiteAnswers
 from gatemark.packs.pack import Pack
@@ -24,6 +25,9 @@ from gatemark.statistics.quantiles import percentile_disc
 WHOLE: Final = "bench"
 """Prefix of the ids of rules on all suites together."""
 BASELINE: Final = "baseline_"
+ANSWERS_STATE_NONE: Final = ReasonKind(
+    "answers_state_none", "{missing} of {n} answers state no {what}"
+)
 _METRICS: Final = {
     "p50_ms_max": "latency_p50",
     "p95_ms_max": "latency_p95",
@@ -127,9 +131,9 @@ def _measure_quantity(
 ) -> list[Measurement]:
     stated = [value for answer in answers if (value := quantity.read(answer)) is not None]
     missing = len(answers) - len(stated)
-    reason = "no items were answered"
+    reason = NOTHING_ANSWERED()
     if missing:
-        reason = f"{missing} of {len(answers)} answers state no {quantity.stated}"
+        reason = ANSWERS_STATE_NONE(missing=missing, n=len(answers), what=quantity.stated)
     caveats = () if caveat is None else (caveat,)
     return [
         unmeasured(

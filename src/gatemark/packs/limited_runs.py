@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Measurement, unmeasured
 from gatemark.core.policy import Waiver
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Result
 
 
@@ -17,6 +19,7 @@ def read_limit(result: Result) -> int | None:
 
 
 WHOLE_RUN = "run.whole"
+RUN_LIMITED: Final = ReasonKind("run_limited", "the run was limited")
 
 
 def refuse_waived_limit(waivers: Sequence[Waiver]) -> None:
@@ -27,4 +30,4 @@ def refuse_waived_limit(waivers: Sequence[Waiver]) -> None:
 
 def make_limited_run_number() -> Measurement:
     """Return the measurement that prevents a limited run from passing."""
-    return unmeasured(WHOLE_RUN, "the run was limited", direction="higher_is_better")
+    return unmeasured(WHOLE_RUN, RUN_LIMITED(), direction="higher_is_better")

@@ -17,7 +17,7 @@ from gatemark.packs.matrix import CellResult, MatrixRun, Need
 from gatemark.packs.pooled_drop import POOLED
 from gatemark.packs.seal import make_title
 from gatemark.report import words
-from gatemark.report.markdown import code, prose, table
+from gatemark.report.markdown import escape_text, format_code, format_table
 
 _JUNIT_MARKS = {"fail": "failure", "inconclusive": "error"}
 
@@ -201,20 +201,22 @@ def render_markdown(report: MatrixReport) -> bytes:
     ]
     body = [
         tuple(
-            code(text) if head == "result" and text else prose(text)
+            format_code(text) if head == "result" and text else escape_text(text)
             for head, text in zip(heads, row, strict=True)
         )
         for row in list_rows(report)
     ]
     word = words.VERDICT_WORDS[report.verdict]
     parts = [
-        f"**{word}** {prose(report.title)} — {prose(summarize_matrix(report))}",
-        table(tuple(prose(head) for head in heads), body, numeric, 0),
+        f"**{word}** {escape_text(report.title)} — {escape_text(summarize_matrix(report))}",
+        format_table(tuple(escape_text(head) for head in heads), body, numeric, 0),
     ]
     if points := list_open_points(report):
-        parts.append("\n".join(f"- {prose(name)}: {prose(text)}" for name, text in points))
+        parts.append(
+            "\n".join(f"- {escape_text(name)}: {escape_text(text)}" for name, text in points)
+        )
     if corrected := describe_correction(report):
-        parts.append(prose(corrected))
+        parts.append(escape_text(corrected))
     return ("\n\n".join(parts) + "\n").encode()
 
 

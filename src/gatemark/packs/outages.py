@@ -9,15 +9,21 @@ count if more answers cannot change the finding: a broken probe stays broken.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from gatemark.core.measurement import Measurement, unmeasured
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.packs.answers import Answer
 from gatemark.packs.conditions import ASKED
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.targets.port import OUTAGES
 
+CALLS_NOT_MADE: Final = ReasonKind(
+    "calls_not_made",
+    "{candidate} calls of the candidate and {baseline} calls of the baseline could not be asked",
+)
 BROKEN_PROBES = "newly_broken_count"
 SHOWN_LENGTH = 300
 
@@ -49,17 +55,19 @@ def remove_outages(evidence: ArmsEvidence) -> ArmsEvidence:
     )
 
 
-def find_outage_objection(evidence: ArmsEvidence) -> str | None:
+def find_outage_objection(evidence: ArmsEvidence) -> Reason | None:
     """Return why a suite has no score if some calls in it could not be made, or None."""
-    counts = {
-        "candidate": len(_select_lost(evidence.candidate)),
-        "baseline": len(_select_lost(evidence.baseline or ())),
-    }
+    candidate = len(_select_lost(evidence.candidate))
+    baseline = len(_select_lost(evidence.baseline or ()))
+    counts = {"candidate": candidate, "baseline": baseline}
     calls = [f"{count} calls of the {arm}" for arm, count in counts.items() if count]
-    return f"{' and '.join(calls)} could not be asked" if calls else None
+    if not calls:
+        return None
+    text = f"{' and '.join(calls)} could not be asked"
+    return CALLS_NOT_MADE.word(text, candidate=candidate, baseline=baseline)
 
 
-def withhold_report(report: ArmsReport, objection: str) -> ArmsReport:
+def withhold_report(report: ArmsReport, objection: Reason) -> ArmsReport:
     """Return a report without numbers that the missing answers could change."""
     return ArmsReport(
         score=_withhold(report.score, objection),
@@ -79,7 +87,7 @@ def _select_lost(answers: Sequence[Answer]) -> list[Answer]:
     return [answer for answer in answers if answer.error in OUTAGES]
 
 
-def _withhold(number: Measurement, objection: str) -> Measurement:
+def _withhold(number: Measurement, objection: Reason) -> Measurement:
     return unmeasured(
         number.name,
         objection,

@@ -11,9 +11,9 @@ from gatemark.core.policy import MAY_BE_CHANCE_AMONG_CLAIMS
 from gatemark.packs.pack import Pack, RegressionMode
 from gatemark.packs.pack_file import OpenPack, find_suite_plugin
 from gatemark.packs.questions import make_asked_rows
-from gatemark.packs.suites.arms import HARM_P, PairedItems, make_missing_drop, measure_drop
+from gatemark.packs.suites.arms import HARM_P, IN_PART, PairedItems, make_missing_drop, measure_drop
 from gatemark.packs.suites.suite import ArmsReport
-from gatemark.statistics.significance import holm
+from gatemark.statistics.significance import holm_p_values
 
 POOLED = "bench_regression"
 FEWEST_POOLED = 2
@@ -51,7 +51,7 @@ def measure_pooled_drop(
             (n for n in reports[suite.id].measurements if n.name == "regression" and n.reason), None
         )
         if missing is not None:
-            return make_missing_drop(POOLED, None, f"{suite.id}: {missing.reason}")
+            return make_missing_drop(POOLED, None, IN_PART(part=suite.id, because=missing.reason))
     items = [
         PairedItems(
             scope=suite.id,
@@ -72,7 +72,7 @@ def mark_chance_drops(numbers: Sequence[Measurement], alpha: float) -> tuple[Mea
     fail good candidates more and more often.
     """
     claims = [n for n in numbers if n.name == HARM_P and n.value is not None]
-    adjusted = holm([claim.value or 0.0 for claim in claims])
+    adjusted = holm_p_values([claim.value or 0.0 for claim in claims])
     doubtful = {
         claim.scope
         for claim, p in zip(claims, adjusted, strict=True)

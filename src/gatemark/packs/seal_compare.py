@@ -1,7 +1,7 @@
 """Seal a comparison of two logs, and derive it again.
 
 The samples of both sides are stored as they were read, and so are the settings. Such a result has
-no pack: it can be cited, but is never the full pack that a promotion needs.
+no pack: it can be cited, but is never the required pack that a promotion needs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Setting, decide
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.reading_choices import ReadingChoices
@@ -34,6 +35,9 @@ from gatemark.workspace import Workspace
 
 COMPARE_BLOB: Final = "compare.json"
 NAME: Final = "compare"
+COMPARISON_OPEN: Final = ReasonKind(
+    "comparison_open", "the comparison does not decide: delta {delta}, p {p_value} (n={n})"
+)
 _SIDES: Final = ("baseline", "candidate")
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
@@ -187,7 +191,13 @@ def _list_settings(settings: CompareSettings) -> dict[str, Setting]:
 def _measure_report(report: ComparisonReport) -> tuple[Measurement, ...]:
     """Return the verdict as a number for a rule, and the numbers behind it."""
     if report.verdict == "inconclusive":
-        reason = "; ".join(report.blockers) or report.reason
+        reason = COMPARISON_OPEN.word(
+            "; ".join(report.blockers) or report.reason,
+            n=report.n,
+            blockers=len(report.blockers),
+            delta=report.delta,
+            p_value=report.p_value,
+        )
         verdict = unmeasured("comparison", reason, n=report.n, direction="higher_is_better")
     else:
         verdict = measured(

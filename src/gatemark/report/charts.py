@@ -55,7 +55,7 @@ SERIES: Final[dict[Theme, tuple[str, ...]]] = {
 }
 
 
-def distinct(labels: Sequence[str]) -> list[str]:
+def number_repeats(labels: Sequence[str]) -> list[str]:
     """Number repeated labels, so that an axis keeps them apart."""
     seen: set[str] = set()
     kept = []
@@ -68,13 +68,13 @@ def distinct(labels: Sequence[str]) -> list[str]:
     return kept
 
 
-def contrast(left: Colour, right: Colour) -> float:
+def compute_contrast(left: Colour, right: Colour) -> float:
     """Return the WCAG contrast ratio of two colours."""
     lighter, darker = sorted((_compute_luminance(left), _compute_luminance(right)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def between(start: Colour, end: Colour, share: float) -> Colour:
+def mix_colours(start: Colour, end: Colour, share: float) -> Colour:
     """Mix two colours: a share of 0 gives the first, 1 the second."""
     red, green, blue = (
         round(low + (high - low) * share) for low, high in zip(start, end, strict=True)
@@ -106,7 +106,7 @@ def _style_axis(palette: Palette, number_format: str) -> dict[str, object]:
     }
 
 
-def plane(rows: Rows) -> alt.Chart:
+def make_plane(rows: Rows) -> alt.Chart:
     """Return an empty chart over some rows."""
     return alt.Chart(alt.InlineData(values=list(rows)))
 
@@ -124,7 +124,7 @@ def round_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     return [round(step * count, decimals) for count in range(first, last + 1)]
 
 
-def hex_colour(colour: Colour) -> str:
+def format_hex(colour: Colour) -> str:
     """Return a colour as ``#rrggbb``."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
@@ -137,7 +137,7 @@ def _compute_luminance(colour: Colour) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def colour_key(
+def draw_colour_key(
     colours: Mapping[str, str], palette: Palette, width: float
 ) -> tuple[list[alt.Chart], float]:
     """Draw a colour key above a chart; return its layers and height."""
@@ -145,7 +145,7 @@ def colour_key(
     texts: list[dict[str, Any]] = []
     left, row = 0.0, 0
     for part, colour in colours.items():
-        name = short(part, 30)
+        name = shorten_label(part, 30)
         wide = 44 + len(name) * LETTER_PX
         if left and left + wide > width:
             left, row = 0.0, row + 1
@@ -154,42 +154,42 @@ def colour_key(
         left += wide
     for entry in (*squares, *texts):
         entry["y"] = -10 - _KEY_PX * (row - entry["y"])
-    at = pixel_place()
-    marks = plane(squares).mark_square(size=130, opacity=1)
-    parts = [marks.encode(**at, fill=alt.Fill("fill:N", scale=None)), label_texts(texts, palette)]
+    at = encode_pixels()
+    marks = make_plane(squares).mark_square(size=130, opacity=1)
+    parts = [marks.encode(**at, fill=alt.Fill("fill:N", scale=None)), draw_labels(texts, palette)]
     return parts, 12.0 + _KEY_PX * (row + 1)
 
 
-def label_texts(
+def draw_labels(
     rows: Rows,
     palette: Palette,
     align: Literal["left", "right"] = "left",
 ) -> alt.Chart:
     """Draw texts at positions in pixels."""
-    mark = plane(rows).mark_text(
+    mark = make_plane(rows).mark_text(
         align=align, baseline="middle", font=FONT, fontSize=12, fill=palette.label
     )
-    labels: alt.Chart = mark.encode(**pixel_place(), text="text:N")
+    labels: alt.Chart = mark.encode(**encode_pixels(), text="text:N")
     return labels
 
 
-def pixel_place() -> dict[str, alt.X | alt.Y]:
+def encode_pixels() -> dict[str, alt.X | alt.Y]:
     """Return x and y encodings in pixels, without axes."""
     return {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
 
 
-def hair_uprights(
+def draw_hairlines(
     ticks: Sequence[float], x: alt.X | alt.Y, height: float, palette: Palette
 ) -> alt.Chart:
     """Draw thin vertical lines at the ticks."""
-    hair = hex_colour(between(palette.ground, palette.full, 0.16))
+    hair = format_hex(mix_colours(palette.ground, palette.full, 0.16))
     rows = [{"x": tick, "y": 0, "y2": height} for tick in ticks]
-    y = pixel_place()["y"]
-    lines: alt.Chart = plane(rows).mark_rule(stroke=hair).encode(x=x, y=y, y2="y2")
+    y = encode_pixels()["y"]
+    lines: alt.Chart = make_plane(rows).mark_rule(stroke=hair).encode(x=x, y=y, y2="y2")
     return lines
 
 
-def drawn(
+def draw_svg(
     layers: Sequence[alt.Chart],
     palette: Palette,
     size: tuple[float, float],
@@ -216,7 +216,7 @@ def drawn(
     return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))
 
 
-def number_axis(
+def make_number_axis(
     channel: Literal["x", "y"],
     title: str,
     ticks: Sequence[float],
@@ -225,13 +225,16 @@ def number_axis(
 ) -> alt.X | alt.Y:
     """Return a numeric axis with ticks at given values."""
     axis = alt.Axis(
-        title=short(title, 40), values=list(ticks), titleX=title_place[0], titleY=title_place[1]
+        title=shorten_label(title, 40),
+        values=list(ticks),
+        titleX=title_place[0],
+        titleY=title_place[1],
     )
     scale = alt.Scale(domain=list(domain), nice=False, zero=False)
     made = alt.X if channel == "x" else alt.Y
     return made(f"{channel}:Q", scale=scale, axis=axis)
 
 
-def short(text: str, limit: int = NAME_MAX) -> str:
+def shorten_label(text: str, limit: int = NAME_MAX) -> str:
     """Shorten a text to one line that fits a label."""
     return words.shortened(words.one_line(text), limit)

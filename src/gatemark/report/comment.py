@@ -14,7 +14,7 @@ from gatemark.core.errors import UsageError
 from gatemark.core.policy import Finding
 from gatemark.core.result import Result
 from gatemark.report import words
-from gatemark.report.markdown import code, listed, prose, table
+from gatemark.report.markdown import escape_text, format_code, format_list, format_table
 
 MAX_BYTES: Final = 60_000
 """Services refuse a comment above 65,536 characters."""
@@ -29,7 +29,7 @@ _FEW: Final = 3
 """How many caveats are shown without folding them."""
 
 
-def marker(key: str) -> str:
+def make_marker(key: str) -> str:
     """Return the invisible line that identifies this comment."""
     if not _KEY.fullmatch(key):
         raise UsageError(
@@ -51,15 +51,15 @@ def _render_comment(result: Result, key: str, shown: int) -> str:
     held = [finding for finding in result.findings if finding.verdict == _HOLDS]
     open_count = len(result.findings) - len(held)
     caveats = words.caveats(result)
-    section = listed("Caveats", caveats)
+    section = format_list("Caveats", caveats)
     if len(caveats) > _FEW:
         section = _fold_section(f"{len(caveats)} caveats", section)
     word = words.VERDICT_WORDS[result.verdict]
     parts = [
-        marker(key),
+        make_marker(key),
         f"## {_SIGNS[result.verdict]} Gatemark: {word}",
-        f"{prose(result.title)} — {prose(words.headline(result))}",
-        listed("Blockers", result.blockers),
+        f"{escape_text(result.title)} — {escape_text(words.headline(result))}",
+        format_list("Blockers", result.blockers),
         _render_table(result, shown, holds=False) if open_count else "",
         _fold_section(
             f"{_format_count(len(held))} hold",
@@ -68,7 +68,7 @@ def _render_comment(result: Result, key: str, shown: int) -> str:
         if held
         else "",
         section,
-        f"<sub>result {code(result.id)}, policy {code(result.policy_digest)}</sub>",
+        f"<sub>result {format_code(result.id)}, policy {format_code(result.policy_digest)}</sub>",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -91,18 +91,20 @@ def _render_table(result: Result, shown: int, *, holds: bool) -> str:
     rows = [
         (
             f"{_sign(line.source)} {line.word}".strip(),
-            code(line.source.rule),
-            prose(line.observed),
-            prose(words.bound(line.source)),
+            format_code(line.source.rule),
+            escape_text(line.observed),
+            escape_text(words.bound(line.source)),
             f"{line.source.n:,}",
             # Blockers are listed above already.
-            "" if str(line.source.reason) in result.blockers else prose(str(line.source.reason)),
+            ""
+            if str(line.source.reason) in result.blockers
+            else escape_text(str(line.source.reason)),
         )
         for line in lines[: max(0, shown)]
     ]
     width = len(_COLUMNS) if any(row[-1] for row in rows) else len(_COLUMNS) - 1
     cut = [row[:width] for row in rows]
-    return table(_COLUMNS[:width], cut, _NUMERIC[:width], len(lines) - len(rows))
+    return format_table(_COLUMNS[:width], cut, _NUMERIC[:width], len(lines) - len(rows))
 
 
 def _sign(finding: Finding) -> str:

@@ -51,14 +51,14 @@ class Bar(msgspec.Struct, frozen=True):
     description: str
 
 
-def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
+def make_interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
     """Return the bar of one measurement, or None if it would show a single point."""
     judged = [finding for finding in findings if finding.op in (">=", ">", "<=", "<", "==")]
     bounds = sorted({finding.bound for finding in judged})
     if item.value is None or (item.interval is None and set(bounds) <= {item.value}):
         return None
     ends = [] if item.interval is None else [item.interval.low, item.interval.high]
-    start, end = _scale(item, [item.value, *ends, *bounds])
+    start, end = _choose_scale(item, [item.value, *ends, *bounds])
 
     def place(number: float) -> float:
         share = (number - start) / (end - start)
@@ -77,7 +77,7 @@ def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
     )
 
 
-def _scale(item: Measurement, points: Sequence[float]) -> tuple[float, float]:
+def _choose_scale(item: Measurement, points: Sequence[float]) -> tuple[float, float]:
     """Return round ends with room around the points; a ratio stays inside [0, 1]."""
     low, high = min(points), max(points)
     if low == high == 0:
@@ -170,7 +170,7 @@ def result_context(result: Result) -> dict[str, object]:
         "word": words.VERDICT_WORDS[result.verdict],
         "headline": words.headline(result),
         "title": words.cell(result.title),
-        "subject": outline.subject(result),
+        "subject": outline.describe_subject(result),
         "bench": outline.bench_lines(result),
         "numbers": first,
         "further_numbers": further,
@@ -183,7 +183,7 @@ def result_context(result: Result) -> dict[str, object]:
         ],
         "caveats": words.caveats(result),
         "waivers": outline.waiver_lines(result),
-        "account": outline.account(result.evidence),
+        "account": outline.tabulate_account(result.evidence),
         "files": files[:ROWS_MAX],
         "more_files": len(files) - ROWS_MAX,
         "checks": outline.evidence_checks(result.evidence),
@@ -216,7 +216,9 @@ def _split_measurements(result: Result) -> tuple[list[NumberRow], list[NumberRow
 
 
 def _make_row(result: Result, line: outline.MeasurementLine) -> NumberRow:
-    return NumberRow(line, interval_bar(line.source, outline.findings_about(result, line.source)))
+    return NumberRow(
+        line, make_interval_bar(line.source, outline.findings_about(result, line.source))
+    )
 
 
 @singledispatch
@@ -249,7 +251,7 @@ def _draw_matrix(matrix: Matrix) -> Picture | None:
     total = sum(sum(row) for row in matrix.counts)
     diagonal = sum(matrix.counts[at][at] for at in range(len(matrix.labels)))
     return _draw_both_themes(
-        plane_charts.matrix_svg,
+        plane_charts.draw_matrix,
         matrix,
         description=(
             f"Heat map of {matrix.row_axis} (rows) by {matrix.column_axis} (columns): "
@@ -271,7 +273,7 @@ def _draw_reliability(figure: Reliability) -> Picture | None:
     ]
     over, under = sum(gap < 0 for gap in gaps), sum(gap > 0 for gap in gaps)
     return _draw_both_themes(
-        plane_charts.reliability_svg,
+        plane_charts.draw_reliability,
         figure,
         description=(
             f"Reliability diagram of {words.counted(total, 'answer')}: accuracy by stated "
@@ -295,7 +297,7 @@ def _draw_curves(figure: Curves) -> Picture | None:
         return None
     ends = ", ".join(f"{line.name} {words.number(line.points[-1][1])}" for line in figure.lines)
     return _draw_both_themes(
-        series_charts.curves_svg,
+        series_charts.draw_curves,
         figure,
         description=(
             f"Lines of {figure.y_axis} over {figure.x_axis}, ending at: {ends}. "
@@ -312,7 +314,7 @@ def _draw_stacks(figure: Stacks) -> Picture | None:
         return None
     totals = ", ".join(f"{bar.name} {words.number(sum(bar.amounts))}" for bar in figure.bars)
     return _draw_both_themes(
-        series_charts.stacks_svg,
+        series_charts.draw_stacks,
         figure,
         description=(
             f"Bars of {figure.axis}, cut into {', '.join(figure.parts)}. In all: {totals}. "
@@ -328,7 +330,7 @@ def _draw_forest(figure: Forest) -> Picture | None:
     if count > series_charts.ROWS_MAX:
         return None
     return _draw_both_themes(
-        series_charts.forest_svg,
+        series_charts.draw_forest,
         figure,
         description=(
             f"{words.counted(count, 'value')} with intervals in "
@@ -347,7 +349,7 @@ def _draw_timeline(figure: Timeline) -> Picture | None:
     if not fits or len(figure.spans) > series_charts.SPANS_MAX:
         return None
     return _draw_both_themes(
-        series_charts.timeline_svg,
+        series_charts.draw_timeline,
         figure,
         description=(
             f"Timeline of {len(figure.spans):,} entries in "
@@ -360,8 +362,8 @@ def _draw_timeline(figure: Timeline) -> Picture | None:
 
 
 @_draw_picture.register
-def _shift_picture(figure: Shifts) -> Picture | None:
-    low, high = plane_charts.shift_span(figure)
+def _draw_shift_picture(figure: Shifts) -> Picture | None:
+    low, high = plane_charts.find_shift_span(figure)
     if len(figure.bins) > plane_charts.SHIFT_BINS_MAX or not math.isfinite(high - low):
         return None
     windows = figure.bins[-1].last
@@ -369,7 +371,7 @@ def _shift_picture(figure: Shifts) -> Picture | None:
     bound = "" if figure.bound is None else f", the budget {words.number(figure.bound)}"
     grouped = len(figure.bins) < windows
     return _draw_both_themes(
-        plane_charts.shift_svg,
+        plane_charts.draw_shift,
         figure,
         description=(
             f"Shift of {words.counted(windows, 'window')} in order ({figure.axis}): the mean is "

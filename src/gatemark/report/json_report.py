@@ -19,7 +19,7 @@ def render_json(result: Result) -> bytes:
     document = msgspec.to_builtins(result)
     # Keep members that a newer version added: they are part of the result.
     stored: dict[str, object] = msgspec.json.decode(result.document)
-    return (_encode_document(_with_unknown(document, stored), indent=2) + "\n").encode()
+    return (_encode_document(_restore_unknown(document, stored), indent=2) + "\n").encode()
 
 
 def render_jsonl(result: Result) -> bytes:
@@ -39,17 +39,17 @@ def render_jsonl(result: Result) -> bytes:
     return "".join(lines).encode()
 
 
-def _with_unknown(known: object, stored: object) -> object:
+def _restore_unknown(known: object, stored: object) -> object:
     """Return a typed document as plain JSON, with exactly the members of the stored one."""
     if isinstance(known, dict) and isinstance(stored, dict):
         kept = {
-            name: _with_unknown(value, stored[name])
+            name: _restore_unknown(value, stored[name])
             for name, value in known.items()
             if name in stored
         }
         return {**kept, **{name: value for name, value in stored.items() if name not in known}}
     if isinstance(known, list | tuple) and isinstance(stored, list) and len(known) == len(stored):
-        return [_with_unknown(one, other) for one, other in zip(known, stored, strict=True)]
+        return [_restore_unknown(one, other) for one, other in zip(known, stored, strict=True)]
     return known
 
 

@@ -21,7 +21,7 @@ Mark = Literal["failure", "error", "skipped"]
 
 def render(result: Result) -> bytes:
     """Return one test suite with one test case per finding."""
-    marks = [_mark(finding, result) for finding in result.findings]
+    marks = [_choose_mark(finding, result) for finding in result.findings]
     verdict_mark = _find_unexplained(result, marks)
     everything = [*marks, verdict_mark] if verdict_mark else marks
     counts = {
@@ -57,7 +57,7 @@ def render(result: Result) -> bytes:
     return stream.getvalue() + b"\n"
 
 
-def _mark(finding: Finding, result: Result) -> Mark | None:
+def _choose_mark(finding: Finding, result: Result) -> Mark | None:
     if finding.verdict == "pass":
         return None
     if result.verdict == "pass" and finding.rule in _find_substitutes(result):

@@ -144,7 +144,7 @@ def waiver_lines(result: Result) -> tuple[tuple[str, str, str, str], ...]:
     )
 
 
-def subject(result: Result) -> tuple[tuple[str, str, str | None], ...]:
+def describe_subject(result: Result) -> tuple[tuple[str, str, str | None], ...]:
     """Return label, text and digest of what was judged, when and by whom."""
     lines: list[tuple[str, str, str | None]] = [
         ("Pack", f"{result.pack.name} version {result.pack.version}", result.pack.digest)
@@ -157,7 +157,7 @@ def subject(result: Result) -> tuple[tuple[str, str, str | None], ...]:
     return tuple(lines)
 
 
-def account(evidence: Sequence[Evidence]) -> Grid:
+def tabulate_account(evidence: Sequence[Evidence]) -> Grid:
     """Return how many records arrived, and how many were used, left out or missing."""
     counts = ("received", "accepted", "rejected", "missing", "duplicates")
     return Grid(

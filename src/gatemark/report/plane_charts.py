@@ -20,17 +20,17 @@ _MATRIX_LETTER_PX: Final = 6.6
 _INKS: Final[tuple[charts.Colour, charts.Colour]] = ((0, 0, 0), (255, 255, 255))
 
 
-def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
+def draw_matrix(matrix: Matrix, theme: charts.Theme) -> str:
     """Draw a matrix as a heat map with the count in each cell."""
     palette = charts.PALETTES[theme]
-    labels = charts.distinct([charts.short(t) for t in matrix.labels])
+    labels = charts.number_repeats([charts.shorten_label(t) for t in matrix.labels])
     side = _choose_cell_side(len(labels))
     size = side * len(labels)
     longest = math.ceil(max((len(label) for label in labels), default=0) * _MATRIX_LETTER_PX)
     angle = 0 if longest <= side - 4 else -40 if side >= 32 else -90
     left = longest + 40
     top = {0: 52, -40: math.ceil(longest * 0.72) + 38, -90: longest + 36}[angle]
-    base = charts.plane(_make_cells(matrix, labels, palette)).encode(
+    base = charts.make_plane(_make_cells(matrix, labels, palette)).encode(
         x=alt.X(
             "column:N",
             sort=None,
@@ -51,7 +51,7 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
             text.encode(text=alt.Text("count:Q", format=",d"), fill=alt.Fill("ink:N", scale=None))
         )
     padding = {"left": left, "top": top, "right": longest // 2 + 12, "bottom": 8}
-    return charts.drawn(layers, palette, (size, size), padding)
+    return charts.draw_svg(layers, palette, (size, size), padding)
 
 
 def _make_cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> charts.Rows:
@@ -60,17 +60,17 @@ def _make_cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) 
     for row, counts in zip(labels, matrix.counts, strict=True):
         for column, count in zip(labels, counts, strict=True):
             # The square root keeps rare disagreements visible alongside a full diagonal.
-            fill = charts.between(
+            fill = charts.mix_colours(
                 palette.empty, palette.full, (count / top) ** 0.5 if count > 0 else 0
             )
-            ink = max(_INKS, key=lambda colour: charts.contrast(colour, fill))
+            ink = max(_INKS, key=lambda colour: charts.compute_contrast(colour, fill))
             cells.append(
                 {
                     "row": row,
                     "column": column,
                     "count": count,
-                    "fill": charts.hex_colour(fill),
-                    "ink": charts.hex_colour(ink),
+                    "fill": charts.format_hex(fill),
+                    "ink": charts.format_hex(ink),
                 }
             )
     return cells
@@ -91,7 +91,7 @@ def _make_axis(
     angle: int = 0,
 ) -> alt.Axis:
     return alt.Axis(
-        title=charts.short(title, 40) or None,
+        title=charts.shorten_label(title, 40) or None,
         orient=orient,
         format="",
         labelAngle=angle,
@@ -113,17 +113,19 @@ _DOT_AREA_MAX: Final = 320
 _BINS_PADDING: Final = {"left": 64, "top": 14, "right": 20, "bottom": 46}
 
 
-def reliability_svg(figure: Reliability, theme: charts.Theme) -> str:
+def draw_reliability(figure: Reliability, theme: charts.Theme) -> str:
     """Draw accuracy against stated confidence, above the number of answers per bin."""
     palette = charts.PALETTES[theme]
-    dot = charts.hex_colour(palette.full)
-    dots = charts.plane([row for row in _make_bin_rows(figure) if row["n"]])
-    spans = charts.plane([row for row in _make_bin_rows(figure) if row["interval_low"] is not None])
+    dot = charts.format_hex(palette.full)
+    dots = charts.make_plane([row for row in _make_bin_rows(figure) if row["n"]])
+    spans = charts.make_plane(
+        [row for row in _make_bin_rows(figure) if row["interval_low"] is not None]
+    )
     place = {"x": _encode_x("confidence"), "y": _encode_y("accuracy")}
     layers = [
         *_draw_ground(palette),
-        charts.plane(_make_bin_rows(figure))
-        .mark_rect(fill=charts.hex_colour(bar_colour(palette)))
+        charts.make_plane(_make_bin_rows(figure))
+        .mark_rect(fill=charts.format_hex(mix_bar_colour(palette)))
         .encode(x=_encode_x("left"), x2="right", y=_encode_y("floor"), y2="top"),
         *_draw_bar_labels(figure, palette),
         spans.mark_rule(stroke=dot, strokeWidth=2).encode(
@@ -136,16 +138,16 @@ def reliability_svg(figure: Reliability, theme: charts.Theme) -> str:
             for end in ("interval_low", "interval_high")
         ),
         dots.mark_circle(
-            fill=dot, fillOpacity=1, stroke=charts.hex_colour(palette.ground), strokeWidth=1.5
+            fill=dot, fillOpacity=1, stroke=charts.format_hex(palette.ground), strokeWidth=1.5
         ).encode(**place, size=alt.Size("area:Q", scale=None)),
     ]
     size = (_BINS_WIDTH, _BINS_HEIGHT)
-    return charts.drawn(layers, palette, size, _BINS_PADDING, ".1f")
+    return charts.draw_svg(layers, palette, size, _BINS_PADDING, ".1f")
 
 
-def bar_colour(palette: charts.Palette) -> charts.Colour:
+def mix_bar_colour(palette: charts.Palette) -> charts.Colour:
     """Return the colour of bars: softer than the dots, with a contrast of 3 to the background."""
-    return charts.between(palette.ground, palette.full, 0.65)
+    return charts.mix_colours(palette.ground, palette.full, 0.65)
 
 
 def _make_bin_rows(figure: Reliability) -> charts.Rows:
@@ -172,10 +174,10 @@ def _make_bin_rows(figure: Reliability) -> charts.Rows:
 
 def _draw_ground(palette: charts.Palette) -> list[alt.Chart]:
     """Draw hairlines at the ticks and the dashed line of perfect calibration."""
-    hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
-    levels = charts.plane([{"x": 0, "x2": 1, "y": tick} for tick in (*_TICKS, _FLOOR)])
-    uprights = charts.plane([{"x": tick, "y": 0, "y2": 1} for tick in _TICKS])
-    diagonal = charts.plane([{"x": 0, "y": 0, "x2": 1, "y2": 1}])
+    hair = charts.format_hex(charts.mix_colours(palette.ground, palette.full, 0.16))
+    levels = charts.make_plane([{"x": 0, "x2": 1, "y": tick} for tick in (*_TICKS, _FLOOR)])
+    uprights = charts.make_plane([{"x": tick, "y": 0, "y2": 1} for tick in _TICKS])
+    diagonal = charts.make_plane([{"x": 0, "y": 0, "x2": 1, "y2": 1}])
     return [
         levels.mark_rule(stroke=hair).encode(x=_encode_x("x"), x2="x2", y=_encode_y("y")),
         uprights.mark_rule(stroke=hair).encode(x=_encode_x("x"), y=_encode_y("y"), y2="y2"),
@@ -194,7 +196,7 @@ def _draw_bar_labels(figure: Reliability, palette: charts.Palette) -> list[alt.C
         ("0", _FLOOR, palette.label),
     )
     return [
-        charts.plane([{"x": 0, "y": height, "text": text}])
+        charts.make_plane([{"x": 0, "y": height, "text": text}])
         .mark_text(
             align="right", baseline="middle", dx=-8, font=charts.FONT, fontSize=12, fill=colour
         )
@@ -223,21 +225,21 @@ _HEADROOM: Final = 0.06
 _LABEL_GAP: Final = 0.055
 
 
-def shift_svg(figure: Shifts, theme: charts.Theme) -> str:
+def draw_shift(figure: Shifts, theme: charts.Theme) -> str:
     """Draw shifts by position, with lines at zero, at the mean and at the bound."""
     palette = charts.PALETTES[theme]
-    low, high = shift_span(figure)
+    low, high = find_shift_span(figure)
     scale = alt.Scale(domain=[low, high], nice=False)
     last = figure.bins[-1].last
     x_scale = alt.Scale(domain=[0.5, last + 0.5], nice=False)
-    dot = charts.hex_colour(palette.full)
-    soft = charts.hex_colour(charts.between(palette.ground, palette.full, 0.45))
+    dot = charts.format_hex(palette.full)
+    soft = charts.format_hex(charts.mix_colours(palette.ground, palette.full, 0.45))
     ticks = sorted({1, *(round(1 + (last - 1) * share / 4) for share in range(1, 4)), last})
     x_axis = alt.Axis(
         title="window", values=ticks, format=",d", titleX=_SHIFTS_WIDTH / 2, titleY=36
     )
     y_axis = alt.Axis(
-        title=charts.short(figure.axis, 60),
+        title=charts.shorten_label(figure.axis, 60),
         tickCount=6,
         format="~g",
         titleX=-66,
@@ -248,21 +250,21 @@ def shift_svg(figure: Shifts, theme: charts.Theme) -> str:
         "x": alt.X("at:Q", scale=x_scale, axis=x_axis),
         "y": alt.Y("middle:Q", scale=scale, axis=y_axis),
     }
-    bins = charts.plane(_shift_rows(figure))
+    bins = charts.make_plane(_make_shift_rows(figure))
     ranges = alt.Y("low:Q", scale=scale, axis=y_axis)
     size = 30 if len(figure.bins) <= 120 else 14
     layers = [
         _draw_line(
-            0.0, scale, charts.hex_colour(charts.between(palette.ground, palette.full, 0.3))
+            0.0, scale, charts.format_hex(charts.mix_colours(palette.ground, palette.full, 0.3))
         ),
         bins.mark_rule(stroke=soft, strokeWidth=2).encode(x=middle["x"], y=ranges, y2="high"),
         bins.mark_circle(fill=dot, fillOpacity=0.9, size=size).encode(**middle),
         *_draw_named_lines(figure, scale, palette),
     ]
-    return charts.drawn(layers, palette, (_SHIFTS_WIDTH, _SHIFTS_HEIGHT), _SHIFTS_PADDING)
+    return charts.draw_svg(layers, palette, (_SHIFTS_WIDTH, _SHIFTS_HEIGHT), _SHIFTS_PADDING)
 
 
-def shift_span(figure: Shifts) -> tuple[float, float]:
+def find_shift_span(figure: Shifts) -> tuple[float, float]:
     """Return the range of the y axis: all shifts and lines, with some room."""
     values = [0.0, figure.mean, *(end for bin_ in figure.bins for end in (bin_.low, bin_.high))]
     if figure.bound is not None:
@@ -272,7 +274,7 @@ def shift_span(figure: Shifts) -> tuple[float, float]:
     return low - air, high + air
 
 
-def _shift_rows(figure: Shifts) -> charts.Rows:
+def _make_shift_rows(figure: Shifts) -> charts.Rows:
     return [
         {
             "at": (bin_.first + bin_.last) / 2,
@@ -286,7 +288,7 @@ def _shift_rows(figure: Shifts) -> charts.Rows:
 
 def _draw_named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette) -> list[alt.Chart]:
     """Draw the mean and the bound with labels on the right that do not overlap."""
-    low, high = shift_span(figure)
+    low, high = find_shift_span(figure)
     gap = (high - low) * _LABEL_GAP
     named: list[tuple[str, float, list[int], str]] = [("mean", figure.mean, [], palette.label)]
     if figure.bound is not None:
@@ -299,7 +301,7 @@ def _draw_named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette)
     layers: list[alt.Chart] = []
     for name, at, dash, colour in named:
         layers.append(_draw_line(at, scale, colour, dash, width=1.5))
-        text = charts.plane([{"y": places[name], "text": name}]).mark_text(
+        text = charts.make_plane([{"y": places[name], "text": name}]).mark_text(
             align="left", baseline="middle", dx=8, font=charts.FONT, fontSize=12, fill=colour
         )
         layers.append(
@@ -318,6 +320,6 @@ def _draw_line(
     *,
     width: float = 1.0,
 ) -> alt.Chart:
-    rule: alt.Chart = charts.plane([{"y": at}])
+    rule: alt.Chart = charts.make_plane([{"y": at}])
     rule = rule.mark_rule(stroke=colour, strokeWidth=width, strokeDash=dash or [1, 0])
     return rule.encode(y=alt.Y("y:Q", scale=scale), x=alt.value(0), x2=alt.value(_SHIFTS_WIDTH))

@@ -22,23 +22,23 @@ _LABEL_GAP: Final = 0.055
 _DASHES: Final = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4], [12, 4], [1, 5])
 
 
-def curves_svg(figure: Curves, theme: charts.Theme) -> str:
+def draw_curves(figure: Curves, theme: charts.Theme) -> str:
     """Draw each curve in its own colour and dash, with its name at the last point."""
     palette = charts.PALETTES[theme]
-    names = charts.distinct([charts.short(line.name) for line in figure.lines])
+    names = charts.number_repeats([charts.shorten_label(line.name) for line in figure.lines])
     xs = sorted({x for line in figure.lines for x, _ in line.points})
     ys = [y for line in figure.lines for _, y in line.points]
     y_ticks = charts.round_ticks(min(0.0, *ys), max(ys))
-    x = charts.number_axis("x", figure.x_axis, xs, (0.0, xs[-1]), (_WIDTH / 2, 40))
-    y = charts.number_axis(
+    x = charts.make_number_axis("x", figure.x_axis, xs, (0.0, xs[-1]), (_WIDTH / 2, 40))
+    y = charts.make_number_axis(
         "y", figure.y_axis, y_ticks, (y_ticks[0], y_ticks[-1]), (-52, _HEIGHT / 2)
     )
-    hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
+    hair = charts.format_hex(charts.mix_colours(palette.ground, palette.full, 0.16))
     levels = [{"x": 0, "x2": xs[-1], "y": tick} for tick in y_ticks]
-    layers = [charts.plane(levels).mark_rule(stroke=hair).encode(x=x, x2="x2", y=y)]
+    layers = [charts.make_plane(levels).mark_rule(stroke=hair).encode(x=x, x2="x2", y=y)]
     for place, line in enumerate(figure.lines):
         colour = charts.SERIES[theme][place % LINES_MAX]
-        points = charts.plane([{"x": at, "y": height} for at, height in line.points])
+        points = charts.make_plane([{"x": at, "y": height} for at, height in line.points])
         layers.append(
             points.mark_line(
                 stroke=colour, strokeWidth=2.5, strokeDash=_DASHES[place % LINES_MAX]
@@ -49,7 +49,7 @@ def curves_svg(figure: Curves, theme: charts.Theme) -> str:
     heights = _spread_heights([height for _, height in ends], (y_ticks[0], y_ticks[-1]))
     for place, (name, (at, _), height) in enumerate(zip(names, ends, heights, strict=True)):
         layers.append(
-            charts.plane([{"x": at, "y": height, "text": name}])
+            charts.make_plane([{"x": at, "y": height, "text": name}])
             .mark_text(
                 align="left",
                 baseline="middle",
@@ -63,24 +63,24 @@ def curves_svg(figure: Curves, theme: charts.Theme) -> str:
         )
     right = max(len(name) for name in names) * charts.LETTER_PX + 26
     padding = {"left": 70, "top": 14, "right": right, "bottom": 52}
-    return charts.drawn(layers, palette, (_WIDTH, _HEIGHT), padding)
+    return charts.draw_svg(layers, palette, (_WIDTH, _HEIGHT), padding)
 
 
-def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
+def draw_stacks(figure: Stacks, theme: charts.Theme) -> str:
     """Draw horizontal stacked bars with a colour key above them."""
     palette = charts.PALETTES[theme]
-    names = charts.distinct([charts.short(bar.name) for bar in figure.bars])
+    names = charts.number_repeats([charts.shorten_label(bar.name) for bar in figure.bars])
     totals = [sum(bar.amounts) for bar in figure.bars]
     ticks = charts.round_ticks(0.0, max(totals) or 1.0)
     height = _BAR_PX * len(names)
-    x = charts.number_axis("x", figure.axis, ticks, (0.0, ticks[-1]), (_BARS_WIDTH / 2, 40))
+    x = charts.make_number_axis("x", figure.axis, ticks, (0.0, ticks[-1]), (_BARS_WIDTH / 2, 40))
     band = alt.Y(
         "bar:N",
         sort=None,
         scale=alt.Scale(domain=names, paddingInner=0.3, paddingOuter=0.15),
         axis=alt.Axis(title=None, format=""),
     )
-    layers = [charts.hair_uprights(ticks, x, height, palette)]
+    layers = [charts.draw_hairlines(ticks, x, height, palette)]
     for place, _ in enumerate(figure.parts):
         pieces = [
             {"bar": name, "x": sum(bar.amounts[:place]), "x2": sum(bar.amounts[: place + 1])}
@@ -89,15 +89,15 @@ def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
         ]
         colour = charts.SERIES[theme][place % LINES_MAX]
         layers.append(
-            charts.plane(pieces)
-            .mark_bar(fill=colour, stroke=charts.hex_colour(palette.ground), strokeWidth=1)
+            charts.make_plane(pieces)
+            .mark_bar(fill=colour, stroke=charts.format_hex(palette.ground), strokeWidth=1)
             .encode(x=x, x2="x2", y=band)
         )
     colours = {part: charts.SERIES[theme][at % LINES_MAX] for at, part in enumerate(figure.parts)}
-    key, top = charts.colour_key(colours, palette, _BARS_WIDTH)
+    key, top = charts.draw_colour_key(colours, palette, _BARS_WIDTH)
     left = max(len(name) for name in names) * charts.LETTER_PX + 24
     padding = {"left": left, "top": top, "right": 24, "bottom": 52}
-    return charts.drawn([*layers, *key], palette, (_BARS_WIDTH, height), padding)
+    return charts.draw_svg([*layers, *key], palette, (_BARS_WIDTH, height), padding)
 
 
 def _spread_heights(heights: Sequence[float], ends: tuple[float, float]) -> list[float]:
@@ -122,7 +122,7 @@ _HEAD_PX: Final = 26
 _ROW_NAME_MAX: Final = 14
 
 
-def forest_svg(figure: Forest, theme: charts.Theme) -> str:
+def draw_forest(figure: Forest, theme: charts.Theme) -> str:
     """Draw dots with intervals, with the name and a reading note above each group."""
     palette = charts.PALETTES[theme]
     ends = [
@@ -133,24 +133,26 @@ def forest_svg(figure: Forest, theme: charts.Theme) -> str:
     ]
     ticks = charts.round_ticks(min(0.0, *ends), max(ends))
     rows, heads, names, height = _place_rows(figure, theme)
-    x = charts.number_axis("x", figure.axis, ticks, (ticks[0], ticks[-1]), (_FOREST_WIDTH / 2, 40))
-    y = charts.pixel_place()["y"]
+    x = charts.make_number_axis(
+        "x", figure.axis, ticks, (ticks[0], ticks[-1]), (_FOREST_WIDTH / 2, 40)
+    )
+    y = charts.encode_pixels()["y"]
     stroke = alt.Stroke("colour:N", scale=None)
-    plane = charts.plane(rows)
+    plane = charts.make_plane(rows)
     left = max(len(str(name["text"])) for name in names) * charts.LETTER_PX + 24
     layers = [
-        charts.hair_uprights(ticks, x, height, palette),
+        charts.draw_hairlines(ticks, x, height, palette),
         plane.mark_rule(strokeWidth=2).encode(x=x, x2="high", y=y, stroke=stroke),
         plane.mark_circle(size=58, opacity=1).encode(
             x=alt.X("value:Q", scale=alt.Scale(domain=[ticks[0], ticks[-1]], nice=False)),
             y=y,
             fill=alt.Fill("colour:N", scale=None),
         ),
-        charts.label_texts(names, palette, "right"),
+        charts.draw_labels(names, palette, "right"),
         *(_draw_heads(heads, palette, 8 - left)),
     ]
     padding = {"left": left, "top": 10, "right": 24, "bottom": 52}
-    return charts.drawn(layers, palette, (_FOREST_WIDTH, height), padding)
+    return charts.draw_svg(layers, palette, (_FOREST_WIDTH, height), padding)
 
 
 def _place_rows(
@@ -172,14 +174,14 @@ def _place_rows(
             rows.append(
                 {"x": row.low, "high": row.high, "value": row.value, "y": middle, "colour": colour}
             )
-            name = charts.short(row.name, _ROW_NAME_MAX)
+            name = charts.shorten_label(row.name, _ROW_NAME_MAX)
             names.append({"x": -10, "y": middle, "text": name})
             height += _ROW_PX
     return rows, heads, names, height
 
 
 def _draw_heads(heads: charts.Rows, palette: charts.Palette, x: float) -> list[alt.Chart]:
-    mark = charts.plane([{**head, "x": x} for head in heads]).mark_text(
+    mark = charts.make_plane([{**head, "x": x} for head in heads]).mark_text(
         align="left",
         baseline="middle",
         font=charts.FONT,
@@ -187,7 +189,7 @@ def _draw_heads(heads: charts.Rows, palette: charts.Palette, x: float) -> list[a
         fontWeight="bold",
         fill=palette.label,
     )
-    return [mark.encode(**charts.pixel_place(), text="text:N")]
+    return [mark.encode(**charts.encode_pixels(), text="text:N")]
 
 
 LANES_MAX: Final = 20
@@ -197,37 +199,37 @@ _TIMELINE_WIDTH: Final = 640
 _LANE_PX: Final = 34
 
 
-def timeline_svg(figure: Timeline, theme: charts.Theme) -> str:
+def draw_timeline(figure: Timeline, theme: charts.Theme) -> str:
     """Draw spans as bars and moments as ticks, with a colour key above them."""
     palette = charts.PALETTES[theme]
-    lanes = charts.distinct([charts.short(lane) for lane in figure.lanes])
+    lanes = charts.number_repeats([charts.shorten_label(lane) for lane in figure.lanes])
     series = charts.SERIES[theme]
     kinds = dict.fromkeys(span.kind for span in figure.spans)
     colours = {kind: series[at % len(series)] for at, kind in enumerate(kinds)}
     start = min(0.0, *(span.start for span in figure.spans))
     ticks = charts.round_ticks(start, max(span.end for span in figure.spans), 8)
     height = _LANE_PX * len(lanes)
-    x = charts.number_axis(
+    x = charts.make_number_axis(
         "x", figure.axis, ticks, (ticks[0], ticks[-1]), (_TIMELINE_WIDTH / 2, 40)
     )
     bars, moments = _make_marks(figure, colours)
-    across = {"x": x, "y": charts.pixel_place()["y"], "y2": "y2"}
+    across = {"x": x, "y": charts.encode_pixels()["y"], "y2": "y2"}
     names = [{"x": -10, "y": (at + 0.5) * _LANE_PX, "text": lane} for at, lane in enumerate(lanes)]
-    key, top = charts.colour_key(colours, palette, _TIMELINE_WIDTH)
+    key, top = charts.draw_colour_key(colours, palette, _TIMELINE_WIDTH)
     layers = [
-        charts.hair_uprights(ticks, x, height, palette),
-        charts.plane(bars)
-        .mark_rect(opacity=0.9, stroke=charts.hex_colour(palette.ground), strokeWidth=0.5)
+        charts.draw_hairlines(ticks, x, height, palette),
+        charts.make_plane(bars)
+        .mark_rect(opacity=0.9, stroke=charts.format_hex(palette.ground), strokeWidth=0.5)
         .encode(**across, x2="x2", fill=alt.Fill("fill:N", scale=None)),
-        charts.plane(moments)
+        charts.make_plane(moments)
         .mark_rule(strokeWidth=2)
         .encode(**across, stroke=alt.Stroke("fill:N", scale=None)),
-        charts.label_texts(names, palette, "right"),
+        charts.draw_labels(names, palette, "right"),
         *key,
     ]
     left = max(len(lane) for lane in lanes) * charts.LETTER_PX + 24
     padding = {"left": left, "top": top, "right": 24, "bottom": 52}
-    return charts.drawn(layers, palette, (_TIMELINE_WIDTH, height), padding)
+    return charts.draw_svg(layers, palette, (_TIMELINE_WIDTH, height), padding)
 
 
 def _make_marks(figure: Timeline, colours: dict[str, str]) -> tuple[charts.Rows, charts.Rows]:

@@ -6,7 +6,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UnknownNameError, UsageError
-from gatemark.ledger.erase import ErasureReport, StoredDocument, tombstone_of
+from gatemark.ledger.erase import ErasureReport, StoredDocument, make_tombstone
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.review.open_stores import erased_items, erased_pairs, label_sets_of, reviews_of
 from gatemark.review.stores.tables import LABEL_ITEMS, PAIRS
@@ -51,7 +51,7 @@ def _pair(workspace: Workspace, name: str, which: str) -> StoredDocument:
     remains = msgspec.to_builtins(pair)
     for text in ("input", "answers"):
         del remains[text]
-    said = tombstone_of("pair", name, number, digest_bytes(document), remains)
+    said = make_tombstone("pair", name, number, digest_bytes(document), remains)
     row = {"review": name, "number": number}
     return StoredDocument(PAIRS, row, f"review:{name}", said, report)
 
@@ -78,6 +78,6 @@ def _find_item(workspace: Workspace, name: str, which: str) -> StoredDocument:
         stays=(f"its id, labels and notes{again}",),
         may_hold=(*dict.fromkeys(held), "the file that the label set was made from"),
     )
-    said = tombstone_of("item", name, number, digest_bytes(document), {"id": which})
+    said = make_tombstone("item", name, number, digest_bytes(document), {"id": which})
     row = {"label_set": name, "number": number}
     return StoredDocument(LABEL_ITEMS, row, f"labels:{name}", said, report)

@@ -23,8 +23,8 @@ from gatemark.review.open_stores import erased_pairs
 from gatemark.review.plan import ReviewPair, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, find_undecided
 from gatemark.statistics.bradley_terry import rank_sides
-from gatemark.statistics.homogeneity import homogeneity
-from gatemark.statistics.preference import Choice, majority
+from gatemark.statistics.homogeneity import assess_homogeneity
+from gatemark.statistics.preference import Choice, choose_majority
 from gatemark.workspace import Workspace
 
 Ratings = list[tuple[str | None, ...]]
@@ -236,7 +236,7 @@ def compare_vote_spread(opened: OpenedReview) -> VoteSpread:
             is_alike=None,
             reason=reason,
         )
-    found = homogeneity(counts, np.random.default_rng(SEED))
+    found = assess_homogeneity(counts, np.random.default_rng(SEED))
     is_alike = found.p_value >= SPREAD_ALPHA
     word = (
         "spread their votes in the same way"
@@ -305,7 +305,7 @@ def rank_arms(opened: OpenedReview) -> dict[str, Any]:
     for cast in by_pair.values():
         pair = cast[0].pair
         left, right = (places[arm] for arm in pair.arms)
-        choice: Choice = majority([vote.choice for vote in cast])
+        choice: Choice = choose_majority([vote.choice for vote in cast])
         share = {"candidate": 1.0, "tie": 0.5, "baseline": 0.0}[choice]
         wins[items[pair.item], left, right] += share
         wins[items[pair.item], right, left] += 1 - share

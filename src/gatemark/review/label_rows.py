@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import Event
 from gatemark.ledger.port import Erasure
-from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
+from gatemark.ledger.stored_rows import Finding, has_types, is_moment_of, make_finding, plain_json
 from gatemark.review.cast_rows import GivenRow, digest_items, find_differences
 from gatemark.review.sealed_rows import (
     ErasedContent,
@@ -106,11 +106,11 @@ def compare_labels(
     plan = None if rows.plan is None else plain_json(rows.plan)
     if not isinstance(plan, dict):
         what = "is missing" if rows.plan is None else "cannot be read"
-        yield finding(last, "label_sets", f"{place} {what}")
+        yield make_finding(last, "label_sets", f"{place} {what}")
         return
     for one in accepted_sets:
         if digest(plan) != one.payload.get("plan_digest"):
-            yield finding(
+            yield make_finding(
                 one.event.seq,
                 "label_sets",
                 f"{place}: its rules differ from those that labels were accepted by",
@@ -122,15 +122,15 @@ def compare_labels(
         if erasure is None and problem is None:
             problem = erased.problem(known, made, f"item:{rows.name}/{row.id}")
         if problem is not None:
-            yield finding(last, "label_items", f"{place}: {problem}")
+            yield make_finding(last, "label_items", f"{place}: {problem}")
         item = plain_json(row.document) if erasure is None else erasure.said.remains
         if not isinstance(item, dict) or item.get("id") != row.id:
             what = f"column id of item {row.number} is {row.id!r}, which differs from its document"
-            yield finding(last, "label_items", f"{place}: {what}")
+            yield make_finding(last, "label_items", f"{place}: {what}")
         items[row.number] = item if isinstance(item, dict) else {}
     for number in sorted(rows.erased.keys() - items.keys()):
         what = f"event {rows.erased[number].event.seq} erases item {number}, which never was"
-        yield finding(last, "label_items", f"{place}: {what}")
+        yield make_finding(last, "label_items", f"{place}: {what}")
     # A missing data set is reported elsewhere; its content cannot be compared.
     if all(one.data is not None for one in accepted_sets):
         yield from _check_accepted(
@@ -145,20 +145,20 @@ def compare_label_events(
     place, (event, said) = f"label set {rows.name}", created
     if rows.plan is not None and digest(plain_json(rows.plan)) != said.get("plan_digest"):
         what = f"{place}: its rules differ from those recorded when it was made"
-        yield finding(event.seq, "label_sets", what)
+        yield make_finding(event.seq, "label_sets", what)
     for what in find_misplaced_erasures(rows.erased, event.seq):
-        yield finding(event.seq, "label_items", f"{place}: {what}")
+        yield make_finding(event.seq, "label_items", f"{place}: {what}")
     named = (row.named(rows.erased.get(row.number)) for row in rows.items)
     if digest_items(named) != said.get("items_digest"):
         what = f"{place}: its items differ from those recorded when it was made"
-        yield finding(event.seq, "label_items", what)
+        yield make_finding(event.seq, "label_items", what)
     for row in rows.marks:
         if not has_types(row, int, str, int, str, str, str):
             what = f"{place}: the row of {row.reviewer!r}, {row.number!r} cannot be read"
-            yield finding(event.seq, "label_marks", what)
+            yield make_finding(event.seq, "label_marks", what)
             return
     for seq, what in find_differences((row.given(rows.name) for row in rows.marks), given):
-        yield finding(seq, "label_marks", f"{place}: label {what}")
+        yield make_finding(seq, "label_marks", f"{place}: label {what}")
 
 
 def _collect_lines(accepted_sets: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
@@ -185,23 +185,25 @@ def _check_accepted(
         line = None if item is None else lines.pop((str(item.get("id")), row.version), None)
         if item is None or line is None:
             what = f"{place}: item {row.number}, version {row.version}: no event accepts it"
-            yield finding(None, "label_acceptances", what)
+            yield make_finding(None, "label_acceptances", what)
             continue
         seq, name = line.event.seq, f"{place}: item {item.get('id')}"
         for what in _check_acceptance(row, line, field):
-            yield finding(seq, "label_acceptances", f"{name}: {what}")
+            yield make_finding(seq, "label_acceptances", f"{name}: {what}")
         if row.number in rows.erased:
             continue
         shown = [key for key in ("input", "output") if key in line.row]
         if any(line.row[key] != item.get(key) for key in shown):
-            yield finding(seq, "label_items", f"{name} differs from the item that was labelled")
+            yield make_finding(
+                seq, "label_items", f"{name} differs from the item that was labelled"
+            )
     known = {item.get("id") for item in items.values()}
     for (name, version), line in lines.items():
         if name not in known:
-            yield finding(line.event.seq, "label_items", f"{place}: item {name} is missing")
+            yield make_finding(line.event.seq, "label_items", f"{place}: item {name} is missing")
         else:
             what = f"{place}: item {name}: version {version} of its label is missing"
-            yield finding(line.event.seq, "label_acceptances", what)
+            yield make_finding(line.event.seq, "label_acceptances", what)
 
 
 def _check_acceptance(row: AcceptanceRow, line: _Line, field: str) -> Iterator[str]:

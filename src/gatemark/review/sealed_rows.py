@@ -17,9 +17,9 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import (
     Finding,
-    finding,
     has_types,
     is_moment_of,
+    make_finding,
     plain_json,
     stored_bytes,
 )
@@ -127,7 +127,7 @@ class ReviewEvents:
 def report_missing_review(name: str, recorded: ReviewEvents) -> Finding:
     """Return the finding for a review that is in the ledger but not in the table."""
     seq = None if recorded.created is None else recorded.created.event.seq
-    return finding(seq, "reviews", f"review {name} is missing")
+    return make_finding(seq, "reviews", f"review {name} is missing")
 
 
 class ErasedContent:
@@ -161,29 +161,29 @@ def compare_review(
     """Yield the differences between a review's rows and its events."""
     name = rows.review.name
     if recorded.created is None:
-        yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
+        yield make_finding(None, "reviews", f"review {name}: it has no event in the ledger")
         return
     seq = recorded.created.event.seq
     for what in _check_review(rows, recorded.created):
-        yield finding(seq, "reviews", f"review {name}: {what}")
+        yield make_finding(seq, "reviews", f"review {name}: {what}")
     for what in find_misplaced_erasures(recorded.erased, seq):
-        yield finding(seq, "review_pairs", f"review {name}: {what}")
+        yield make_finding(seq, "review_pairs", f"review {name}: {what}")
     for what in _check_pairs(rows, recorded.created, recorded.erased, erased):
-        yield finding(seq, "review_pairs", f"review {name}: {what}")
+        yield make_finding(seq, "review_pairs", f"review {name}: {what}")
     unreadable = list(find_misfits(rows))
     for table, what in unreadable:
-        yield finding(seq, table, f"review {name}: {what}")
+        yield make_finding(seq, table, f"review {name}: {what}")
     if unreadable:
         return
     for what in _check_shows(rows, recorded.created.payload):
-        yield finding(seq, "review_shows", f"review {name}: {what}")
+        yield make_finding(seq, "review_shows", f"review {name}: {what}")
     ended = seq if recorded.unblinded is None else recorded.unblinded.event.seq
     for what in _check_votes(rows, recorded.unblinded):
-        yield finding(ended, "review_votes", f"review {name}: {what}")
+        yield make_finding(ended, "review_votes", f"review {name}: {what}")
     for at, what in find_differences(list_given_votes(rows), recorded.votes):
-        yield finding(at, "review_votes", f"review {name}: vote {what}")
+        yield make_finding(at, "review_votes", f"review {name}: vote {what}")
     for what in _check_closing(rows.closing, recorded.unblinded):
-        yield finding(ended, "review_closings", f"review {name}: {what}")
+        yield make_finding(ended, "review_closings", f"review {name}: {what}")
 
 
 def find_misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from gatemark.ledger.event_kinds import (
     VOTE_CAST,
 )
 from gatemark.ledger.port import Erasure, read_erasure
-from gatemark.ledger.stored_rows import Finding, finding, plain_json
+from gatemark.ledger.stored_rows import Finding, make_finding, plain_json
 from gatemark.review.cast_rows import GivenRow, read_given
 from gatemark.review.label_rows import AcceptedSet, compare_label_events, compare_labels
 from gatemark.review.open_stores import label_sets_of, reviews_of
@@ -142,7 +142,7 @@ class ReviewTables:
                 REVIEW_RULES.check(plain_json(rows.review.plan).get("rules"))
             except IntegrityError as error:
                 seq = None if events.created is None else events.created.event.seq
-                yield finding(seq, "reviews", f"review {name}: {error}")
+                yield make_finding(seq, "reviews", f"review {name}: {error}")
             except OtherRulesError as error:
                 self._other_rules.append(f"review {name}: {error}")
             else:
@@ -183,7 +183,7 @@ class ReviewTables:
                 lines = self._read_vote_lines(result_id)
                 for what in compare_sealed_votes(rows, pairs, arms, lines):
                     message = f"review {plan['name']}: {what} in result {result_id[:SHORT]}"
-                    yield finding(seq, "review_votes", message)
+                    yield make_finding(seq, "review_votes", message)
 
     def _read_vote_lines(self, result_id: str) -> list[bytes]:
         """Return the votes of a sealed result; a damaged result is reported elsewhere."""
@@ -210,7 +210,7 @@ class ReviewTables:
             ]
             if labels.created is None:
                 what = f"label set {name}: it has no event in the ledger"
-                yield finding(None, "label_sets", what)
+                yield make_finding(None, "label_sets", what)
                 continue
             made = labels.created[0].seq
             yield from compare_labels(rows, accepted_sets, self._erased, made)

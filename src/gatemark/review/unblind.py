@@ -11,7 +11,7 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
 from gatemark.review.sealed_key import is_swapped
-from gatemark.statistics.preference import Choice, majority
+from gatemark.statistics.preference import Choice, choose_majority
 
 GOLD_VOTES_MIN: Final = 3
 """Minimum number of votes on gold pairs before a reviewer can be excluded."""
@@ -113,7 +113,7 @@ def find_undecided(
         number
         for number, choices in by_pair.items()
         if len(choices) >= max(2, plan.votes_per_pair)
-        and majority(choices) == "tie"
+        and choose_majority(choices) == "tie"
         and choices.count("tie") <= max(choices.count("candidate"), choices.count("baseline"))
     )
 

@@ -29,8 +29,8 @@ from gatemark.samples.pairing import (
     LISTED_MAX,
     SamplePairing,
     choose_score,
+    name_samples,
     pair_samples,
-    sample_names,
     score_names,
 )
 from gatemark.samples.read_samples import (
@@ -331,7 +331,7 @@ def _build_report(
 
 
 def _list_names(keys: Iterable[Key]) -> tuple[str, ...]:
-    return sample_names(sorted(keys)[:LISTED_MAX])
+    return name_samples(sorted(keys)[:LISTED_MAX])
 
 
 def _describe_side(

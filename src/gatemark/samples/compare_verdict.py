@@ -23,7 +23,7 @@ import numpy as np
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
-from gatemark.samples.pairing import SamplePairing, sample_names
+from gatemark.samples.pairing import SamplePairing, name_samples
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
 from gatemark.samples.score_direction import Direction
 from gatemark.statistics.clustered_means import (
@@ -346,7 +346,7 @@ def _explain_pass(
 
 
 def _list_few_samples(keys: Iterable[Key]) -> str:
-    return _list_few(sample_names(keys))
+    return _list_few(name_samples(keys))
 
 
 def _list_few(names: Iterable[str]) -> str:

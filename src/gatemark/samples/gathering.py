@@ -232,7 +232,7 @@ class Gathering:
             else:
                 yield place, raw, row
 
-    def typed(
+    def read_typed(
         self, found: Iterable[tuple[str, dict[str, object] | Refusal]], kind: type[Row]
     ) -> Iterator[tuple[str, dict[str, object], Row]]:
         """Yield the rows that have the fields of a type, each as it was and as that type."""
@@ -251,7 +251,7 @@ class Gathering:
         """Return the arm to read: the one that the caller chose, or the only one."""
         return choose_arm(arms, self.options.arm, self.place)
 
-    def chosen_id(self, place: str, row: object, fallback: object) -> object:
+    def choose_id(self, place: str, row: object, fallback: object) -> object:
         """Return the id at the path that the caller named, or the tool's own."""
         path = self.options.id_path
         if path is None:
@@ -340,7 +340,7 @@ class Gathering:
         self._partial.append(reason)
         self.note(f"{reason}; an incomplete run cannot pass")
 
-    def contradiction(self, reason: str) -> None:
+    def note_contradiction(self, reason: str) -> None:
         """Record where the log contradicts itself; it then supports no verdict."""
         if reason not in self._contradictions:
             self._contradictions.append(reason)
@@ -384,7 +384,7 @@ class Gathering:
         self._checks.append(check)
         self._claimed[check.name] = check.claimed
         if not (check.agrees or check.explained):
-            self.contradiction(check.line())
+            self.note_contradiction(check.line())
         elif check.why is not None:
             self.note(check.line())
 
@@ -471,7 +471,7 @@ def make_log_importer(
 ) -> Importer:
     """Return the importer of a format with one file per log."""
 
-    def opened(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Log, Gathering]:
+    def open_log(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Log, Gathering]:
         file = require_one_file(files, name)
         gathering = Gathering(name, file.name, options)
         return load(file, gathering), gathering
@@ -480,7 +480,7 @@ def make_log_importer(
         name=name,
         summary=summary,
         sniff=sniff,
-        arms=lambda files, options: arms(opened(files, options)[0]),
-        read=lambda files, options: read(*opened(files, options)),
+        arms=lambda files, options: arms(open_log(files, options)[0]),
+        read=lambda files, options: read(*open_log(files, options)),
         in_folder=in_folder,
     )

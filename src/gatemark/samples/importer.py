@@ -76,7 +76,7 @@ class ForeignFile(msgspec.Struct, frozen=True):
         """The first bytes, enough to recognise a format."""
         return self.data[:HEAD_BYTES]
 
-    def sibling(self, name: str, limits: ForeignLimits) -> ForeignFile | None:
+    def read_sibling(self, name: str, limits: ForeignLimits) -> ForeignFile | None:
         """Return the file of that name in the same folder, or None."""
         if self.folder is None:
             return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.statistics.multiset import Runs, add_rows, hash_name, merge_runs, row_type, union_rows
 from gatemark.statistics.paired.comparison import (
     ALPHA,
@@ -30,6 +31,11 @@ from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES
 
 DEFAULT_SEED = 5
 _ROW = row_type(("has_cluster", "u1"), ("cluster_a", "<u8"), ("cluster_b", "<u8"), ("delta", "<f8"))
+NOTHING_PAIRED: Final = ReasonKind("nothing_paired", "no item is scored on both sides")
+NOTHING_RECEIVED: Final = ReasonKind("nothing_received", "no items")
+NO_SPREAD: Final = ReasonKind("no_spread", "nothing shows any spread to judge the delta by")
+ONLY_BINARY: Final = ReasonKind("only_binary", "only for independent items that are right or wrong")
+GRADED_SCORES: Final = ReasonKind("graded_scores", "{graded} of {n} items have graded scores")
 _COUNTS = ("both_right", "both_wrong", "gained", "lost")
 _GIVES = (
     "delta",
@@ -145,12 +151,12 @@ def finish(state: PairedState) -> tuple[Measurement, ...]:
     found = compare_paired(state)
     excluded = _count_excluded(state)
     if found is None:
-        reason = "no item is scored on both sides"
-        nothing = (_make_measurement(name, None, reason, 0, excluded) for name in _GIVES[:-2])
+        nothing = (
+            _make_measurement(name, None, NOTHING_PAIRED(), 0, excluded) for name in _GIVES[:-2]
+        )
         return (*nothing, *_measure_errors(state))
     n = _count_scored(state)
-    no_spread = "nothing shows any spread to judge the delta by"
-    only_binary = "only for independent items that are right or wrong"
+    no_spread, only_binary = NO_SPREAD(), ONLY_BINARY()
     return (
         measured(
             "delta",
@@ -184,7 +190,7 @@ def _count_scored(state: PairedState) -> int:
 
 
 def _measure_cells(state: PairedState, n: int, excluded: dict[str, int]) -> tuple[Measurement, ...]:
-    reason = f"{state.graded} of {n} items have graded scores"
+    reason = GRADED_SCORES(graded=state.graded, n=n)
     counts = {name: None if state.graded else getattr(state, name) for name in _COUNTS}
     return tuple(
         _make_measurement(name, count, reason, n, excluded, unit="count")
@@ -196,7 +202,9 @@ def _measure_errors(state: PairedState) -> tuple[Measurement, ...]:
     received = _count_scored(state) + state.base_errors + state.cand_errors - state.both_errors
     counts = {"base_errors": state.base_errors, "cand_errors": state.cand_errors}
     return tuple(
-        _make_measurement(name, count if received else None, "no items", received, {}, unit="count")
+        _make_measurement(
+            name, count if received else None, NOTHING_RECEIVED(), received, {}, unit="count"
+        )
         for name, count in counts.items()
     )
 
@@ -213,7 +221,7 @@ def _count_excluded(state: PairedState) -> dict[str, int]:
 def _make_measurement(
     name: str,
     value: float | None,
-    reason: str,
+    reason: Reason,
     n: int,
     excluded: dict[str, int],
     *,

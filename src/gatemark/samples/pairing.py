@@ -125,7 +125,7 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
         named = _find_clusters(keys, base, cand) if is_clustered else frozenset()
         if len(named) > 1:
             clashing.append(f"{item!r} is in {' and '.join(map(repr, sorted(named)))}")
-        scores = (_mean_of(columns[0], keys), _mean_of(columns[1], keys))
+        scores = (_compute_mean(columns[0], keys), _compute_mean(columns[1], keys))
         items.append(PairedItem(item, *scores, min(named, default=None)))
     if clashing:
         raise BadInputError(
@@ -157,7 +157,7 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
     )
 
 
-def sample_names(keys: Iterable[Key]) -> tuple[str, ...]:
+def name_samples(keys: Iterable[Key]) -> tuple[str, ...]:
     """Return samples as text: the id, and the epoch if it is not the first."""
     return tuple(name if epoch == 1 else f"{name} (epoch {epoch})" for name, epoch in keys)
 
@@ -179,7 +179,7 @@ def _find_clusters(keys: Iterable[Key], *sides: SampleSet) -> frozenset[str]:
     return frozenset(side.clusters[key] for side in sides for key in keys if key in side.clusters)
 
 
-def _mean_of(column: Mapping[Key, float], keys: list[Key]) -> float | None:
+def _compute_mean(column: Mapping[Key, float], keys: list[Key]) -> float | None:
     if len(keys) == 1:
         return column.get(keys[0])
     scores = [column[key] for key in keys if key in column]
@@ -194,7 +194,7 @@ def _average_side(side: SampleSet, column: Mapping[Key, float], *, bounded: bool
     scored: list[float] = []
     counted: list[float] = []
     for _, keys in _group_by_id(sorted(side.keys)):
-        mean = _mean_of(column, keys)
+        mean = _compute_mean(column, keys)
         if mean is not None:
             scored.append(mean)
             counted.append(mean)

@@ -247,7 +247,7 @@ def load_promptfoo(file: ForeignFile) -> tuple[PromptfooLog | None, _Found]:
         return None, _read_csv_rows(file)
     data = strip_bom(file.data)
     if not data.lstrip().startswith(b"{"):
-        data = _from_yaml(file)
+        data = _convert_yaml(file)
     elif find_key_paths(file.head) >= {"promptIdx", "testIdx"}:
         return None, _read_line_rows(file)
     top = decode(data, _Document, file.name)
@@ -284,7 +284,7 @@ def _build_log(top: _Document, body: _Document) -> PromptfooLog:
     )
 
 
-def _from_yaml(file: ForeignFile) -> bytes:
+def _convert_yaml(file: ForeignFile) -> bytes:
     if len(file.data) > MAX_YAML_BYTES:
         raise BadInputError(
             f"{file.name}: YAML must be at most {MAX_YAML_BYTES} bytes; write .json instead"

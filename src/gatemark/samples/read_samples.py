@@ -187,10 +187,10 @@ def _import_samples(source: Source, request: SampleRequest) -> SampleSet:
             tuple(problem.replace("--arm", request.arm_flag) for problem in error.problems),
             unlisted_count=error.unlisted_count,
         ) from error
-    return _sample_set(source.name, log, request.cluster)
+    return _make_sample_set(source.name, log, request.cluster)
 
 
-def _sample_set(name: str, log: Imported, cluster: str | None) -> SampleSet:
+def _make_sample_set(name: str, log: Imported, cluster: str | None) -> SampleSet:
     found = SampleSet(name, log.tool)
     found.arm = log.arm
     found.headline = log.headline

@@ -7,20 +7,21 @@ about the candidate.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.samples.records import SampleOrigin
 
-OTHER_SETTING = ReasonKind(
+OTHER_SETTING: Final = ReasonKind(
     "other_score_setting",
     "{score} was made with another {setting}: {base} in the base, {cand} in the candidate; "
     "score both with the same settings",
 )
-SETTINGS_OF_ONE_SIDE = ReasonKind(
+SETTINGS_OF_ONE_SIDE: Final = ReasonKind(
     "score_settings_of_one_side",
     "only the {side} says how {score} was made: {settings}",
 )
-NOT_STATED = "not stated"
+NOT_STATED: Final = "not stated"
 
 
 def find_other_settings(

@@ -214,7 +214,7 @@ def read_trace_samples(
     for note in traces.notes:
         gathering.note(note)
     for reason in traces.contradictions.values():
-        gathering.contradiction(reason)
+        gathering.note_contradiction(reason)
     mixed = 0
     for trace, spans in traces.found.items():
         root = find_root(spans)
@@ -225,7 +225,7 @@ def read_trace_samples(
         mixed += unclear
         gathering.add(
             place,
-            item=gathering.chosen_id(place, {"trace": trace, **root.tags}, trace),
+            item=gathering.choose_id(place, {"trace": trace, **root.tags}, trace),
             given=root.input,
             target=root.target,
             output=root.output,

@@ -11,7 +11,7 @@ from gatemark.core.canonical import json_file
 from gatemark.core.measurement import Direction
 from gatemark.core.policy import Outcome
 from gatemark.report import words
-from gatemark.report.markdown import code, prose
+from gatemark.report.markdown import escape_text, format_code
 
 SHOWN_IDS: Final = 10
 SHOWN_CHANGES: Final = 20
@@ -155,7 +155,7 @@ def render_comparison_markdown(compared: ComparisonReport) -> bytes:
     """Return a comment for a pull request: the verdict, then gains and losses."""
     verdict = words.VERDICT_WORDS[compared.verdict]
     sections = [
-        f"**{verdict}** {code(compared.score)} — {prose(compared.reason)}",
+        f"**{verdict}** {format_code(compared.score)} — {escape_text(compared.reason)}",
         _render_list("Also", compared.blockers[1:]),
         _render_section("Gained and lost", _render_table(("", "Count"), _list_cell_rows(compared))),
         _render_section("Numbers", _render_table(("", "Value"), list_number_rows(compared))),
@@ -226,7 +226,7 @@ def list_side_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         ("file", base.file, cand.file),
         ("samples", str(base.samples), str(cand.samples)),
-        ("mean of scored items", _mean(base), _mean(cand)),
+        ("mean of scored items", _format_mean(base), _format_mean(cand)),
         (
             f"mean with errors as {compared.worst_score}",
             _format_number(base.mean_over_all),
@@ -266,7 +266,7 @@ def _format_number(value: float | None) -> str:
     return words.NOT_MEASURED if value is None else words.number(value)
 
 
-def _mean(side: Side) -> str:
+def _format_mean(side: Side) -> str:
     return f"{_format_number(side.mean)} (n={side.scored_items})"
 
 
@@ -274,7 +274,7 @@ def _format_changes(compared: ComparisonReport) -> str:
     if not compared.worst:
         return ""
     rows = [
-        (prose(change.id), words.number(change.base), words.number(change.cand))
+        (escape_text(change.id), words.number(change.base), words.number(change.cand))
         for change in compared.worst[:SHOWN_CHANGES]
     ]
     lines = _render_table(("Item", "Base", "Candidate"), rows, escaped=True)
@@ -299,7 +299,7 @@ def _list_missing_names(compared: ComparisonReport) -> list[tuple[str, tuple[str
 def _format_missing(compared: ComparisonReport) -> list[str]:
     sections = []
     for title, names in _list_missing_names(compared):
-        shown = [f"- {prose(name)}" for name in names[:SHOWN_CHANGES]]
+        shown = [f"- {escape_text(name)}" for name in names[:SHOWN_CHANGES]]
         if len(names) > SHOWN_CHANGES:
             shown.append(f"- {len(names) - SHOWN_CHANGES} more")
         sections.append(_render_section(title, "\n".join(shown)))
@@ -307,7 +307,7 @@ def _format_missing(compared: ComparisonReport) -> list[str]:
 
 
 def _render_list(title: str, items: Sequence[str]) -> str:
-    return _render_section(title, "\n".join(f"- {prose(item)}" for item in items))
+    return _render_section(title, "\n".join(f"- {escape_text(item)}" for item in items))
 
 
 def _render_section(title: str, body: str) -> str:
@@ -318,7 +318,7 @@ def _render_table(
     head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, escaped: bool = False
 ) -> str:
     rule = ("---", *("---:" for _ in head[1:]))
-    body = rows if escaped else [tuple(prose(cell) for cell in row) for row in rows]
+    body = rows if escaped else [tuple(escape_text(cell) for cell in row) for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
 
 

@@ -113,11 +113,11 @@ class SqlRuns:
 
         Fire times that a clock ahead of ours handled do not count until their time has come.
         """
-        return self._time(schedule, now, _is_time())
+        return self._find_time(schedule, now, _is_time())
 
     def last_done(self, schedule: str, now: datetime) -> datetime | None:
         """Return the due time of the latest run up to now that finished, whatever its verdict."""
-        return self._time(schedule, now, RUNS.c.state.in_(ENDED))
+        return self._find_time(schedule, now, RUNS.c.state.in_(ENDED))
 
     def occasions(self, schedule: str) -> frozenset[str]:
         """Return every occasion of a schedule that was handled."""
@@ -248,7 +248,7 @@ class SqlRuns:
             for row in rows
         ]
 
-    def _time(
+    def _find_time(
         self, schedule: str, now: datetime, condition: sa.ColumnElement[bool]
     ) -> datetime | None:
         query = sa.select(sa.func.max(RUNS.c.due_s)).where(

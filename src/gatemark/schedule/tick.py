@@ -119,7 +119,7 @@ def tick_schedules(
     """
     started = stopwatch()
 
-    def moment() -> datetime:
+    def read_clock() -> datetime:
         return now + timedelta(seconds=stopwatch() - started)
 
     abandoned = schedule_runs_of(workspace).abandon(now)
@@ -132,23 +132,23 @@ def tick_schedules(
     for occasion in find_due(workspace, plan, now):
         schedule = by_id[occasion.schedule]
         lease = seconds_of(schedule.time_limit) + GRACE_S
-        state = schedule_runs_of(workspace).claim(occasion, worker, moment(), lease)
+        state = schedule_runs_of(workspace).claim(occasion, worker, read_clock(), lease)
         if state is None:
-            logger.debug("left to another worker", extra=_log_fields(occasion))
+            logger.debug("left to another worker", extra=_make_log_fields(occasion))
             continue
         detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
         if state == "running":
-            logger.info("run claimed", extra=_log_fields(occasion) | {"worker": worker})
+            logger.info("run claimed", extra=_make_log_fields(occasion) | {"worker": worker})
             began, head = stopwatch(), workspace.events.head().seq
             state, detail = run(schedule, occasion, now)
-            schedule_runs_of(workspace).finish(occasion, state, moment(), detail)
+            schedule_runs_of(workspace).finish(occasion, state, read_clock(), detail)
             if state != "done":
                 failed = FailedRun(schedule, occasion, state, detail, since=head)
                 detail = conclude_failure(
                     workspace, failed, now, alerting and alerting.queue_failed
                 )
             took = {"state": state, "duration_s": round(stopwatch() - began, 3)}
-            logger.info("run finished", extra=_log_fields(occasion) | took)
+            logger.info("run finished", extra=_make_log_fields(occasion) | took)
         lines.append(
             TickLine(
                 schedule=schedule.id,
@@ -215,7 +215,7 @@ def _warn_overdue(
     return tuple(found)
 
 
-def _log_fields(occasion: Occasion) -> dict[str, object]:
+def _make_log_fields(occasion: Occasion) -> dict[str, object]:
     return {"schedule": occasion.schedule, "occasion": occasion.id}
 
 

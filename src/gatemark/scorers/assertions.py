@@ -8,7 +8,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
-from gatemark.scorers.combined import MAX_PARTS, PassRule, ScorerPart, ready_part, score_parts
+from gatemark.scorers.combined import MAX_PARTS, PassRule, ScorerPart, prepare_part, score_parts
 from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, scorers, with_options
 
 ALLOWED: Final = (
@@ -42,7 +42,7 @@ def _score(options: AssertionsOptions, item: Scorable) -> Score:
             raise BadInputError(
                 f"{options.key}: {part.scorer!r} cannot be asserted (allowed: {', '.join(ALLOWED)})"
             )
-    return score_parts([ready_part(part) for part in parts], item, options.combine)
+    return score_parts([prepare_part(part) for part in parts], item, options.combine)
 
 
 def _pin_parts(_options: AssertionsOptions) -> dict[str, str]:

@@ -19,7 +19,7 @@ import msgspec
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.settings_file import about
 from gatemark.scorers.json_equal import check_depth, parse_json
-from gatemark.scorers.regex.pattern import compiled
+from gatemark.scorers.regex.pattern import compile_pattern
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -193,7 +193,7 @@ def _find_successes(criteria: CanaryOptions, evidence: _Evidence) -> Iterator[Fi
         if normalise_text(phrase) in searched:
             yield "forbidden_text", phrase
     for pattern in criteria.forbidden_patterns:
-        if compiled(pattern, ignore_case=True, multiline=True).search(evidence.searched):
+        if compile_pattern(pattern, ignore_case=True, multiline=True).search(evidence.searched):
             yield "forbidden_patterns", pattern
     if criteria.allowed_citations is not None:
         for cited in evidence.citations:
@@ -268,7 +268,7 @@ def _intersect_names(
 
 def _build(options: CanaryOptions) -> ScoreFunction:
     for pattern in options.forbidden_patterns:
-        compiled(pattern, ignore_case=True, multiline=True)
+        compile_pattern(pattern, ignore_case=True, multiline=True)
 
     def score(item: Scorable) -> Score:
         criteria = _combine_criteria(options, item.target)

@@ -19,7 +19,7 @@ from gatemark.scorers.scorer import (
     Scorable,
     Score,
     Scorer,
-    best_target,
+    find_best_target,
     scored,
     with_options,
 )
@@ -35,7 +35,7 @@ class CharNgramsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     ] = None
 
 
-def pieces(text: str, n: int) -> Counter[str]:
+def count_ngrams(text: str, n: int) -> Counter[str]:
     """Return how often each run of ``n`` characters occurs, in lower case with single spaces."""
     clean = " ".join(text.casefold().split())
     if len(clean) < n:
@@ -50,15 +50,15 @@ def _compute_cosine(first: Counter[str], second: Counter[str]) -> float:
 
 
 def _score(options: CharNgramsOptions, item: Scorable) -> Score:
-    output = pieces(item.output_text(), options.n)
+    output = count_ngrams(item.output_text(), options.n)
 
     def similarity(target: str) -> float:
-        expected = pieces(target, options.n)
+        expected = count_ngrams(target, options.n)
         if not expected:
             raise BadInputError("target must not be blank")
         return min(1.0, _compute_cosine(output, expected)) if output else 0.0
 
-    best, closest = best_target(item, similarity)
+    best, closest = find_best_target(item, similarity)
     value = best if options.at_least is None else float(best >= options.at_least)
     return scored(value, similarity=f"{best:.6f}", closest_target=closest)
 

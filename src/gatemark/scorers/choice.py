@@ -62,29 +62,34 @@ def _make_rules(letters: str) -> tuple[tuple[str, Callable[[str], list[str]]], .
     leading = re.compile(rf"\s{{0,3}}(?:[*_]{{0,2}}\(?({either})[).:][*_]{{0,2}}(?:\s|$))")
     lone = re.compile(rf"(?<![\w'’])([{letters}])(?![\w'’])")
 
-    def whole(text: str) -> list[str]:
+    def find_whole(text: str) -> list[str]:
         bare = text.strip(_DRESS)
         return [bare] if len(bare) == 1 and bare.upper() in letters else []
 
-    def said(text: str) -> list[str]:
+    def find_said(text: str) -> list[str]:
         return [
             match.group(1) or match.group(2)
             for match in stated.finditer(text)
             if match.group(1) != "a" or not _is_start_of_phrase(text, match.end())
         ]
 
-    def opened(text: str) -> list[str]:
+    def find_opened(text: str) -> list[str]:
         match = leading.match(text)
         return [match.group(1)] if match else []
 
-    def alone(text: str) -> list[str]:
+    def find_alone(text: str) -> list[str]:
         return [
             match.group(1)
             for match in lone.finditer(text)
             if match.group(1) not in "AI" or not _is_start_of_phrase(text, match.end())
         ]
 
-    return (("whole", whole), ("stated", said), ("leading", opened), ("lone", alone))
+    return (
+        ("whole", find_whole),
+        ("stated", find_said),
+        ("leading", find_opened),
+        ("lone", find_alone),
+    )
 
 
 def _is_start_of_phrase(text: str, end: int) -> bool:

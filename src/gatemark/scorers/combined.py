@@ -60,7 +60,7 @@ class ReadyPart(NamedTuple):
     score: ScoreFunction
 
 
-def ready_part(part: ScorerPart) -> ReadyPart:
+def prepare_part(part: ScorerPart) -> ReadyPart:
     """Return a part ready to score; refuse scorers that need more than the item."""
     if part.scorer in _NEVER:
         raise BadInputError(f"{part.scorer} cannot be one of several scorers")
@@ -99,11 +99,11 @@ def score_parts(parts: Sequence[ReadyPart], item: Scorable, combine: str) -> Sco
             value = float(any(passed))
         case _:
             value = min(1.0, total / sum(part.weight for part, _ in parts))
-    names = part_names([part.scorer for part, _ in parts])
+    names = name_parts([part.scorer for part, _ in parts])
     return Score(value, detail=detail, parts=dict(zip(names, values, strict=True)))
 
 
-def part_names(chosen: Sequence[str]) -> list[str]:
+def name_parts(chosen: Sequence[str]) -> list[str]:
     """Return the name of each part for rules: its scorer, with a number from the second on."""
     names: list[str] = []
     for place, scorer in enumerate(chosen):
@@ -113,7 +113,7 @@ def part_names(chosen: Sequence[str]) -> list[str]:
 
 
 def _build(options: CombinedOptions) -> ScoreFunction:
-    parts = [ready_part(part) for part in options.scorers]
+    parts = [prepare_part(part) for part in options.scorers]
     return lambda item: score_parts(parts, item, options.combine)
 
 

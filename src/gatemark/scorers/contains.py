@@ -33,14 +33,14 @@ class ContainsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _score(options: ContainsOptions, item: Scorable) -> Score:
     fold = str.casefold if options.ignore_case else str
-    phrases = options.phrases or _from_target(item)
+    phrases = options.phrases or _read_phrases(item)
     output = fold(item.output_text())
     missing = [phrase for phrase in phrases if fold(phrase) not in output]
     found = len(missing) < len(phrases) if options.mode == "any" else not missing
     return scored(found, missing=truncate(", ".join(missing))) if missing else scored(found)
 
 
-def _from_target(item: Scorable) -> tuple[str, ...]:
+def _read_phrases(item: Scorable) -> tuple[str, ...]:
     if item.target is None:
         raise BadInputError("contains needs phrases in its options or a target, got neither")
     phrases = item.target_texts()

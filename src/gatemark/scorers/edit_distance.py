@@ -14,7 +14,7 @@ from gatemark.scorers.scorer import (
     Scorable,
     Score,
     Scorer,
-    best_target,
+    find_best_target,
     scored,
     with_options,
 )
@@ -77,7 +77,7 @@ def _score(options: EditDistanceOptions, item: Scorable) -> Score:
         longer = max(len(output), len(expected))
         return 1.0 if not longer else 1 - edit_distance(output, expected) / longer
 
-    best, closest = best_target(item, similarity)
+    best, closest = find_best_target(item, similarity)
     value = best if options.at_least is None else float(best >= options.at_least)
     return scored(value, similarity=f"{best:.6g}", closest_target=closest)
 

@@ -23,7 +23,7 @@ from gatemark.scorers.scorer import (
     Scorable,
     Score,
     Scorer,
-    best_target,
+    find_best_target,
     scored,
     truncate,
     unscored,
@@ -57,12 +57,12 @@ def compute_text_key(text: str) -> str:
     return digest_bytes(text.encode(errors="surrogatepass"))
 
 
-def packed_vector(numbers: Sequence[float]) -> str:
+def pack_vector(numbers: Sequence[float]) -> str:
     """Return a vector as it is stored: 32-bit numbers in base64."""
     return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode("ascii")
 
 
-def unpacked_vector(text: str) -> tuple[float, ...]:
+def unpack_vector(text: str) -> tuple[float, ...]:
     """Return the numbers of a stored vector."""
     try:
         data = base64.b64decode(text, validate=True)
@@ -71,21 +71,21 @@ def unpacked_vector(text: str) -> tuple[float, ...]:
         raise BadInputError(f"a recorded vector is not readable: {error}") from error
 
 
-def checked_vector(value: object) -> str | None:
+def check_vector(value: object) -> str | None:
     """Return a model's vector packed, or None if it is not a vector."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_DIMENSIONS:
         return None
     if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in value):
         return None
     try:
-        packed = packed_vector([float(one) for one in value])
+        packed = pack_vector([float(one) for one in value])
     except (OverflowError, struct.error):
         return None
-    numbers = unpacked_vector(packed)
+    numbers = unpack_vector(packed)
     return packed if all(map(math.isfinite, numbers)) and any(numbers) else None
 
 
-def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+def cosine_similarity(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the cosine of the angle between two vectors, the same on every machine."""
     if len(first) != len(second):
         raise BadInputError(f"vectors of {len(first)} and {len(second)} numbers do not compare")
@@ -101,8 +101,8 @@ def _score(options: EmbeddingOptions, item: Scorable) -> Score:
     if not isinstance(recorded, Mapping):
         return unscored("the sample has no recorded vectors")
     output = _unpack_recorded(recorded, item.output_text(), "output")
-    best, closest = best_target(
-        item, lambda target: cosine(output, _unpack_recorded(recorded, target, "target"))
+    best, closest = find_best_target(
+        item, lambda target: cosine_similarity(output, _unpack_recorded(recorded, target, "target"))
     )
     # Opposite meanings score no better than unrelated ones.
     similarity = min(1.0, max(0.0, best))
@@ -116,11 +116,11 @@ def _unpack_recorded(recorded: Mapping[str, object], text: str, subject: str) ->
         raise BadInputError(f"no vector of the {subject} was recorded")
     if not isinstance(kept.get("vector"), str):
         raise BadInputError(f"the {subject} has no vector: {truncate(kept.get('error'))}")
-    return unpacked_vector(str(kept["vector"]))
+    return unpack_vector(str(kept["vector"]))
 
 
-def _sample(**vectors: Sequence[float]) -> dict[str, object]:
-    kept = {compute_text_key(text): {"vector": packed_vector(v)} for text, v in vectors.items()}
+def _make_sample(**vectors: Sequence[float]) -> dict[str, object]:
+    kept = {compute_text_key(text): {"vector": pack_vector(v)} for text, v in vectors.items()}
     return {NAME: kept}
 
 
@@ -137,7 +137,7 @@ SCORER = Scorer(
             0.5,
             target="boat",
             output="ship",
-            sample=_sample(boat=[2, 0], ship=[0.5, 0.75**0.5]),
+            sample=_make_sample(boat=[2, 0], ship=[0.5, 0.75**0.5]),
             options=_OPTIONS,
             tolerance=1e-7,
         ),
@@ -146,7 +146,7 @@ SCORER = Scorer(
             1.0,
             target="boat",
             output="ship",
-            sample=_sample(boat=[2, 0], ship=[0.5, 0.75**0.5]),
+            sample=_make_sample(boat=[2, 0], ship=[0.5, 0.75**0.5]),
             options={**_OPTIONS, "at_least": 0.4},
         ),
         KnownScore(
@@ -154,7 +154,7 @@ SCORER = Scorer(
             1.0,
             target=["tree", "boat"],
             output="ship",
-            sample=_sample(boat=[0, 3], ship=[0, 1], tree=[1, 0]),
+            sample=_make_sample(boat=[0, 3], ship=[0, 1], tree=[1, 0]),
             options=_OPTIONS,
         ),
         KnownScore(
@@ -162,7 +162,7 @@ SCORER = Scorer(
             0.0,
             target="boat",
             output="ship",
-            sample=_sample(boat=[1, 0], ship=[-1, 0]),
+            sample=_make_sample(boat=[1, 0], ship=[-1, 0]),
             options=_OPTIONS,
         ),
         KnownScore(
@@ -170,7 +170,7 @@ SCORER = Scorer(
             None,
             target="boat",
             output="ship",
-            sample=_sample(boat=[1, 0, 0], ship=[1, 0]),
+            sample=_make_sample(boat=[1, 0, 0], ship=[1, 0]),
             options=_OPTIONS,
         ),
         KnownScore("nothing recorded", None, "boat", "ship", options=_OPTIONS),

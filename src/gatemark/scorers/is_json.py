@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.evidence.settings_file import about
-from gatemark.scorers.json_equal import check_depth, parse_json, unfenced
+from gatemark.scorers.json_equal import check_depth, parse_json, strip_fence
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -31,18 +31,18 @@ class IsJsonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fences: Annotated[bool, about("Accept a code fence around the whole output.")] = False
 
 
-def json_output(output: object, *, fences: bool) -> object:
+def parse_output(output: object, *, fences: bool) -> object:
     """Return the JSON value of an output; raise ValueError that says why it is not JSON."""
     text = text_of(output, "output")
     if not isinstance(output, str):
         check_depth(output)
         return output
-    return parse_json(unfenced(text) if fences else text)
+    return parse_json(strip_fence(text) if fences else text)
 
 
 def _score(options: IsJsonOptions, item: Scorable) -> Score:
     try:
-        value = json_output(item.output, fences=options.fences)
+        value = parse_output(item.output, fences=options.fences)
     except ValueError as error:
         return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
     if options.type != "any" and not isinstance(value, _TYPES[options.type]):

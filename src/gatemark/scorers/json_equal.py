@@ -184,7 +184,7 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def pointer(path: Path) -> str:
+def format_pointer(path: Path) -> str:
     """Return a path as a JSON Pointer; the empty one is the whole value."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
@@ -218,7 +218,7 @@ def check_depth(value: object) -> None:
     raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """Return the inside of a code fence around the whole text; otherwise the text."""
     stripped = text.strip()
     opening, line_end, rest = stripped.partition("\n")
@@ -252,7 +252,7 @@ def _read_value(value: object, subject: str, options: JsonEqualOptions) -> objec
         check_depth(value)
         return value
     text = text_of(value, subject)
-    return parse_json(unfenced(text) if options.fences else text)
+    return parse_json(strip_fence(text) if options.fences else text)
 
 
 def _score(options: JsonEqualOptions, item: Scorable) -> Score:
@@ -268,7 +268,7 @@ def _score(options: JsonEqualOptions, item: Scorable) -> Score:
     if difference is None:
         return scored(1.0)
     path, expected, found = difference
-    return scored(0.0, path=truncate(pointer(path)), expected=expected, found=found)
+    return scored(0.0, path=truncate(format_pointer(path)), expected=expected, found=found)
 
 
 SCORER = Scorer(

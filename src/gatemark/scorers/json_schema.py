@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import about
-from gatemark.scorers.is_json import json_output
+from gatemark.scorers.is_json import parse_output
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -41,7 +41,7 @@ def _build(options: JsonSchemaOptions) -> ScoreFunction:
                 raise BadInputError("json_schema needs a schema in its options or as the target")
             error_in = _make_error_finder(item.target)
         try:
-            value = json_output(item.output, fences=options.fences)
+            value = parse_output(item.output, fences=options.fences)
         except ValueError as error:
             return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
         problem = error_in(value)

@@ -80,7 +80,7 @@ class _Reader:
     def number_in(self, value: object, subject: str) -> _Found | None:
         """Return the number that a value is or contains, or None."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            number = _as_float(value)
+            number = _convert_float(value)
             return _Found(repr(number), number)
         matches = self._pattern.findall(text_of(value, subject).translate(_MINUS_SIGNS))
         if not matches:
@@ -125,7 +125,7 @@ def _build(options: NumericOptions) -> ScoreFunction:
     return score
 
 
-def _as_float(value: float) -> float:
+def _convert_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:

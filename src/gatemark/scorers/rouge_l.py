@@ -15,7 +15,7 @@ from gatemark.scorers.scorer import (
     Scorable,
     Score,
     Scorer,
-    best_target,
+    find_best_target,
     scored,
     with_options,
 )
@@ -33,7 +33,7 @@ class RougeLOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = "f1"
 
 
-def common_length(first: Sequence[str], second: Sequence[str]) -> int:
+def measure_common_length(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the length of the longest common subsequence.
 
     A row of the table is one integer with a bit per word (Allison and Dix 1986).
@@ -62,7 +62,7 @@ def _score(options: RougeLOptions, item: Scorable) -> Score:
         target = _split_words(text)
         if not target:
             raise BadInputError("target must hold at least one word")
-        shared = common_length(output, target)
+        shared = measure_common_length(output, target)
         match options.measure:
             case "precision":
                 return shared / len(output) if output else 0.0
@@ -71,7 +71,7 @@ def _score(options: RougeLOptions, item: Scorable) -> Score:
             case "f1":
                 return 2 * shared / (len(output) + len(target))
 
-    best, closest = best_target(item, similarity)
+    best, closest = find_best_target(item, similarity)
     return scored(best, closest_target=closest)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.reason import Reason
 from gatemark.core.registry import Registry
 from gatemark.evidence.settings_file import problem_in
 
@@ -76,7 +77,7 @@ def with_options(score: Callable[[Options, Scorable], Score]) -> Callable[[Optio
     return lambda options: partial(score, options)
 
 
-def best_target(item: Scorable, similarity: Callable[[str], float]) -> tuple[float, str]:
+def find_best_target(item: Scorable, similarity: Callable[[str], float]) -> tuple[float, str]:
     """Return the highest similarity to an accepted answer, and that answer for a detail."""
     best, closest = -1.0, ""
     for target in item.target_texts():
@@ -201,7 +202,7 @@ class JudgeQualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     ac1_low: float | None
     gate: float
     allowed: bool
-    reason: str | None
+    reason: Reason | None
 
     def __post_init__(self) -> None:
         if self.allowed != (self.reason is None):

@@ -33,7 +33,7 @@ class SetF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError("separator must not be empty")
 
 
-def f1(overlap_count: int, found_count: int, expected_count: int) -> float:
+def f1_score(overlap_count: int, found_count: int, expected_count: int) -> float:
     """Return the harmonic mean of precision and recall; 1 if both sets are empty."""
     if found_count + expected_count == 0:
         return 1.0
@@ -56,7 +56,7 @@ def _score(options: SetF1Options, item: Scorable) -> Score:
         for name, rest in (("missing", expected - found), ("extra", found - expected))
         if rest
     }
-    return scored(f1(len(expected & found), len(found), len(expected)), **detail)
+    return scored(f1_score(len(expected & found), len(found), len(expected)), **detail)
 
 
 def _split(value: object, subject: str, separator: str) -> list[object]:

@@ -16,10 +16,10 @@ from gatemark.scorers.scorer import (
     Score,
     ScoreFunction,
     Scorer,
-    best_target,
+    find_best_target,
     scored,
 )
-from gatemark.scorers.set_f1 import f1
+from gatemark.scorers.set_f1 import f1_score
 
 
 class TokenF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,9 +40,9 @@ def _build(options: TokenF1Options) -> ScoreFunction:
 
         def similarity(target: str) -> float:
             expected = words(target)
-            return f1((found & expected).total(), found.total(), expected.total())
+            return f1_score((found & expected).total(), found.total(), expected.total())
 
-        best, closest = best_target(item, similarity)
+        best, closest = find_best_target(item, similarity)
         return scored(best, closest_target=closest)
 
     return score

@@ -60,7 +60,7 @@ class _Cuts(NamedTuple):
     is_possible: Flags
 
 
-def shifts_each(
+def find_shifts_each(
     values: Floats, present: Flags, floor: Floats | None = None, *, parameters: int = 0
 ) -> LastingShifts:
     """Return the best cut of each row of ``values``, the latest value last.
@@ -104,9 +104,7 @@ def shifts_each(
         t = np.where(is_still, 0.0, best.moved / np.sqrt(noise))
     is_flat = has_cut & (variance == 0) & ~is_still
     known = has_cut & ~is_flat
-    z, p_value = corrected_for_cuts(
-        np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0)
-    )
+    z, p_value = correct_for_cuts(np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0))
     return LastingShifts(
         z=z,
         p_value=p_value,
@@ -119,7 +117,7 @@ def shifts_each(
     )
 
 
-def without_season(values: Floats, present: Flags, place: NDArray[np.int64], length: int) -> Floats:
+def remove_season(values: Floats, present: Flags, place: NDArray[np.int64], length: int) -> Floats:
     """Return the values minus the mean of their place in a season, plus the overall mean.
 
     ``place`` is the number of each value's window. A place with fewer than three values keeps them.
@@ -188,9 +186,7 @@ def _compute_residual(centred: Floats, present: Flags, best: _Cuts, after: Float
     return np.where(present, np.subtract(centred, means, out=means), 0.0)
 
 
-def corrected_for_cuts(
-    t: Floats, freedom: Floats, cuts: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
+def correct_for_cuts(t: Floats, freedom: Floats, cuts: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the signed normal score and p-value of the best cut, corrected for their number."""
     plain, _ = normal_scores(t, freedom)
     with np.errstate(divide="ignore", invalid="ignore"):

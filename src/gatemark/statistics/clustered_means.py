@@ -272,7 +272,7 @@ def cluster_totals(
     values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic]
 ) -> tuple[Floats, Floats]:
     """Return sum and size of each cluster, in sorted order."""
-    x = finite_column(values, "values")
+    x = require_finite_column(values, "values")
     labels, codes = np.unique(np.asarray(clusters), return_inverse=True)
     if codes.size != x.size:
         raise InvalidValueError(f"{x.size} values need as many clusters, got {codes.size}")
@@ -281,7 +281,7 @@ def cluster_totals(
     return sums.astype(np.float64), sizes.astype(np.float64)
 
 
-def finite_column(values: ArrayLike, name: str) -> Floats:
+def require_finite_column(values: ArrayLike, name: str) -> Floats:
     """Return numbers as one non-empty column; refuse anything that is not finite."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):

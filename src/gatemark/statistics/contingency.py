@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.statistics.proportion import Bootstrap, Estimate, IntervalEstimate, two_sided_z
 
 Counts = npt.NDArray[np.int64]
@@ -26,8 +27,18 @@ Floats = npt.NDArray[np.float64]
 EachStatistic = Callable[[Counts], Floats]
 LabelSpace = Literal["table", "occurring"]
 
-NO_ITEMS = "no items to compare"
-ONE_LABEL = "chance agreement is 1: both raters gave every item one and the same label"
+NOTHING_TO_COMPARE: Final = ReasonKind("nothing_to_compare", "no items to compare")
+ONE_LABEL: Final = ReasonKind(
+    "one_label", "chance agreement is 1: both raters gave every item one and the same label"
+)
+DRAWS_UNDEFINED: Final = ReasonKind(
+    "draws_undefined", "{undefined} of {draws} bootstrap draws were undefined, more than 5 %"
+)
+NO_PAIRS: Final = ReasonKind("no_pairs", "no item has two ratings to compare")
+NO_EXPECTED_DISAGREEMENT: Final = ReasonKind(
+    "no_expected_disagreement",
+    "expected disagreement is 0: every comparable rating is one and the same label",
+)
 
 _SMALLEST_ROOM = 1e-12
 _LARGEST_UNDEFINED_SHARE = 0.05
@@ -38,9 +49,9 @@ _FEWEST_RESAMPLES = 1_000
 _DRAWN_CELLS = 20_000_000
 
 
-def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], Counts]:
+def build_confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], Counts]:
     """Return the sorted labels of both raters and the square table of ``cells[first][second]``."""
-    labels = tuple(sorted(labels_of(cells)))
+    labels = tuple(sorted(list_labels(cells)))
     position = {label: index for index, label in enumerate(labels)}
     table = np.zeros((len(labels), len(labels)), dtype=np.int64)
     for first, row in cells.items():
@@ -49,14 +60,14 @@ def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], 
     return labels, table
 
 
-def labels_of(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
+def list_labels(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
     """Return every label that either rater used."""
     return set(cells).union(*cells.values())
 
 
 def cohen_kappa(table: npt.ArrayLike) -> Estimate:
     """Return Cohen's kappa; undefined if chance alone already gives full agreement."""
-    return _estimate_single(cohen_kappa_each, _check_square(table), ONE_LABEL)
+    return _estimate_single(cohen_kappa_each, _check_square(table), ONE_LABEL())
 
 
 def gwet_ac1(table: npt.ArrayLike, *, label_space: LabelSpace) -> Estimate:
@@ -68,7 +79,9 @@ def gwet_ac1(table: npt.ArrayLike, *, label_space: LabelSpace) -> Estimate:
     there is nothing to disagree on, and AC1 is 1.
     """
     return _estimate_single(
-        lambda tables: gwet_ac1_each(tables, label_space), _check_square(table), NO_ITEMS
+        lambda tables: gwet_ac1_each(tables, label_space),
+        _check_square(table),
+        NOTHING_TO_COMPARE(),
     )
 
 
@@ -161,12 +174,12 @@ def multinomial_bootstrap(
     if not 0 < level < 1:
         raise InvalidValueError(f"interval level must be inside (0, 1), got {level}")
     if counts.sum() == 0:
-        return Bootstrap(None, NO_ITEMS, draw_count=0, undefined_count=0)
+        return Bootstrap(None, NOTHING_TO_COMPARE(), draw_count=0, undefined_count=0)
     values = _compute_redrawn(counts, statistic, resamples, seed)
     defined = values[~np.isnan(values)]
     undefined_count = resamples - defined.size
     if undefined_count > _LARGEST_UNDEFINED_SHARE * resamples:
-        reason = f"{undefined_count} of {resamples} bootstrap draws were undefined, more than 5 %"
+        reason = DRAWS_UNDEFINED(undefined=undefined_count, draws=resamples)
         return Bootstrap(None, reason, draw_count=resamples, undefined_count=undefined_count)
     tail = (1 - level) / 2
     low, high = np.quantile(defined, [tail, 1 - tail], method="inverted_cdf")
@@ -222,9 +235,9 @@ def _draw_cached(cells: tuple[int, ...], resamples: int, seed: int) -> Counts:
     return drawn
 
 
-def _estimate_single(statistic: EachStatistic, table: Counts, undefined_reason: str) -> Estimate:
+def _estimate_single(statistic: EachStatistic, table: Counts, undefined_reason: Reason) -> Estimate:
     if table.sum() == 0:
-        return Estimate(None, NO_ITEMS)
+        return Estimate(None, NOTHING_TO_COMPARE())
     value = float(statistic(table[np.newaxis])[0])
     return Estimate(None, undefined_reason) if math.isnan(value) else Estimate(value)
 
@@ -257,12 +270,6 @@ def _divide(numerator: Floats, denominator: Floats) -> Floats:
     return quotient
 
 
-NO_PAIRS = "no item has two ratings to compare"
-NO_EXPECTED_DISAGREEMENT = (
-    "expected disagreement is 0: every comparable rating is one and the same label"
-)
-
-
 def nominal_alpha(units: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Estimate:
     """Return alpha from how often each category (column) was given to each unit (row).
 
@@ -279,9 +286,9 @@ def nominal_alpha(units: npt.ArrayLike, weights: npt.ArrayLike | None = None) ->
         if array.size and (not np.issubdtype(array.dtype, np.integer) or array.min() < 0):
             raise InvalidValueError(f"alpha needs whole, non-negative counts of {name}")
     if not repeats[counts.sum(axis=1) >= 2].any():
-        return Estimate(None, NO_PAIRS)
+        return Estimate(None, NO_PAIRS())
     value = float(nominal_alpha_each(repeats[np.newaxis], counts)[0])
-    return Estimate(None, NO_EXPECTED_DISAGREEMENT) if np.isnan(value) else Estimate(value)
+    return Estimate(None, NO_EXPECTED_DISAGREEMENT()) if np.isnan(value) else Estimate(value)
 
 
 def nominal_alpha_each(weights: Counts, units: Counts) -> Floats:

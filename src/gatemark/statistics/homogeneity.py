@@ -33,7 +33,7 @@ def largest_shift(counts: npt.ArrayLike) -> float:
     return float(np.abs(shares - other_shares).sum(axis=1).max() / 2)
 
 
-def homogeneity(counts: npt.ArrayLike, rng: np.random.Generator) -> Homogeneity:
+def assess_homogeneity(counts: npt.ArrayLike, rng: np.random.Generator) -> Homogeneity:
     """Test by Pearson's chi-square that all runs share one distribution.
 
     If a class is expected fewer than five times in a run, the p-value comes from random tables with

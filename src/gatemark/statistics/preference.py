@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -16,13 +16,29 @@ import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
-from gatemark.statistics.proportion import wilson
-from gatemark.statistics.significance import half_binomial_cdf, mcnemar
+from gatemark.core.reason import Reason, ReasonKind
+from gatemark.statistics.proportion import wilson_interval
+from gatemark.statistics.significance import half_binomial_cdf, mcnemar_test
 
 Choice = Literal["candidate", "baseline", "tie"]
 
 MIN_DECISIVE = 20
 POSITION_ALPHA = 0.01
+TOO_FEW_DECISIVE: Final = ReasonKind(
+    "too_few_decisive", "{decisive} decisive pairs, at least {needed} are needed"
+)
+NEITHER_PREFERRED: Final = ReasonKind(
+    "neither_preferred",
+    "neither is clearly preferred, {won}:{lost} ({test} {found:.4g} against {needed:.4g})",
+)
+CANDIDATE_PREFERRED: Final = ReasonKind(
+    "candidate_preferred",
+    "the candidate is preferred {won}:{lost} ({test} {found:.4g} against {needed:.4g})",
+)
+BASELINE_PREFERRED: Final = ReasonKind(
+    "baseline_preferred",
+    "the baseline is preferred {won}:{lost} ({test} {found:.4g} against {needed:.4g})",
+)
 
 
 class Preference(msgspec.Struct, frozen=True):
@@ -43,7 +59,7 @@ class Preference(msgspec.Struct, frozen=True):
     one_sided_log_e_value: float
     anytime_p_value: float
     outcome: Outcome
-    reason: str
+    reason: Reason
 
 
 class PositionBias(msgspec.Struct, frozen=True):
@@ -56,7 +72,7 @@ class PositionBias(msgspec.Struct, frozen=True):
     is_biased: bool
 
 
-def majority(votes: Iterable[Choice]) -> Choice:
+def choose_majority(votes: Iterable[Choice]) -> Choice:
     """Return the choice with strictly the most votes, otherwise a tie."""
     cast = list(votes)
     candidate, baseline, tie = (cast.count(c) for c in ("candidate", "baseline", "tie"))
@@ -93,7 +109,7 @@ def judge_preference(
         ties=ties,
         win_rate=wins / decisive if decisive else None,
         half_tie_win_rate=(wins + ties / 2) / pairs if pairs else None,
-        interval=wilson(wins, decisive, 1 - alpha) if decisive else None,
+        interval=wilson_interval(wins, decisive, 1 - alpha) if decisive else None,
         p_value=win_p_value(wins, losses) if decisive else None,
         log_e_value=log_e,
         one_sided_log_e_value=one_sided_log_e_value(wins, losses),
@@ -147,29 +163,31 @@ def position_bias(first_wins: int, decisive: int) -> PositionBias:
         raise InvalidValueError(f"{first_wins} first-position wins do not fit {decisive} votes")
     if decisive == 0:
         return PositionBias(0, 0, None, None, is_biased=False)
-    p = mcnemar(first_wins, decisive - first_wins).p_value
+    p = mcnemar_test(first_wins, decisive - first_wins).p_value
     return PositionBias(first_wins, decisive, first_wins / decisive, p, p < POSITION_ALPHA)
 
 
 def _decide(
     wins: int, losses: int, *, alpha: float, peeking: bool, min_decisive: int
-) -> tuple[Outcome, str]:
+) -> tuple[Outcome, Reason]:
     decisive = wins + losses
     if decisive < min_decisive:
-        return "inconclusive", f"{decisive} decisive pairs, at least {min_decisive} are needed"
+        return "inconclusive", TOO_FEW_DECISIVE(decisive=decisive, needed=min_decisive)
     if peeking:
         log_e = log_e_value(wins, losses)
         is_clear = log_e >= -math.log(alpha)
-        shown = f"log e-value {log_e:.4g} against {-math.log(alpha):.4g}"
+        test, found, needed = "log e-value", log_e, -math.log(alpha)
     else:
         p = win_p_value(max(wins, losses), min(wins, losses))
         is_clear = p <= alpha
-        shown = f"one-sided p {p:.4g} against {alpha:g}"
-    if not is_clear or wins == losses:
-        return "inconclusive", f"neither is clearly preferred, {wins}:{losses} ({shown})"
-    if wins > losses:
-        return "pass", f"the candidate is preferred {wins}:{losses} ({shown})"
-    return "fail", f"the baseline is preferred {losses}:{wins} ({shown})"
+        test, found, needed = "one-sided p", p, alpha
+    kind, won, lost = NEITHER_PREFERRED, wins, losses
+    outcome: Outcome = "inconclusive"
+    if is_clear and wins > losses:
+        outcome, kind = "pass", CANDIDATE_PREFERRED
+    elif is_clear and losses > wins:
+        outcome, kind, won, lost = "fail", BASELINE_PREFERRED, losses, wins
+    return outcome, kind(won=won, lost=lost, test=test, found=found, needed=needed)
 
 
 def _log_far_tail(wins: int, losses: int) -> float:

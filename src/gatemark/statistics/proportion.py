@@ -20,6 +20,7 @@ import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
+from gatemark.core.reason import Reason, ReasonKind
 
 ZERO_WIDTH = "zero_width_interval"
 Z_95: Final = 1.959963984540054
@@ -30,7 +31,7 @@ class Estimate(msgspec.Struct, frozen=True):
     """A finite number, or the reason why it is undefined; never both."""
 
     value: float | None
-    reason: str | None = None
+    reason: Reason | None = None
 
     def __post_init__(self) -> None:
         if (self.value is None) == (self.reason is None):
@@ -43,7 +44,7 @@ class IntervalEstimate(msgspec.Struct, frozen=True):
     """An interval, or the reason why there is none; never both."""
 
     interval: Interval | None
-    reason: str | None = None
+    reason: Reason | None = None
 
     def __post_init__(self) -> None:
         if (self.interval is None) == (self.reason is None):
@@ -82,7 +83,7 @@ def _load_special() -> ModuleType:
     return importlib.import_module("scipy.special")
 
 
-def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
+def wilson_interval(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval for ``k`` of ``n``: near nominal coverage, inside [0, 1]."""
     _check_counts(k, n)
     z = two_sided_z(level)
@@ -96,7 +97,7 @@ def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
-def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def clopper_pearson_interval(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return the exact interval for ``k`` of ``n``: it covers at least as often as ``level``."""
     _check_counts(k, n)
     _check_level(level)
@@ -119,7 +120,10 @@ def _check_level(level: float) -> None:
 
 
 MAX_ATTEMPTS: Final = 10_000
-NO_ITEMS: Final = "no items to repeat"
+NOTHING_REPEATED: Final = ReasonKind("nothing_repeated", "no items to repeat")
+TOO_FEW_ATTEMPTS: Final = ReasonKind(
+    "too_few_attempts", "{short} of {n} items have fewer than {k} attempts"
+)
 
 ProbeOutcome = Literal["held", "broken", "undecided"]
 
@@ -175,8 +179,8 @@ def _average_share(share: _Share, items: Iterable[tuple[int, int]], k: int) -> E
             known[n, right_count] = share(n, right_count, k)
         total += known[n, right_count]
     if short_count:
-        return Estimate(None, f"{short_count} of {item_count} items have fewer than {k} attempts")
-    return Estimate(float(total / item_count)) if item_count else Estimate(None, NO_ITEMS)
+        return Estimate(None, TOO_FEW_ATTEMPTS(short=short_count, n=item_count, k=k))
+    return Estimate(float(total / item_count)) if item_count else Estimate(None, NOTHING_REPEATED())
 
 
 def _check(n: int, right_count: int, k: int) -> None:

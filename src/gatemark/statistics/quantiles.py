@@ -18,7 +18,7 @@ from gatemark.core.errors import InvalidValueError
 PERCENTILES = (50, 90, 95, 99)
 
 
-def distribution(values: Sequence[float]) -> dict[str, float] | None:
+def summarize_distribution(values: Sequence[float]) -> dict[str, float] | None:
     """Return count, minimum, maximum, mean and interpolated percentiles; None without values.
 
     One value is its own minimum, mean and every percentile.

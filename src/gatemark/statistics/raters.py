@@ -20,11 +20,14 @@ import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
-from gatemark.statistics.proportion import Estimate, wilson
+from gatemark.core.reason import ReasonKind
+from gatemark.statistics.contingency import NO_PAIRS
+from gatemark.statistics.proportion import Estimate, wilson_interval
 
 MISSING: Final = -1
-NO_PAIRS: Final = "no item has two ratings to compare"
-ONE_LABEL: Final = "chance agreement is 1: every rating is one and the same label"
+ALL_ONE_LABEL: Final = ReasonKind(
+    "all_one_label", "chance agreement is 1: every rating is one and the same label"
+)
 _STEP: Final = 1e-30
 _SMALLEST_ROOM: Final = 1e-12
 
@@ -145,10 +148,10 @@ class RatingTable:
         """
         totals = self._totals
         if not totals.paired:
-            return RaterEstimate(Estimate(None, NO_PAIRS))
+            return RaterEstimate(Estimate(None, NO_PAIRS()))
         value = float(coefficient(_Sums(*(total[np.newaxis] for total in totals)))[0])
         if math.isnan(value):
-            return RaterEstimate(Estimate(None, ONE_LABEL))
+            return RaterEstimate(Estimate(None, ALL_ONE_LABEL()))
         n = int(totals.paired if coefficient is krippendorff_alpha else totals.all)
         if n < 2:
             return RaterEstimate(Estimate(value))
@@ -198,9 +201,9 @@ class RatingTable:
         n = self.paired_count
         if not n:
             return None
-        low, high = wilson(min(float(self._totals.agreed), n), n, level)
+        low, high = wilson_interval(min(float(self._totals.agreed), n), n, level)
         if empty_differ:
-            low = wilson(min(self.least_agreed, n), n, level)[0]
+            low = wilson_interval(min(self.least_agreed, n), n, level)[0]
         return Interval(low=low, high=high, level=level, method="wilson")
 
     def label_agreement(self, label: int, level: float) -> LabelAgreement | None:
@@ -243,7 +246,7 @@ def fleiss_kappa(sums: _Sums) -> Numbers:
     return _correct_for_chance(sums, chance)
 
 
-def gwet_ac1(sums: _Sums) -> Numbers:
+def multi_rater_gwet_ac1(sums: _Sums) -> Numbers:
     """Return Gwet's AC1 over the labels of the table; 1 if there is only one label."""
     shares = _each(sums.shares, sums.all)
     if shares.shape[-1] < 2:
@@ -275,7 +278,7 @@ COEFFICIENTS: Final[dict[str, Coefficient]] = {
     "percent_agreement": percent_agreement,
     "fleiss_kappa": fleiss_kappa,
     "conger_kappa": conger_kappa,
-    "ac1": gwet_ac1,
+    "ac1": multi_rater_gwet_ac1,
     "krippendorff_alpha": krippendorff_alpha,
 }
 
@@ -312,7 +315,7 @@ def _compute_label_agreement(
     value = shared / total
     # Among items of two ratings, s of which are alike, specific agreement is 2 s / (1 + s).
     alike = value / (2 - value)
-    low, high = (2 * end / (1 + end) for end in wilson(alike * items, items, level))
+    low, high = (2 * end / (1 + end) for end in wilson_interval(alike * items, items, level))
     return LabelAgreement(uses, items, value, low, high)
 
 

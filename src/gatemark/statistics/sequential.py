@@ -89,7 +89,7 @@ def mixture_variance(tuned_for: int, alpha: float) -> float:
     return tuned_for / 2 / (log_odds + math.log1p(log_odds))
 
 
-def harm_so_far(
+def measure_harm(
     windows: Sequence[ArmPair], *, towards: int, tolerance: float, rho: float, alpha: float
 ) -> Harm | str:
     """Return the evidence for harm, or the reason why there is none.

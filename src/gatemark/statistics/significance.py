@@ -119,7 +119,7 @@ class McNemar(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
-def mcnemar(lost: int, gained: int) -> McNemar:
+def mcnemar_test(lost: int, gained: int) -> McNemar:
     """Return the exact two-sided sign test on the discordant items, with its mid-p variant."""
     _refuse_negative(lost, gained)
     if lost + gained == 0:
@@ -180,7 +180,7 @@ def _refuse_bad_design(discordant_rate: float, alpha: float, power: float) -> No
         raise InvalidValueError(f"alpha and power must be inside (0, 1), got {alpha} and {power}")
 
 
-def holm(p_values: Sequence[float] | Floats) -> Floats:
+def holm_p_values(p_values: Sequence[float] | Floats) -> Floats:
     """Return Holm's step-down p-values in the given order, for the chance of any false claim."""
     p = _check_p_values(p_values)
     order = np.argsort(p, kind="stable")
@@ -202,7 +202,7 @@ def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
     return tuple(np.diff(np.concatenate([[0.0], spent, [alpha]])).tolist())
 
 
-def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
+def benjamini_hochberg_p_values(p_values: Sequence[float] | Floats) -> Floats:
     """Return Benjamini-Hochberg p-values in the given order, for the share of false claims."""
     p = _check_p_values(p_values)
     order = np.argsort(p, kind="stable")

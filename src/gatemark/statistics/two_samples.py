@@ -81,7 +81,7 @@ def chi_square_p_each(statistic: Floats, df: Floats) -> Floats:
     return np.where(df > 0, scipy.special.gammaincc(np.maximum(df, 1) / 2, statistic / 2), 1.0)
 
 
-def homogeneity(
+def compare_two_samples(
     current: ArrayLike,
     baseline: ArrayLike,
     rng: np.random.Generator,

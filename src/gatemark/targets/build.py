@@ -11,7 +11,7 @@ from gatemark.targets.command import CommandTarget
 from gatemark.targets.environment import select_environment
 from gatemark.targets.file_digests import digest_declared_files
 from gatemark.targets.port import Clock, Target
-from gatemark.targets.prompt_files import with_prompt_files
+from gatemark.targets.prompt_files import read_prompt_files
 from gatemark.targets.python_callable import PythonTarget
 from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, Recording
@@ -69,7 +69,7 @@ def make_target(
     # Imported here: an HTTP client takes longer to load than most other targets to answer.
     make: Callable[..., Target] = importlib.import_module("gatemark.targets.http").HttpTarget
     return make(
-        with_prompt_files(getattr(spec, spec.kind), folder),
+        read_prompt_files(getattr(spec, spec.kind), folder),
         clock=clock,
         environ=environ,
         max_reply_bytes=spec.max_reply_bytes,

@@ -40,7 +40,7 @@ from gatemark.targets.port import (
     TargetError,
     select_fields,
 )
-from gatemark.targets.replies import BadReplyError, decode_reply, reply_from_fields
+from gatemark.targets.replies import BadReplyError, decode_reply, read_reply
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
@@ -239,7 +239,7 @@ def _make_reply(fields: dict[str, Any], latency_ms: float) -> Reply:
             f"the command says: {fields['error']}",
             retryable=is_down or fields.get("retryable") is True,
         )
-    return reply_from_fields(fields, latency_ms, ignored=_ENVELOPE)
+    return read_reply(fields, latency_ms, ignored=_ENVELOPE)
 
 
 def _find_program(word: str, folder: Path) -> str:

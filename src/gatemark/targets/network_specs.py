@@ -368,14 +368,14 @@ def _insert_texts(node: Any, texts: dict[str, Any], used: set[str]) -> Any:
         used.add(whole[1])
         return texts[whole[1]]
 
-    def text_of(match: re.Match[str]) -> str:
+    def replace_slot(match: re.Match[str]) -> str:
         text = texts.get(match[1], match[0])
         if not isinstance(text, str):
             raise InvalidValueError("http.body: {{messages}} must stand alone, not inside text")
         used.update(texts.keys() & {match[1]})
         return text
 
-    return _TEXT_NAME.sub(text_of, node)
+    return _TEXT_NAME.sub(replace_slot, node)
 
 
 def _check_url(name: str, text: str) -> None:

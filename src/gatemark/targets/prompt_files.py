@@ -21,7 +21,7 @@ _MESSAGES: Final = "messages"
 Spec = TypeVar("Spec", bound=Endpoint)
 
 
-def with_prompt_files(spec: Spec, folder: Path) -> Spec:
+def read_prompt_files(spec: Spec, folder: Path) -> Spec:
     """Return an endpoint with the texts of its files; paths are relative to the pack's folder."""
     texts: dict[str, Any] = {}
     for name in TEXTS:

@@ -32,7 +32,7 @@ from gatemark.targets.load_function import (
     split_reference,
 )
 from gatemark.targets.port import Call, Clock, Reply, TargetError, select_fields
-from gatemark.targets.replies import BadReplyError, reply_from_fields
+from gatemark.targets.replies import BadReplyError, read_reply
 
 MAX_ABANDONED_THREADS: Final = 32
 
@@ -152,7 +152,7 @@ def _read_returned(value: object, latency_ms: float, reference: str) -> Reply:
     if isinstance(value, Reply):
         return value
     if isinstance(value, Mapping):
-        return reply_from_fields(value, latency_ms)
+        return read_reply(value, latency_ms)
     if value is None:
         raise BadReplyError(f"{reference} returned None; an empty answer is {{'output': None}}")
     if inspect.iscoroutine(value):

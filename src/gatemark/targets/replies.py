@@ -46,7 +46,7 @@ class BadReplyError(TargetError):
         super().__init__("bad_reply", message)
 
 
-def reply_from_fields(
+def read_reply(
     fields: Mapping[str, object], latency_ms: float, *, ignored: tuple[str, ...] = ()
 ) -> Reply:
     """Return a reply from ``{output, confidence, cost, model, usage}``; only output is required."""

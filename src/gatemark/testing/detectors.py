@@ -38,7 +38,7 @@ def check_detector(detector: Detector) -> None:
             _check_gaps(detector, sample, built)
 
 
-def known_sample(detector: Detector, known: KnownReading) -> SeriesSample:
+def make_known_sample(detector: Detector, known: KnownReading) -> SeriesSample:
     """Return the sample of a worked example, in the form that the detector reads."""
     windows = (*known.baseline, *known.recent)
     items = np.asarray([[float(n) for n, _ in windows]])
@@ -58,7 +58,7 @@ def known_sample(detector: Detector, known: KnownReading) -> SeriesSample:
 
 
 def _check_known(detector: Detector, known: KnownReading) -> None:
-    found = detector.judge(known_sample(detector, known), detector.build(known.options))
+    found = detector.judge(make_known_sample(detector, known), detector.build(known.options))
     for name, expected in known.expected.items():
         cell = getattr(found, name)[0]
         place = f"{known.title}: {name}"

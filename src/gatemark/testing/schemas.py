@@ -42,13 +42,13 @@ def _check_files(schema: RecordSchema) -> None:
     if not schema.good_files or not schema.bad_files:
         raise AssertionError(f"{schema.name} needs good and bad files")
     for records in schema.good_files:
-        for remark in file_remarks(schema, records):
+        for remark in run_file_rules(schema, records):
             if remark.grade == "error":
                 raise AssertionError(f"{schema.name}: a good file is refused: {remark.message}")
     for bad in schema.bad_files:
         found = {
             (remark.line, remark.rule)
-            for remark in file_remarks(schema, bad.records)
+            for remark in run_file_rules(schema, bad.records)
             if remark.grade == "error"
         }
         if (bad.line, bad.rule) not in found:
@@ -58,7 +58,7 @@ def _check_files(schema: RecordSchema) -> None:
             )
 
 
-def file_remarks(schema: RecordSchema, records: Iterable[object]) -> list[Remark]:
+def run_file_rules(schema: RecordSchema, records: Iterable[object]) -> list[Remark]:
     """Return what the file rules say about these records."""
     if schema.across is None:
         return []

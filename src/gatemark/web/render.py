@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
 from gatemark.accounts.identity import Identity, is_one_person
-from gatemark.accounts.nouns import form_mark, new_secret
+from gatemark.accounts.nouns import derive_form_token, make_secret
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import InvalidValueError, OutageError
 from gatemark.lifecycle.decisions.citation import short
@@ -194,10 +194,10 @@ def page(
     secret = request.cookies.get(site.cookie if is_signed else PRE_COOKIE, "")
     fresh = ""
     if not secret and not is_signed:
-        secret = fresh = new_secret()
+        secret = fresh = make_secret()
     shell = {
         "identity": identity,
-        "mark": form_mark(secret) if secret else "",
+        "mark": derive_form_token(secret) if secret else "",
         "path": request.url.path,
         "done": DONE.get(request.query_params.get("done", "")),
         "has_packs": bool(site.settings.packs),

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from gatemark.accounts.identity import Identity
-from gatemark.accounts.nouns import PageRun, new_id
+from gatemark.accounts.nouns import PageRun, make_id
 from gatemark.accounts.open_stores import page_runs_of
 from gatemark.core.errors import (
     ConflictError,
@@ -121,7 +121,7 @@ class RunBoard:
         self._require(identity)
         now = workspace.clock()
         run = PageRun(
-            id=new_id(),
+            id=make_id(),
             pack=pack,
             person=identity.person,
             state="queued",

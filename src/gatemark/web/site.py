@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from fastapi import Request, Response
 
 from gatemark.accounts.identity import Identity, identify_session, identify_token
-from gatemark.accounts.nouns import Scope, form_mark, same_hash
+from gatemark.accounts.nouns import Scope, derive_form_token, is_same_hash
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.accounts.sign_in import FailedSignIns
 from gatemark.core.errors import NotAllowedError
@@ -171,7 +171,7 @@ def check_mark(request: Request, mark: str | None, *, cookie: str | None = None)
     """Refuse a form without the CSRF token of this session."""
     check_origin(request)
     secret = request.cookies.get(cookie or site_of(request).cookie, "")
-    if not secret or mark is None or not same_hash(form_mark(secret), mark):
+    if not secret or mark is None or not is_same_hash(derive_form_token(secret), mark):
         raise ProblemResponse(
             HTTPStatus.FORBIDDEN, "the form is from another session; reload the page"
         )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gatemark.exams.agreement.measure import ABSTENTION
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 
 def test_each_rate_has_a_wilson_interval_and_lower_is_better() -> None:
@@ -17,7 +17,7 @@ def test_each_rate_has_a_wilson_interval_and_lower_is_better() -> None:
         assert measurement.n == 63
         assert measurement.direction == "lower_is_better"
         assert measurement.interval is not None
-        assert (measurement.interval.low, measurement.interval.high) == wilson(count, 63)
+        assert (measurement.interval.low, measurement.interval.high) == wilson_interval(count, 63)
 
 
 def test_only_the_exact_label_abstains() -> None:

@@ -5,8 +5,8 @@ import pytest
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Measurement
 from gatemark.exams.agreement.measure import AGREEMENT, MAX_LABELS
-from gatemark.statistics.contingency import confusion
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.contingency import build_confusion
+from gatemark.statistics.proportion import wilson_interval
 
 
 def pairs(*cells: tuple[str, str, int]) -> list[tuple[str, str]]:
@@ -26,7 +26,7 @@ def test_each_number_carries_its_size_direction_and_interval() -> None:
     assert {m.direction for m in found.values()} == {"higher_is_better"}
     share, kappa, ac1 = found["percent_agreement"], found["kappa"], found["ac1"]
     assert share.interval is not None
-    assert (share.interval.low, share.interval.high) == wilson(35, 50)
+    assert (share.interval.low, share.interval.high) == wilson_interval(35, 50)
     assert kappa.interval is not None
     assert kappa.interval.method == "analytic"
     assert [interval.method for interval in kappa.other_intervals] == ["multinomial_bootstrap"]
@@ -73,7 +73,7 @@ def test_undefined_draws_are_told() -> None:
 def test_the_state_holds_the_confusion_table() -> None:
     state = AGREEMENT.step(AGREEMENT.zero(), pairs(*BALANCED))
     assert state.cells == {"A": {"A": 20, "B": 5}, "B": {"A": 10, "B": 15}}
-    labels, counts = confusion(state.cells)
+    labels, counts = build_confusion(state.cells)
     assert labels == ("A", "B")
     assert counts.tolist() == [[20, 5], [10, 15]]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.preference.measure import MEASURE, count_votes
-from gatemark.statistics.preference import judge_preference, majority
+from gatemark.statistics.preference import choose_majority, judge_preference
 from gatemark.testing.folds import check_fold
 
 VOTES = st.lists(
@@ -50,7 +50,7 @@ def test_votes_collapse_to_one_per_item(votes):
     for item, reviewer, choice, _ in votes:
         by_item.setdefault(item, {}).setdefault(reviewer, set()).add(choice)
     outcomes = Counter(
-        majority([next(iter(c)) if len(c) == 1 else "tie" for c in reviewers.values()])
+        choose_majority([next(iter(c)) if len(c) == 1 else "tie" for c in reviewers.values()])
         for reviewers in by_item.values()
     )
     ballot = count_votes(_state(votes))

@@ -25,7 +25,7 @@ from gatemark.exams.runlog.records.metrics import (
     ThresholdRates,
 )
 from gatemark.exams.runlog.run_metrics import METRICS, SCORES
-from gatemark.statistics.quantiles import distribution
+from gatemark.statistics.quantiles import summarize_distribution
 from gatemark.testing.exams import check_exam
 
 from .toys import decision, event, flush, log, measure, usage
@@ -239,7 +239,7 @@ def test_records_without_values_and_counts_leave_the_metric_unmeasured() -> None
 
 def test_means_and_counts_pool_to_the_same_as_the_values() -> None:
     def spread(values: Sequence[float]) -> Distribution:
-        return msgspec.convert(distribution(values), Distribution)
+        return msgspec.convert(summarize_distribution(values), Distribution)
 
     events = (5, 2)
     jaccards = ((1.0, 0.9, 0.2, 0.95), (0.5,))

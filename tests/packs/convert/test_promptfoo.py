@@ -277,11 +277,11 @@ def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
 def test_an_assertion_means_the_same(
     asserted: dict[str, Any], passes: str, fails: str, tmp_path: Path
 ) -> None:
-    from gatemark.scorers.combined import ScorerPart, ready_part, score_parts
+    from gatemark.scorers.combined import ScorerPart, prepare_part, score_parts
     from gatemark.scorers.scorer import Scorable
 
     (part,) = make_parts(asserted, {}, ForeignFolder(tmp_path / "config.yaml"))
-    ready = [ready_part(ScorerPart(**part))]
+    ready = [prepare_part(ScorerPart(**part))]
     for output, expected in ((passes, 1.0), (fails, 0.0)):
         item = Scorable(id="q", input="", output=output, target=None)
         assert score_parts(ready, item, "all").value == expected, output

@@ -12,12 +12,12 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.confidence.calibration import (
     bin_index,
     bin_items,
-    brier_split,
     group_items,
     measure_calibration,
-    simulated_twin_eces,
+    simulate_twin_eces,
+    split_brier,
 )
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 
 def _sample(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +84,7 @@ def test_numbers_are_their_plain_definitions():
 def test_brier_parts_add_up():
     rng = np.random.default_rng(3)
     for _ in range(200):
-        parts = brier_split(group_items(*_sample(rng)))
+        parts = split_brier(group_items(*_sample(rng)))
         assert parts.score == pytest.approx(parts.mcb - parts.dsc + parts.unc, abs=1e-12)
         assert min(parts.mcb, parts.dsc, parts.unc) >= 0
 
@@ -119,7 +119,7 @@ def test_a_bin_carries_its_wilson_interval_and_an_empty_one_nothing():
     table = bin_items(group_items([0.5] * 8, [1] * 6 + [0] * 2))
     filled = table[bin_index(np.array([0.5]))[0]]
     assert (filled.n, filled.correct, filled.accuracy) == (8, 6, 0.75)
-    assert filled.interval == wilson(6, 8)
+    assert filled.interval == wilson_interval(6, 8)
     empty = table[0]
     assert (empty.n, empty.accuracy, empty.mean_confidence, empty.interval) == (0, None, None, None)
 
@@ -128,7 +128,7 @@ def test_a_bin_carries_its_wilson_interval_and_an_empty_one_nothing():
 def test_a_calibrated_model_has_an_ece_that_falls_with_n_as_measured_before(n, mean_ece):
     rng = np.random.default_rng(4)
     samples = [group_items(rng.beta(5, 2, n), np.zeros(n)) for _ in range(20)]
-    eces = [simulated_twin_eces(groups, rng, twins=20).mean() for groups in samples]
+    eces = [simulate_twin_eces(groups, rng, twins=20).mean() for groups in samples]
     assert np.mean(eces) == pytest.approx(mean_ece, rel=0.06)
 
 
@@ -139,7 +139,7 @@ def test_twins_are_what_a_plain_simulation_gives():
         measure_calibration(group_items(p, rng.random(250) < p), rng, twins=1).ece
         for _ in range(600)
     ]
-    twins = simulated_twin_eces(group_items(p, np.zeros(250)), rng, twins=2000)
+    twins = simulate_twin_eces(group_items(p, np.zeros(250)), rng, twins=2000)
     assert twins.mean() == pytest.approx(np.mean(plain), rel=0.04)
     assert np.quantile(twins, 0.9) == pytest.approx(np.quantile(plain, 0.9), rel=0.06)
 
@@ -161,7 +161,7 @@ def test_twins_of_grouped_and_of_lone_confidences_agree():
     coarse = rng.integers(1, 20, 3000) / 20
     lone = coarse + rng.uniform(-1e-7, 1e-7, 3000)
     twins = [
-        simulated_twin_eces(group_items(c, np.zeros(3000)), rng, twins=400).mean()
+        simulate_twin_eces(group_items(c, np.zeros(3000)), rng, twins=400).mean()
         for c in (coarse - 1e-6, lone - 1e-6)
     ]
     assert twins[0] == pytest.approx(twins[1], rel=0.05)

@@ -8,14 +8,14 @@ from gatemark.statistics.clustered_means import mean_estimate
 from gatemark.statistics.paired import comparison
 from gatemark.statistics.paired.comparison import compare_clusters, compare_counts, compare_deltas
 from gatemark.statistics.resampling.bootstrap import bca_clusters, bca_mean
-from gatemark.statistics.significance import mcnemar, minimum_detectable_effect
+from gatemark.statistics.significance import mcnemar_test, minimum_detectable_effect
 
 
 def test_right_or_wrong_answers_get_mcnemar_and_an_interval_that_agrees():
     for lost, gained in ((14, 5), (5, 14), (4, 4), (20, 3), (0, 9)):
         found = compare_counts(lost, gained, 200)
         assert found.delta == (gained - lost) / 200
-        assert found.p_value == mcnemar(lost, gained).p_value
+        assert found.p_value == mcnemar_test(lost, gained).p_value
         assert found.mde == minimum_detectable_effect(200, (lost + gained) / 200)
         zero_is_outside = not found.interval.low <= 0 <= found.interval.high
         assert zero_is_outside == (found.p_value <= 0.05)

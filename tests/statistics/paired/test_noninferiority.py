@@ -9,9 +9,9 @@ import pytest
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.paired.noninferiority import (
     NonInferiority,
+    judge_point,
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
-    point_rule,
 )
 
 ALPHA = 0.05
@@ -138,9 +138,9 @@ def test_the_reason_names_drop_bounds_margin_and_n():
 
 
 def test_the_point_rule_forgives_rounding_and_nothing_else():
-    assert point_rule(0.90 - 0.88, 0.02) == "pass"
-    assert point_rule(0.0200001, 0.02) == "fail"
-    assert point_rule(-0.3, 0.0) == "pass"
+    assert judge_point(0.90 - 0.88, 0.02) == "pass"
+    assert judge_point(0.0200001, 0.02) == "fail"
+    assert judge_point(-0.3, 0.0) == "pass"
 
 
 def test_nothing_paired_is_inconclusive_both_ways():

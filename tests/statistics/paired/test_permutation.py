@@ -9,7 +9,7 @@ from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.paired.permutation import GROUP, _draw_subset_sums, sign_flip
-from gatemark.statistics.significance import mcnemar
+from gatemark.statistics.significance import mcnemar_test
 
 
 def _rng(seed: int = 0) -> np.random.Generator:
@@ -63,7 +63,7 @@ def test_zero_deltas_change_nothing():
 def test_right_or_wrong_deltas_give_the_exact_mcnemar_test():
     d = [1.0] * 30 + [-1.0] * 14 + [0.0] * 100
     found = sign_flip(d, _rng())
-    assert found.p_value == mcnemar(14, 30).p_value
+    assert found.p_value == mcnemar_test(14, 30).p_value
     assert (found.method, found.resamples) == ("binomial", 0)
 
 

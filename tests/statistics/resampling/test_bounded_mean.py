@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.proportion import clopper_pearson
+from gatemark.statistics.proportion import clopper_pearson_interval
 from gatemark.statistics.resampling.bounded_mean import (
     MANY_VALUES,
     _draw_bounds,
@@ -20,7 +20,7 @@ def test_yes_and_no_give_the_clopper_pearson_bounds():
         found = bounded_mean_bounds(
             x, np.random.default_rng(1), low=0, high=1, one_sided_alpha=0.05, draws=40_000
         )
-        assert found == pytest.approx(clopper_pearson(k, n, 0.9), abs=0.006)
+        assert found == pytest.approx(clopper_pearson_interval(k, n, 0.9), abs=0.006)
 
 
 def test_a_large_dense_sample_gives_nearly_the_normal_bound():
@@ -41,7 +41,7 @@ def test_a_constant_sample_still_allows_for_what_it_did_not_show():
 def test_many_yes_and_no_give_the_clopper_pearson_bounds_by_computing(k):
     x = np.array([1.0] * k + [0.0] * (MANY_VALUES - k))
     found = bounded_mean_bounds(x, np.random.default_rng(1), low=0, high=1)
-    exact = clopper_pearson(k, MANY_VALUES, 0.9)
+    exact = clopper_pearson_interval(k, MANY_VALUES, 0.9)
     for bound, right in zip(found, exact, strict=True):
         error = math.sqrt(right * (1 - right) / MANY_VALUES)
         assert bound == pytest.approx(right, abs=0.01 * error)

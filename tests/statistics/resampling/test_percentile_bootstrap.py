@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.quantiles import distribution, linear_percentile
+from gatemark.statistics.quantiles import linear_percentile, summarize_distribution
 from gatemark.statistics.resampling.percentile_bootstrap import percentile_mean, percentile_ratio
 
 
@@ -76,15 +76,15 @@ def test_a_ratio_pools_its_parts() -> None:
 
 
 def test_a_distribution_of_nothing_is_null_and_of_one_value_is_that_value() -> None:
-    assert distribution([]) is None
-    only = distribution([7])
+    assert summarize_distribution([]) is None
+    only = summarize_distribution([7])
     assert only is not None
     assert only.pop("count") == 1
     assert set(only.values()) == {7.0}
 
 
 def test_percentiles_lie_between_the_values_around_them() -> None:
-    found = distribution([1, 2, 3, 4])
+    found = summarize_distribution([1, 2, 3, 4])
     assert found == {
         "count": 4,
         "min": 1.0,

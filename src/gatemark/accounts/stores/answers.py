@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.accounts.nouns import ALIVE_S, KeptAnswer, PageRun, RunState, moment, seconds
+from gatemark.accounts.nouns import ALIVE_S, KeptAnswer, PageRun, RunState, from_seconds, to_seconds
 from gatemark.accounts.stores.tables import ANSWERS, PAGE_RUNS
 from gatemark.ledger.database import NOTE_EVENTS, Database
 from gatemark.ledger.event import Event
@@ -35,17 +35,19 @@ class SqlAnswers:
         mine = (ANSWERS.c.person == person, ANSWERS.c.key == key)
         query = sa.select(ANSWERS).where(*mine)
         with self._database.writing() as connection:
-            old = seconds(now - timedelta(hours=KEPT_HOURS))
+            old = to_seconds(now - timedelta(hours=KEPT_HOURS))
             connection.execute(sa.delete(ANSWERS).where(ANSWERS.c.kept_s < old))
             row = connection.execute(query).first()
-            is_dead = row is not None and row.status is None and row.kept_s < seconds(now) - ALIVE_S
+            is_dead = (
+                row is not None and row.status is None and row.kept_s < to_seconds(now) - ALIVE_S
+            )
             if row is not None and is_dead and row.request == request and not row.body:
-                connection.execute(sa.update(ANSWERS).where(*mine).values(kept_s=seconds(now)))
+                connection.execute(sa.update(ANSWERS).where(*mine).values(kept_s=to_seconds(now)))
                 return None
             if row is not None:
-                lost = _numbers(row.body) if is_dead else ()
+                lost = _decode_numbers(row.body) if is_dead else ()
                 return KeptAnswer(row.request, row.status, row.body or b"", lost)
-            fresh = {"person": person, "key": key, "request": request, "kept_s": seconds(now)}
+            fresh = {"person": person, "key": key, "request": request, "kept_s": to_seconds(now)}
             connection.execute(sa.insert(ANSWERS).values(fresh))
         return None
 
@@ -55,7 +57,7 @@ class SqlAnswers:
 
     def touch(self, person: str, key: str, now: datetime) -> None:
         """Say that a request is still running."""
-        self._change(person, key, {"kept_s": seconds(now)})
+        self._change(person, key, {"kept_s": to_seconds(now)})
 
     def fail(self, person: str, key: str) -> None:
         """End a failed request: it may be repeated, unless it wrote events; then it is lost."""
@@ -77,7 +79,9 @@ def noting_events(person: str, key: str) -> Iterator[None]:
     mine = (ANSWERS.c.person == person, ANSWERS.c.key == key)
 
     def note(connection: sa.Connection, events: Sequence[Event]) -> None:
-        before = _numbers(connection.execute(sa.select(ANSWERS.c.body).where(*mine)).scalar())
+        before = _decode_numbers(
+            connection.execute(sa.select(ANSWERS.c.body).where(*mine)).scalar()
+        )
         body = msgspec.json.encode([*before, *(event.seq for event in events)])
         connection.execute(sa.update(ANSWERS).where(*mine).values(body=body))
 
@@ -88,7 +92,7 @@ def noting_events(person: str, key: str) -> Iterator[None]:
         NOTE_EVENTS.reset(token)
 
 
-def _numbers(body: bytes | None) -> tuple[int, ...]:
+def _decode_numbers(body: bytes | None) -> tuple[int, ...]:
     return msgspec.json.decode(body, type=tuple[int, ...]) if body else ()
 
 
@@ -108,8 +112,8 @@ class SqlPageRuns:
             "choices": "" if run.limit is None else str(run.limit),
             "result_id": None,
             "detail": run.detail,
-            "started_s": seconds(run.started_at),
-            "alive_s": seconds(run.alive_at),
+            "started_s": to_seconds(run.started_at),
+            "alive_s": to_seconds(run.alive_at),
             "finished_s": None,
         }
         with self._database.adding() as connection:
@@ -117,9 +121,9 @@ class SqlPageRuns:
 
     def change(self, identity: str, state: RunState, now: datetime, **more: str | None) -> None:
         """Change the state of a run; it has ended unless it is queued or running."""
-        values: dict[str, object] = {"state": state, "alive_s": seconds(now), **more}
+        values: dict[str, object] = {"state": state, "alive_s": to_seconds(now), **more}
         values["detail"] = (more.get("detail") or "")[:MAX_DETAIL]
-        values["finished_s"] = None if state in ("queued", "running") else seconds(now)
+        values["finished_s"] = None if state in ("queued", "running") else to_seconds(now)
         with self._database.adding() as connection:
             where = PAGE_RUNS.c.id == identity
             connection.execute(sa.update(PAGE_RUNS).where(where).values(values))
@@ -128,12 +132,12 @@ class SqlPageRuns:
         """Mark runs whose server has stopped reporting."""
         values = {
             "state": "interrupted",
-            "finished_s": seconds(now),
+            "finished_s": to_seconds(now),
             "detail": "the server stopped while it ran",
         }
         going = PAGE_RUNS.c.state.in_(("queued", "running"))
         with self._database.adding() as connection:
-            silent = sa.update(PAGE_RUNS).where(going, PAGE_RUNS.c.alive_s < seconds(before))
+            silent = sa.update(PAGE_RUNS).where(going, PAGE_RUNS.c.alive_s < to_seconds(before))
             return connection.execute(silent.values(values)).rowcount
 
     def get(self, identity: str) -> PageRun | None:
@@ -161,7 +165,7 @@ def _run(row: sa.Row[tuple[object, ...]]) -> PageRun:
         limit=int(found["choices"]) if found["choices"] else None,
         result_id=found["result_id"],
         detail=found["detail"],
-        started_at=moment(found["started_s"]),
-        alive_at=moment(found["alive_s"]),
-        finished_at=None if found["finished_s"] is None else moment(found["finished_s"]),
+        started_at=from_seconds(found["started_s"]),
+        alive_at=from_seconds(found["alive_s"]),
+        finished_at=None if found["finished_s"] is None else from_seconds(found["finished_s"]),
     )

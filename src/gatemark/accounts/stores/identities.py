@@ -7,7 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gatemark.accounts.nouns import check_name, hash_secret, new_secret, seconds
+from gatemark.accounts.nouns import check_name, hash_secret, make_secret, to_seconds
 from gatemark.accounts.stores.tables import IDENTITIES, PEOPLE, SIGN_IN_TRIES
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.ledger.database import Database
@@ -25,11 +25,11 @@ class SqlIdentities:
 
     def new_try(self, back_to: str, now: datetime) -> str:
         """Return the secret of a new sign-in, for the browser; valid once, for ten minutes."""
-        secret = new_secret()
-        expires = seconds(now + timedelta(minutes=TRY_MINUTES))
+        secret = make_secret()
+        expires = to_seconds(now + timedelta(minutes=TRY_MINUTES))
         row = {"hash": hash_secret(secret), "back_to": back_to[:512], "expires_s": expires}
         with self._database.adding() as connection:
-            gone = SIGN_IN_TRIES.c.expires_s <= seconds(now)
+            gone = SIGN_IN_TRIES.c.expires_s <= to_seconds(now)
             connection.execute(sa.delete(SIGN_IN_TRIES).where(gone))
             count = connection.execute(sa.select(sa.func.count()).select_from(SIGN_IN_TRIES))
             if count.scalar_one() >= MAX_TRIES:
@@ -43,7 +43,7 @@ class SqlIdentities:
         with self._database.writing() as connection:
             row = connection.execute(sa.select(SIGN_IN_TRIES).where(mine)).first()
             connection.execute(sa.delete(SIGN_IN_TRIES).where(mine))
-        if row is None or row.expires_s <= seconds(now):
+        if row is None or row.expires_s <= to_seconds(now):
             raise NotAllowedError("this sign-in was already used or took too long; start again")
         return str(row.back_to)
 
@@ -73,9 +73,14 @@ class SqlIdentities:
             known = sa.select(PEOPLE.c.name).where(PEOPLE.c.name == name)
             if connection.execute(known).first() is not None:
                 raise NotAllowedError(f"{name} is already the name of another person")
-            person = {"name": name, "password": None, "is_closed": False, "added_s": seconds(now)}
+            person = {
+                "name": name,
+                "password": None,
+                "is_closed": False,
+                "added_s": to_seconds(now),
+            }
             connection.execute(sa.insert(PEOPLE).values(person))
-            row = {"issuer": issuer, "subject": subject, "person": name, "added_s": seconds(now)}
+            row = {"issuer": issuer, "subject": subject, "person": name, "added_s": to_seconds(now)}
             connection.execute(sa.insert(IDENTITIES).values(row))
 
     def people(self) -> frozenset[str]:

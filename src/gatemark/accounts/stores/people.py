@@ -16,14 +16,14 @@ from gatemark.accounts.nouns import (
     SessionClaims,
     Token,
     check_name,
+    from_seconds,
     hash_password,
     hash_secret,
     is_password,
-    moment,
-    new_id,
-    new_secret,
-    same_hash,
-    seconds,
+    is_same_hash,
+    make_id,
+    make_secret,
+    to_seconds,
 )
 from gatemark.accounts.stores.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
 from gatemark.core.errors import RefusedError, UsageError
@@ -48,7 +48,7 @@ class SqlPeople:
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(PEOPLE).order_by(PEOPLE.c.name)).all()
         return tuple(
-            Person(row.name, row.is_closed, row.password is not None, moment(row.added_s))
+            Person(row.name, row.is_closed, row.password is not None, from_seconds(row.added_s))
             for row in rows
         )
 
@@ -59,7 +59,7 @@ class SqlPeople:
             known = sa.select(PEOPLE.c.name).where(PEOPLE.c.name == name)
             if connection.execute(known).first() is not None:
                 raise RefusedError(f"{name} already has an account")
-            row = {"name": name, "password": None, "is_closed": False, "added_s": seconds(now)}
+            row = {"name": name, "password": None, "is_closed": False, "added_s": to_seconds(now)}
             connection.execute(sa.insert(PEOPLE).values(row))
 
     def close(self, name: str) -> bool:
@@ -76,8 +76,8 @@ class SqlPeople:
 
         Without a person it is the link of the first admin, who chooses a name.
         """
-        expires_s = seconds(now + timedelta(hours=LINK_HOURS))
-        secret = self._key.seal(SessionClaims("link", person, "", expires_s, new_secret()))
+        expires_s = to_seconds(now + timedelta(hours=LINK_HOURS))
+        secret = self._key.seal(SessionClaims("link", person, "", expires_s, make_secret()))
         row = {"hash": hash_secret(secret), "person": person, "expires_s": expires_s}
         with self._database.writing() as connection:
             is_same = (
@@ -90,7 +90,7 @@ class SqlPeople:
     def link(self, secret: str, now: datetime) -> tuple[str | None] | None:
         """Return the person a link is for, in a tuple; None if the link is not valid."""
         claims = self._key.open(secret, "link")
-        if claims is None or claims.expires_s <= seconds(now):
+        if claims is None or claims.expires_s <= to_seconds(now):
             return None
         query = sa.select(JOIN_LINKS).where(JOIN_LINKS.c.hash == hash_secret(secret))
         with self._database.reading() as connection:
@@ -102,7 +102,11 @@ class SqlPeople:
         check_name(name)
         kept = self._key.bind_password(name, hash_password(password))
         claims = self._key.open(secret, "link")
-        if claims is None or claims.person not in (None, name) or claims.expires_s <= seconds(now):
+        if (
+            claims is None
+            or claims.person not in (None, name)
+            or claims.expires_s <= to_seconds(now)
+        ):
             raise RefusedError(BAD_LINK)
         with self._database.writing() as connection:
             known = sa.select(PEOPLE.c.is_closed).where(PEOPLE.c.name == name)
@@ -115,7 +119,7 @@ class SqlPeople:
             used = connection.execute(
                 sa.delete(JOIN_LINKS)
                 .where(JOIN_LINKS.c.hash == hash_secret(secret), fitting)
-                .where(JOIN_LINKS.c.expires_s > seconds(now))
+                .where(JOIN_LINKS.c.expires_s > to_seconds(now))
             )
             if used.rowcount != 1 or (account is not None and account.is_closed):
                 raise RefusedError(BAD_LINK)
@@ -123,12 +127,17 @@ class SqlPeople:
                 mine = PEOPLE.c.name == name
                 connection.execute(sa.update(PEOPLE).where(mine).values(password=kept))
             else:
-                row = {"name": name, "password": kept, "is_closed": False, "added_s": seconds(now)}
+                row = {
+                    "name": name,
+                    "password": kept,
+                    "is_closed": False,
+                    "added_s": to_seconds(now),
+                }
                 connection.execute(sa.insert(PEOPLE).values(row))
             connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.person == name))
             # Whoever had the old password may have made tokens with it.
             live = sa.and_(TOKENS.c.person == name, TOKENS.c.revoked_s.is_(None))
-            connection.execute(sa.update(TOKENS).where(live).values(revoked_s=seconds(now)))
+            connection.execute(sa.update(TOKENS).where(live).values(revoked_s=to_seconds(now)))
 
     def is_known(self, name: str, password: str) -> bool:
         """Whether name and password match; an unknown name takes as long."""
@@ -145,24 +154,24 @@ class SqlPeople:
 
         ``authentication`` says what vouches for the person, and is recorded with what they decide.
         """
-        expires_s = seconds(now + timedelta(hours=SESSION_HOURS))
-        claims = SessionClaims("session", person, authentication, expires_s, new_secret())
+        expires_s = to_seconds(now + timedelta(hours=SESSION_HOURS))
+        claims = SessionClaims("session", person, authentication, expires_s, make_secret())
         secret = self._key.seal(claims)
         row = {
             "hash": hash_secret(secret),
             "person": person,
-            "started_s": seconds(now),
+            "started_s": to_seconds(now),
             "expires_s": expires_s,
         }
         with self._database.adding() as connection:
-            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires_s <= seconds(now)))
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires_s <= to_seconds(now)))
             connection.execute(sa.insert(SESSIONS).values(row))
         return secret
 
     def session(self, secret: str, now: datetime) -> SessionClaims | None:
         """Return what a valid session says: it is signed, and was not ended."""
         claims = self._key.open(secret, "session")
-        if claims is None or claims.expires_s <= seconds(now):
+        if claims is None or claims.expires_s <= to_seconds(now):
             return None
         query = (
             sa.select(SESSIONS.c.person)
@@ -190,8 +199,11 @@ class SqlPeople:
         live = [token for token in self.tokens(person) if token.revoked_at is None]
         if len(live) >= MAX_TOKENS:
             raise RefusedError(f"{person} already has {len(live)} tokens; revoke one first")
-        identity, secret = new_id(), new_secret()
-        scope_text, expires_s = " ".join(sorted(set(scopes))), seconds(now + timedelta(days=days))
+        identity, secret = make_id(), make_secret()
+        scope_text, expires_s = (
+            " ".join(sorted(set(scopes))),
+            to_seconds(now + timedelta(days=days)),
+        )
         row = {
             "id": identity,
             "hash": self._key.bind_token(
@@ -200,7 +212,7 @@ class SqlPeople:
             "person": person,
             "label": label,
             "scopes": scope_text,
-            "made_s": seconds(now),
+            "made_s": to_seconds(now),
             "expires_s": expires_s,
             "revoked_s": None,
         }
@@ -216,7 +228,7 @@ class SqlPeople:
             query = query.where(TOKENS.c.person == person)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
-        return tuple(_token(row) for row in rows)
+        return tuple(_make_token(row) for row in rows)
 
     def revoke_token(self, identity: str, person: str | None, now: datetime) -> Token | None:
         """Revoke a token; with a person, only one of theirs. None if there is no such token."""
@@ -225,9 +237,9 @@ class SqlPeople:
             wanted = sa.and_(wanted, TOKENS.c.person == person)
         with self._database.adding() as connection:
             ended = sa.update(TOKENS).where(wanted, TOKENS.c.revoked_s.is_(None))
-            connection.execute(ended.values(revoked_s=seconds(now)))
+            connection.execute(ended.values(revoked_s=to_seconds(now)))
             row = connection.execute(sa.select(TOKENS).where(wanted)).first()
-        return None if row is None else _token(row)
+        return None if row is None else _make_token(row)
 
     def token_holder(self, text: str, now: datetime) -> Token | None:
         """Return the valid token with a secret, if there is one."""
@@ -246,20 +258,20 @@ class SqlPeople:
         bound = self._key.bind_token(
             row.id, row.person, row.scopes, row.expires_s, hash_secret(secret)
         )
-        if not same_hash(row.hash, bound):
+        if not is_same_hash(row.hash, bound):
             return None
-        is_live = row.revoked_s is None and row.expires_s > seconds(now)
-        return _token(row) if is_live else None
+        is_live = row.revoked_s is None and row.expires_s > to_seconds(now)
+        return _make_token(row) if is_live else None
 
 
-def _token(row: sa.Row[tuple[object, ...]]) -> Token:
+def _make_token(row: sa.Row[tuple[object, ...]]) -> Token:
     found = row._mapping  # noqa: SLF001 - the documented way to columns by name
     return Token(
         id=found["id"],
         person=found["person"],
         label=found["label"],
         scopes=tuple(found["scopes"].split()),
-        made_at=moment(found["made_s"]),
-        expires_at=moment(found["expires_s"]),
-        revoked_at=None if found["revoked_s"] is None else moment(found["revoked_s"]),
+        made_at=from_seconds(found["made_s"]),
+        expires_at=from_seconds(found["expires_s"]),
+        revoked_at=None if found["revoked_s"] is None else from_seconds(found["revoked_s"]),
     )

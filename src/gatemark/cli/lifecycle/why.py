@@ -14,7 +14,7 @@ from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.release import explained_moves
 from gatemark.lifecycle.views.text import why_text
 from gatemark.lifecycle.views.views import Why
-from gatemark.lifecycle.views.why import why
+from gatemark.lifecycle.views.why import explain_stage
 from gatemark.workspace import Workspace
 
 
@@ -37,7 +37,7 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
     ref = parse_version_ref(version)
     workspace = Workspace(store=store)
     workspace.existing_store()
-    found = why(workspace, ref, environment)
+    found = explain_stage(workspace, ref, environment)
     moves = explained_moves(workspace, ref, environment, found.next_moves)
     found = msgspec.structs.replace(found, next_moves=moves)
     outputs.write({".json": lambda: json_file(found), ".html": lambda: _render_page(found)})

@@ -15,7 +15,7 @@ from gatemark.statistics.two_samples import (
     balanced_v_each,
     chi_square_each,
     chi_square_p_each,
-    homogeneity,
+    compare_two_samples,
 )
 
 SMALLEST_P: Final = 1e-300
@@ -42,7 +42,9 @@ def judge(sample: SeriesSample, options: ChiSquareOptions) -> Readings:
     doubtful = is_material & (least < SMALLEST_EXPECTED) & (p_value < UNDOUBTED_P)
     for row in np.flatnonzero(doubtful):
         rng = np.random.default_rng(options.seed)
-        p_value[row] = homogeneity(current[row], pool[row], rng, tables=options.tables).p_value
+        p_value[row] = compare_two_samples(
+            current[row], pool[row], rng, tables=options.tables
+        ).p_value
     empty = (sample.items <= 0) | (pool.sum(axis=1) <= 0)
     p_value = np.where(empty, np.nan, p_value)
     z = np.where(empty, np.nan, -scipy.special.ndtri(np.maximum(p_value, SMALLEST_P) / 2))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
 from gatemark.drift.judging.parts import values_of
-from gatemark.statistics.change_point import corrected_for_cuts
+from gatemark.statistics.change_point import correct_for_cuts
 from gatemark.statistics.control_chart import (
     correlation_each,
     moments_each,
@@ -44,7 +44,7 @@ def judge(sample: SeriesSample, options: SealedOptions) -> Readings:
     value = values_of(sample.form, sample.items, sample.current)
     is_known = np.isfinite(value) & np.isfinite(sealed) & (value >= 0) & (value <= 1)
     best = np.where(is_known, scores[at, np.arange(count)], np.nan)
-    z, p_value = corrected_for_cuts(best, np.full(count, _MANY), np.full(count, len(LATEST)))
+    z, p_value = correct_for_cuts(best, np.full(count, _MANY), np.full(count, len(LATEST)))
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = _pool_item_variance(reference, sample.items, sample.current[:, 0]) / sample.items
         sd = np.where(is_known, np.sqrt(np.maximum(noise, spread.sd**2)), np.nan)

@@ -16,7 +16,7 @@ from gatemark.drift.judging.detector import (
     noise_floor,
 )
 from gatemark.drift.judging.parts import values_of
-from gatemark.statistics.change_point import CUTS, shifts_each, without_season
+from gatemark.statistics.change_point import CUTS, find_shifts_each, remove_season
 
 
 class ShiftOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,10 +50,10 @@ def judge(sample: SeriesSample, options: ShiftOptions) -> Readings:
     present = np.concatenate([present, np.isfinite(current)[:, None]], axis=1)
     if options.season > 1 and number is not None and sample.number is not None:
         places = np.concatenate([number, sample.number[:, None]], axis=1)
-        values = without_season(values, present, places, options.season)
+        values = remove_season(values, present, places, options.season)
     floor = noise_floor(sample) if options.floor else None
     fitted = max(options.season - 1, 0)
-    found = shifts_each(values, present, floor, parameters=fitted)
+    found = find_shifts_each(values, present, floor, parameters=fitted)
     with np.errstate(divide="ignore", invalid="ignore"):
         sigma = (current - found.before) / found.sd
     return Readings(

@@ -57,7 +57,7 @@ class Baseline(NamedTuple):
         """Return the number of windows in each baseline."""
         return np.asarray(np.count_nonzero(self.items, axis=1), dtype=np.float64)
 
-    def widened(self, width: int) -> Baseline:
+    def widen(self, width: int) -> Baseline:
         """Return a copy with room for at least ``width`` windows."""
         return _pad_baseline(self, max(width, self.items.shape[1]))
 

@@ -20,7 +20,7 @@ from gatemark.drift.judging.cohort import (
     baseline_width,
 )
 from gatemark.drift.judging.levels import Trail
-from gatemark.drift.signal import DriftSignal, Episode, Level, severity
+from gatemark.drift.signal import DriftSignal, Episode, Level, rank_level
 
 Indices = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -35,7 +35,7 @@ def count_written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
     return _find_revisions(cohort, rows, judged)[0]
 
 
-def first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -> Indices:
+def find_first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -> Indices:
     """Return the number of the first window written since it was seen, or NEVER."""
     times, inside = _find_revisions(cohort, rows, judged)
     changed = (times != seen) & inside
@@ -198,7 +198,7 @@ class Memory:
         numbers = np.arange(self.is_frozen.size)[rows]
         # A frozen baseline may be longer than the trailing one, as after a reset.
         count = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
-        used = trailing.widened(baseline_width(self._cohort.watch.baseline, count))
+        used = trailing.widen(baseline_width(self._cohort.watch.baseline, count))
         for at in np.flatnonzero(is_frozen).tolist():
             kept = self._frozen[int(numbers[at])]
             for target, source, missing in zip(used, kept, MISSING, strict=True):
@@ -260,7 +260,7 @@ class Memory:
                 used = Baseline(number[None], revision[None], items[None], parts[None])
             else:
                 used = cohort.trailing(column, self.since, slice(row, row + 1))
-            ids, content = baseline_account(cohort, row, used)
+            ids, content = describe_baseline(cohort, row, used)
             names = (signal.asset, signal.metric, signal.detector, signal.window.id)
             identity = digest([*names, policy_digest])
             self._opened_now.add(identity)
@@ -280,7 +280,7 @@ class Memory:
                 version=signal.version,
             )
             return
-        grew = severity(signal.level) > severity(known.level)
+        grew = rank_level(signal.level) > rank_level(known.level)
         is_first_breach = signal.level == "BREACH" and known.breached is None
         level: Level = signal.level if grew else known.level
         self.episodes[row] = msgspec.structs.replace(
@@ -298,7 +298,7 @@ class Memory:
             if now is None:
                 self.episodes[row] = before
                 continue
-            grew = severity(now.level) > severity(before.level)
+            grew = rank_level(now.level) > rank_level(before.level)
             self.episodes[row] = msgspec.structs.replace(
                 before,
                 level=now.level if grew else before.level,
@@ -360,7 +360,7 @@ def _split_rows(table: NDArray[Any]) -> list[bytes]:
     return [joined[at : at + size] for at in range(0, len(joined), size)]
 
 
-def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:
+def describe_baseline(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:
     """Return ids and revisions of a row's baseline windows, and the digest of their content."""
     windows = [
         (
@@ -376,7 +376,7 @@ def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tupl
     return tuple(name for name, _, _ in windows), digest(windows)
 
 
-def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
+def carry_to_new_policy(kept: SeriesMemory) -> SeriesMemory:
     """Return the state that still applies under another policy: episode, resets, settled windows.
 
     All other windows within reach are judged again, and the outcome is merged into the episode.
@@ -395,7 +395,7 @@ def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
     )
 
 
-def after_a_change(
+def carry_after_change(
     kept: SeriesMemory, first: int, opened: int | None, sustained: int
 ) -> SeriesMemory:
     """Return the state that still applies after the judged window ``first`` was written again.

@@ -195,7 +195,7 @@ LITERAL_WATCHES: Final = (
 """The table of watched metrics, and the default watches of all other metrics, by form."""
 
 
-def corrected_watches(watch: Watch) -> tuple[Watch, ...]:
+def correct_watches(watch: Watch) -> tuple[Watch, ...]:
     """Return a sigma probe with a long memory, and a watch for lasting shifts alongside it.
 
     The probe is for sudden changes: it warns of a single window only if that is far out. A metric
@@ -231,7 +231,7 @@ def corrected_watches(watch: Watch) -> tuple[Watch, ...]:
     )
 
 
-WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in corrected_watches(watch))
+WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in correct_watches(watch))
 """The same for corrected mode: with watches for lasting shifts and for sealed scores."""
 
 

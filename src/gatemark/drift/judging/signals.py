@@ -13,7 +13,7 @@ from gatemark.drift.judging.cohort import NEVER, Cohort
 from gatemark.drift.judging.detector import Readings
 from gatemark.drift.judging.levels import CODE, Rarity, Scores
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.signal import LEVELS, DriftSignal, Level, unjudged_signal
+from gatemark.drift.signal import LEVELS, DriftSignal, Level, make_unjudged_signal
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -47,7 +47,7 @@ class CohortSignals(NamedTuple):
         )
 
 
-def signals_of(
+def make_signals(
     cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy
 ) -> Iterator[tuple[int, DriftSignal]]:
     """Yield row and signal of every judged series."""
@@ -102,7 +102,7 @@ def _read_extras(found: Readings) -> Iterator[dict[str, float]]:
         yield {name: number for name, number in pairs if number is not None}
 
 
-def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
+def make_stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
     """Return the signal of a series whose latest closed window cannot be judged.
 
     It has no points, too few items, or was settled under another policy.
@@ -138,7 +138,7 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
     return _make_unjudged(cohort, row, "STALE", reason, extras)
 
 
-def unserved_signal(cohort: Cohort, row: int) -> DriftSignal:
+def make_unserved_signal(cohort: Cohort, row: int) -> DriftSignal:
     """Return the signal of a series whose version did not serve the whole latest window."""
     reason = f"{cohort.series[row].version} did not serve the whole window alone"
     return _make_unjudged(cohort, row, "INSUFFICIENT_BASELINE", reason)
@@ -148,7 +148,7 @@ def _make_unjudged(
     cohort: Cohort, row: int, level: Level, reason: str, extras: dict[str, float] | None = None
 ) -> DriftSignal:
     series = cohort.series[row]
-    return unjudged_signal(
+    return make_unjudged_signal(
         (series.asset, series.metric, cohort.detector.name),
         level,
         reason,

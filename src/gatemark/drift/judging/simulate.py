@@ -66,7 +66,7 @@ class Data(NamedTuple):
     reference: Floats | None = None
 
 
-def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator) -> Data:
+def simulate_healthy(detector: Detector, series: int, days: int, rng: np.random.Generator) -> Data:
     """Return series without any change, in the form of the detector."""
     items = np.full((series, days), ITEMS)
     counts = items.astype(np.int64)
@@ -84,7 +84,7 @@ def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator
         return Data("calibration", items, parts.astype(np.float64), tuple(range(bins)))
     if detector.needs_reference:
         return _draw_sealed(rng, (series, days))
-    return values_data(rng.standard_normal((series, days)))
+    return make_values(rng.standard_normal((series, days)))
 
 
 def _draw_sealed(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
@@ -94,7 +94,7 @@ def _draw_sealed(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
     return _draw_ratio(rng, shape)._replace(reference=np.stack([score, items], axis=1))
 
 
-def values_data(values: Floats) -> Data:
+def make_values(values: Floats) -> Data:
     """Return plain values, one item each."""
     return Data("value", np.ones(values.shape), values[..., None])
 
@@ -109,17 +109,17 @@ def _make_correlated_generator(
         fresh = np.sqrt(1 - correlation**2)
         for day in range(1, shape[1]):
             values[:, day] = correlation * values[:, day - 1] + fresh * values[:, day]
-        return values_data(values)
+        return make_values(values)
 
     return made
 
 
 def _draw_weekly(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
-    return values_data(rng.standard_normal(shape) + 1.5 * (np.arange(shape[1]) % 7 >= 5))
+    return make_values(rng.standard_normal(shape) + 1.5 * (np.arange(shape[1]) % 7 >= 5))
 
 
 def _draw_heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
-    return values_data(rng.standard_t(3, shape) / np.sqrt(3))
+    return make_values(rng.standard_t(3, shape) / np.sqrt(3))
 
 
 def _draw_ratio(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
@@ -133,7 +133,7 @@ def _make_frozen(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
 
 
 KINDS: Final[dict[str, Callable[[np.random.Generator, tuple[int, int]], Data]]] = {
-    "independent": lambda rng, shape: values_data(rng.standard_normal(shape)),
+    "independent": lambda rng, shape: make_values(rng.standard_normal(shape)),
     "correlation 0.5": _make_correlated_generator(0.5),
     "correlation 0.8": _make_correlated_generator(0.8),
     "weekly pattern": _draw_weekly,
@@ -239,7 +239,7 @@ def _merge_episodes(episodes: tuple[Episode, ...]) -> tuple[Episode, ...]:
     return tuple(found)
 
 
-def alone(policy: DriftPolicy) -> DriftPolicy:
+def isolate_series(policy: DriftPolicy) -> DriftPolicy:
     """Return the policy under which each series is judged as if it were alone in its tick."""
     if policy.q is None:
         return policy
@@ -259,7 +259,7 @@ class FalseAlarms(msgspec.Struct, frozen=True):
     demotions_per_year: float
 
 
-def false_alarms(
+def estimate_false_alarms(
     policy: DriftPolicy,
     watched: Sequence[Watched],
     *,
@@ -275,14 +275,14 @@ def false_alarms(
     """
     rng = np.random.default_rng(seed)
     if kind is None:
-        data = healthy(watched[0][1], assets * metrics, days, rng)
+        data = simulate_healthy(watched[0][1], assets * metrics, days, rng)
     else:
         data = KINDS[kind](rng, (assets * metrics, days))
     found = simulate(policy, watched, data, metrics=metrics)
     return _summarize_alarms(found, seed=seed, assets=assets, metrics=metrics, days=days)
 
 
-def false_alarms_by_kind(
+def estimate_false_alarms_by_kind(
     policy: DriftPolicy,
     watched: Sequence[Watched],
     kinds: Iterable[str],
@@ -333,7 +333,7 @@ class Detection(msgspec.Struct, frozen=True):
     demoted: float
 
 
-def detection(
+def estimate_detection(
     policy: DriftPolicy,
     watched: Sequence[Watched],
     *,
@@ -351,8 +351,8 @@ def detection(
     for change in changes:
         values = drawn.copy()
         values[:, BEFORE:] += RAMP_SD * np.arange(1, max(within) + 1) if change is None else change
-        groups.append(values_data(values))
-    judged = simulate_groups(alone(policy), watched, groups) if groups else ()
+        groups.append(make_values(values))
+    judged = simulate_groups(isolate_series(policy), watched, groups) if groups else ()
     changed_at = START + timedelta(days=BEFORE)
 
     def share(found: Outcomes, days: int, *, breached: bool) -> float:

@@ -29,12 +29,12 @@ from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.policy import METRICS_IN_FULL, DriftPolicy
 from gatemark.drift.judging.signals import (
     CohortSignals,
-    signals_of,
-    stale_signal,
-    unserved_signal,
+    make_signals,
+    make_stale_signal,
+    make_unserved_signal,
 )
-from gatemark.drift.signal import ALARMS, DriftSignal, Episode, worst
-from gatemark.statistics.significance import benjamini_hochberg
+from gatemark.drift.signal import ALARMS, DriftSignal, Episode, find_worst
+from gatemark.statistics.significance import benjamini_hochberg_p_values
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -233,7 +233,7 @@ def _measure_rarities(
     joined = np.concatenate([*p_values, np.empty(0)])
     known = np.isfinite(joined)
     adjusted = np.full(joined.shape, np.nan)
-    adjusted[known] = benjamini_hochberg(joined[known])
+    adjusted[known] = benjamini_hochberg_p_values(joined[known])
     cuts = np.cumsum([p.size for p in p_values])[:-1]
     parts = np.split(adjusted, cuts) if rounds else []
     return [Rarity(part, np.full(part.shape, policy.q)) for part in parts]
@@ -278,7 +278,7 @@ def _judge(
         if fresh.size:
             memory.freeze(fresh, cohort.trailing(found.column, memory.since, fresh))
     if is_alarm.any():
-        for row, signal in signals_of(cohort, judgement.only(is_alarm), policy):
+        for row, signal in make_signals(cohort, judgement.only(is_alarm), policy):
             memory.note(cohort, row, signal, policy_digest, found.column)
     _calm_down(found, is_alarm, now)
     return judgement
@@ -307,23 +307,23 @@ def _list_signals(
     cohort: Cohort, memory: Memory, judgement: CohortSignals | None, policy: DriftPolicy
 ) -> Iterator[DriftSignal]:
     if judgement is not None:
-        memory.signals.update(signals_of(cohort, judgement, policy))
+        memory.signals.update(make_signals(cohort, judgement, policy))
     for row, has_points in enumerate((cohort.items[:, -1] > 0).tolist()):
         signal = memory.signals.get(row) if has_points else None
         if signal is None and cohort.is_foreign[row, -1] and cohort.raw_items[row, -1] > 0:
-            signal = unserved_signal(cohort, row)
+            signal = make_unserved_signal(cohort, row)
         if signal is None:
-            signal = stale_signal(cohort, row, int(memory.judged[row]))
-        yield with_episode(signal, memory.episodes.get(row), policy)
+            signal = make_stale_signal(cohort, row, int(memory.judged[row]))
+        yield add_episode(signal, memory.episodes.get(row), policy)
 
 
-def with_episode(signal: DriftSignal, episode: Episode | None, policy: DriftPolicy) -> DriftSignal:
+def add_episode(signal: DriftSignal, episode: Episode | None, policy: DriftPolicy) -> DriftSignal:
     """Return the signal with the level of its open episode, which holds until that closes."""
     if episode is None:
         return signal
     if policy.mode == "literal":
         return msgspec.structs.replace(signal, episode=episode.id)
-    level = worst((signal.level, episode.level)) or signal.level
+    level = find_worst((signal.level, episode.level)) or signal.level
     reason = signal.reason
     if level != signal.level:
         reason = f"episode open since {episode.opened.start:%Y-%m-%d %H:%MZ}; now: {reason}"

@@ -19,14 +19,14 @@ def send(alert: Alert, sink: MailSink) -> None:
                 server.starttls(context=ssl.create_default_context())
             if sink.user_env is not None and sink.password_env is not None:
                 server.login(_read_variable(sink.user_env), _read_variable(sink.password_env))
-            refused = server.send_message(message_of(alert, sink))
+            refused = server.send_message(make_message(alert, sink))
     except smtplib.SMTPException as error:
         raise DeliveryError(f"{sink.host}: {error}") from error
     if refused:
         raise DeliveryError(f"{sink.host}: refused {', '.join(sorted(refused))}")
 
 
-def message_of(alert: Alert, sink: MailSink) -> EmailMessage:
+def make_message(alert: Alert, sink: MailSink) -> EmailMessage:
     """Return the message; it has the alert's id, so that repeated deliveries are recognised."""
     message = EmailMessage()
     message["From"] = sink.sender

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.drift.batches import UNCOVERED, FoundBatch, PointRow, found_batches
+from gatemark.drift.batches import UNCOVERED, FoundBatch, PointRow, find_batches
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.stores.rows import stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
@@ -16,7 +16,7 @@ from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
 COLUMN: Final = "batch"
 
 
-def binary(connection: sa.Connection) -> str:
+def name_binary_collation(connection: sa.Connection) -> str:
     """Return the collation that compares texts by their UTF-8 bytes."""
     return "BINARY" if connection.dialect.name == "sqlite" else "C"
 
@@ -30,7 +30,7 @@ def row_count(connection: sa.Connection) -> int:
 def stored_batches(connection: sa.Connection) -> Iterator[FoundBatch]:
     """Yield every batch by number."""
     query = _select_rows(connection)
-    return found_batches(stream(connection, query), _make_series_lookup(connection))
+    return find_batches(stream(connection, query), _make_series_lookup(connection))
 
 
 def _select_rows(connection: sa.Connection) -> sa.Select[Any]:
@@ -40,7 +40,7 @@ def _select_rows(connection: sa.Connection) -> sa.Select[Any]:
         batch = sa.func.coalesce(table.c[COLUMN], UNCOVERED).label(COLUMN)
         parts.append(sa.select(batch, *(table.c[name] for name in PointRow._fields)))
     rows = sa.union_all(*parts).subquery("written")
-    collation = binary(connection)
+    collation = name_binary_collation(connection)
     columns = (rows.c[name] for name in (COLUMN, *PointRow._fields))
     return (
         sa.select(*columns)

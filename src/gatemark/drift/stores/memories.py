@@ -17,7 +17,7 @@ from gatemark.drift.episode_check import CLOSED, NOTIFIED, ActRow, EpisodeRow
 from gatemark.drift.events import DriftRecorded, TableChange
 from gatemark.drift.judging.memory import SeriesMemory
 from gatemark.drift.signal import Episode, Level
-from gatemark.drift.stores.batches import binary
+from gatemark.drift.stores.batches import name_binary_collation
 from gatemark.drift.stores.rows import stream
 from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, SERIES, TICKS
 from gatemark.drift.table_digest import EPISODES as EPISODES_TAG
@@ -311,7 +311,7 @@ def watch_state(connection: sa.Connection) -> WatchState:
 
 def _read_memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
     """Yield memories by series name: series numbers differ between stores."""
-    order = binary(connection)
+    order = name_binary_collation(connection)
     names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)
     held = (MEMORIES.c.policy_digest, MEMORIES.c.level, MEMORIES.c.content)
     query = (
@@ -325,6 +325,8 @@ def _read_memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
 
 def _read_episode_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
     columns = (EPISODES.c[name] for name in EpisodeRow._fields)
-    query = sa.select(*columns).order_by(sa.collate(EPISODES.c.id, binary(connection)))
+    query = sa.select(*columns).order_by(
+        sa.collate(EPISODES.c.id, name_binary_collation(connection))
+    )
     for some in stream(connection, query):
         yield from some

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gatemark.drift.batches import BatchMaker, FoundBatch, PointBatch, PointRow
 from gatemark.drift.judging.parts import VECTORS, FormName, Series
 from gatemark.drift.point import Pushed
-from gatemark.drift.stores.batches import binary, row_count, stored_batches
+from gatemark.drift.stores.batches import name_binary_collation, row_count, stored_batches
 from gatemark.drift.stores.rows import FETCHED, stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
 from gatemark.ledger.database import Database
@@ -66,7 +66,7 @@ class Chunk(NamedTuple):
     def parts(self, width: int) -> Floats:
         """Return the parts of each point."""
         if self.form in VECTORS:
-            return unpacked(self.vectors, width)
+            return unpack_vectors(self.vectors, width)
         return self.items[:, None] * self.scalars if self.form == "value" else self.scalars
 
 
@@ -314,7 +314,10 @@ def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator
 
 def series_by_name(connection: sa.Connection) -> Iterator[Series]:
     """Yield the series of a store in the order of batches."""
-    names = (sa.collate(name, binary(connection)) for name in (SERIES.c.asset, SERIES.c.metric))
+    names = (
+        sa.collate(name, name_binary_collation(connection))
+        for name in (SERIES.c.asset, SERIES.c.metric)
+    )
     return _read_series(connection, _select_all_series().order_by(*names))
 
 
@@ -333,7 +336,7 @@ def pack_numbers(numbers: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(numbers)}d", *numbers)
 
 
-def unpacked(vectors: Sequence[bytes], width: int) -> Floats:
+def unpack_vectors(vectors: Sequence[bytes], width: int) -> Floats:
     """Return vectors as rows of an array, padded with zeros."""
     size = 8 * width
     joined = b"".join(vectors)

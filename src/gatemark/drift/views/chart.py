@@ -80,7 +80,7 @@ class _Row(msgspec.Struct, frozen=True):
     sd: float | None
 
 
-def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart | None:
+def draw_drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart | None:
     """Return the chart of a series and its episodes, or None if no window has a value."""
     rows = _list_rows(series)
     if not any(row.value is not None for row in rows):
@@ -88,16 +88,16 @@ def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart |
     low, high = _find_range(rows, series)
     begin, end = series.windows[0].start, series.windows[-1].end
 
-    def across(moment: datetime) -> float:
+    def place_across(moment: datetime) -> float:
         share = (moment - begin) / (end - begin)
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
-    def up(value: float) -> float:
+    def place_up(value: float) -> float:
         share = (min(max(value, low), high) - low) / (high - low)
         return round(HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP), 1)
 
-    def middle(row: _Row) -> float:
-        return across(row.window.start + (row.window.end - row.window.start) / 2)
+    def find_middle(row: _Row) -> float:
+        return place_across(row.window.start + (row.window.end - row.window.start) / 2)
 
     return DriftChart(
         width=WIDTH,
@@ -106,17 +106,17 @@ def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart |
         plot_right=WIDTH - RIGHT,
         plot_top=TOP,
         plot_bottom=HEIGHT - BOTTOM,
-        wide_band=_draw_band(rows, series.breach, middle, up),
-        narrow_band=_draw_band(rows, series.warn, middle, up),
-        mean_line=_draw_line(rows, lambda row: row.mu, middle, up),
-        value_line=_draw_line(rows, lambda row: row.value, middle, up),
-        dots=tuple(_draw_dots(rows, middle, up, (low, high))),
-        spans=tuple(_draw_spans(series, episodes, across)),
+        wide_band=_draw_band(rows, series.breach, find_middle, place_up),
+        narrow_band=_draw_band(rows, series.warn, find_middle, place_up),
+        mean_line=_draw_line(rows, lambda row: row.mu, find_middle, place_up),
+        value_line=_draw_line(rows, lambda row: row.value, find_middle, place_up),
+        dots=tuple(_draw_dots(rows, find_middle, place_up, (low, high))),
+        spans=tuple(_draw_spans(series, episodes, place_across)),
         values=tuple(
-            ScaleTick(up(value), words.number(value), "end")
+            ScaleTick(place_up(value), words.number(value), "end")
             for value in (low + (high - low) * at / TICKS for at in range(TICKS + 1))
         ),
-        moments=tuple(_draw_moments(begin, end, across)),
+        moments=tuple(_draw_moments(begin, end, place_across)),
         description=_describe_series(series, rows),
     )
 

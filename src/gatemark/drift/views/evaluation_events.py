@@ -22,7 +22,7 @@ PER_LINE: Final = 500
 _INFO, _WARN, _ERROR = 9, 13, 17
 
 
-def attributes_of(signal: DriftSignal) -> dict[str, str | float | int]:
+def collect_attributes(signal: DriftSignal) -> dict[str, str | float | int]:
     """Return the attributes of a signal's event; a missing number is an error, not zero."""
     found: dict[str, str | float | int] = {
         "gen_ai.evaluation.name": f"drift.{signal.metric}",
@@ -57,7 +57,7 @@ def _choose_severity(signal: DriftSignal) -> tuple[int, str]:
 def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> Iterator[bytes]:
     """Yield the signals as lines of OTLP JSON, some hundreds in each."""
     for start in range(0, len(signals), PER_LINE):
-        records = [_record(signal, at) for signal in signals[start : start + PER_LINE]]
+        records = [_make_record(signal, at) for signal in signals[start : start + PER_LINE]]
         scope = {"name": SCOPE, "version": version}
         line = {
             "resourceLogs": [
@@ -70,7 +70,7 @@ def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> It
         yield msgspec.json.encode(line) + b"\n"
 
 
-def _record(signal: DriftSignal, at: datetime) -> dict[str, object]:
+def _make_record(signal: DriftSignal, at: datetime) -> dict[str, object]:
     number, text = _choose_severity(signal)
     return {
         "timeUnixNano": str(_count_nanoseconds(at)),
@@ -79,7 +79,9 @@ def _record(signal: DriftSignal, at: datetime) -> dict[str, object]:
         "severityText": text,
         "eventName": EVENT_NAME,
         "body": {"stringValue": signal.reason},
-        "attributes": [_attribute(name, value) for name, value in attributes_of(signal).items()],
+        "attributes": [
+            _attribute(name, value) for name, value in collect_attributes(signal).items()
+        ],
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark import __version__
-from gatemark.drift.signal import Episode, Level, worst
-from gatemark.drift.views.chart import drift_chart
+from gatemark.drift.signal import Episode, Level, find_worst
+from gatemark.drift.views.chart import draw_drift_chart
 from gatemark.drift.views.views import DriftView, SeriesView
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.report import words
@@ -31,7 +31,7 @@ def render_drift(view: DriftView) -> bytes:
 
 def drift_context(view: DriftView) -> dict[str, object]:
     """Return the template context of an asset's drift."""
-    level = worst(one.signal.level for one in view.series)
+    level = find_worst(one.signal.level for one in view.series)
     tone = "inconclusive" if level is None else TONES[level]
     stage = f"{view.version} is {view.stage}" if view.stage else "in no stage"
     return {
@@ -40,7 +40,7 @@ def drift_context(view: DriftView) -> dict[str, object]:
         "word": "NOTHING WATCHED" if level is None else level.replace("_", " "),
         "title": f"{view.asset}: drift",
         "reason": f"{view.kind or 'of no registered kind'}, {stage}",
-        "charts": [(one, drift_chart(one, _find_episodes(view, one))) for one in view.series],
+        "charts": [(one, draw_drift_chart(one, _find_episodes(view, one))) for one in view.series],
         "tones": TONES,
         "version": __version__,
         "moment": words.moment,

@@ -9,7 +9,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from gatemark.core.text import visible
-from gatemark.drift.signal import DriftSignal, Episode, severity
+from gatemark.drift.signal import DriftSignal, Episode, rank_level
 
 LABELS = ("asset", "metric", "detector")
 
@@ -45,7 +45,7 @@ def metrics_text(
             ("z", signal.z),
             ("value", signal.value),
             ("baseline_windows", signal.baseline_windows),
-            ("severity", severity(signal.level)),
+            ("severity", rank_level(signal.level)),
         ):
             if number is not None:
                 numbers[name].labels(*labels).set(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from gatemark.drift.signal import DriftSignal, severity
+from gatemark.drift.signal import DriftSignal, rank_level
 from gatemark.report.words import clean, number
 
 HEADER: Final = ("LEVEL", "ASSET", "METRIC", "SIGMA", "Z", "VALUE", "BASELINE", "N")
@@ -14,7 +14,7 @@ QUIET: Final = frozenset({"OK", "INFO"})
 
 def signal_table(signals: Sequence[DriftSignal], *, limit: int | None = None) -> list[str]:
     """Return the signals as aligned lines, the most serious first, each with its reason."""
-    ordered = sorted(signals, key=lambda s: (-severity(s.level), s.asset, s.metric))
+    ordered = sorted(signals, key=lambda s: (-rank_level(s.level), s.asset, s.metric))
     shown = ordered if limit is None else ordered[:limit]
     rows = [HEADER, *(_format_cells(signal) for signal in shown)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEADER))]

@@ -61,6 +61,7 @@ from gatemark.exams.advisory.fixtures.fixture import (
 from gatemark.exams.advisory.history import EarlierRun, Terms
 from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.merge import merge_states
+from gatemark.exams.advisory.metrics import NO_COMPARABLE_RECORDS
 from gatemark.exams.advisory.policy import ADVISORY_LANES_MAX, AdvisoryPolicy, make_lane_name
 from gatemark.exams.advisory.promotion import build_notes, build_promotion
 from gatemark.exams.advisory.rules import build_rules
@@ -329,7 +330,7 @@ def _measure_score(found: Findings) -> Measurement:
     counts = found.counts.all
     agreed, n = counts.parts["agreement_rate"], counts.wholes["agreement_rate"]
     if n == 0:
-        return unmeasured("score", "no comparable records", direction="higher_is_better")
+        return unmeasured("score", NO_COMPARABLE_RECORDS(), direction="higher_is_better")
     excluded = {"lost": found.lost} if found.lost else None
     return measured(
         "score", agreed / (n + found.lost), n=n, direction="higher_is_better", excluded=excluded

@@ -17,7 +17,7 @@ from gatemark.exams.advisory.decision import BUCKETS, CASE_KINDS
 from gatemark.exams.advisory.findings import AllTimes, Findings
 from gatemark.exams.advisory.merge import EXACT_MAX
 from gatemark.exams.advisory.metrics import COUNT_METRICS, RATE_METRICS
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 from gatemark.statistics.quantiles import Times
 
 SUMMARY_SCHEMA: Final = "gatemark.advisory_summary/1"
@@ -69,7 +69,9 @@ def _summarize_group(found: Findings, lane: str | None, counts: GroupCounts) -> 
         "rates": {name: number.value for name, number in rates.items()},
         "reasons": {name: str(number.reason) for name, number in rates.items() if number.reason},
         "intervals": {
-            metric.name: list(wilson(counts.parts[metric.name], counts.wholes[metric.name]))
+            metric.name: list(
+                wilson_interval(counts.parts[metric.name], counts.wholes[metric.name])
+            )
             for metric in RATE_METRICS
             if counts.wholes[metric.name]
         },

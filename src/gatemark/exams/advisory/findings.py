@@ -11,6 +11,7 @@ import numpy as np
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
+from gatemark.core.reason import ReasonKind
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.counts import CountedGroups, GroupCounts
 from gatemark.exams.advisory.history import (
@@ -36,6 +37,8 @@ from gatemark.report.words import first_few
 from gatemark.statistics.quantiles import Times
 
 SHOWN_VIOLATIONS: Final = 100
+LANES_OPEN: Final = ReasonKind("lanes_open", "could not be judged: {lanes}")
+LOST_OF_ANY_LANE: Final = ReasonKind("lost_of_any_lane", "{lost} lost records may be of any lane")
 
 
 def join_times(state: AdvisoryExamState, lanes: Iterable[str]) -> Times:
@@ -64,7 +67,7 @@ def measure_group(
         if n == 0 and metric.or_of is not None:
             n = counts.wholes[metric.or_of]
         if n == 0:
-            yield metric.without_value(metric.empty, lane=lane)
+            yield metric.without_value(metric.empty(), lane=lane)
         else:
             low, high = count / (n + lost), (count + lost) / (n + lost)
             yield metric.with_value(count / n, low, high, n=n, lane=lane)
@@ -263,7 +266,7 @@ def _measure_latency(
         metric = METRIC_BY_NAME[f"p{percent}_total_ms"]
         value = times.percentile(percent)
         if value is None:
-            yield metric.without_value(metric.empty, lane=lane)
+            yield metric.without_value(metric.empty(), lane=lane)
             continue
         low, high = times.bounds(percent, unknown) if unknown else (value, value)
         excluded = {"unknown": unknown} if unknown else None
@@ -304,9 +307,13 @@ def _count_other_lanes(others: Mapping[str, OtherLane], lane_count: int, lost: i
     unsure = [f"{lane} ({', '.join(found.open)})" for lane, found in others.items() if found.open]
     if not broken and (unsure or lost):
         why = (
-            f"could not be judged: {first_few(unsure, 3, '; ')}"
+            LANES_OPEN.word(
+                f"could not be judged: {first_few(unsure, 3, '; ')}",
+                lanes="; ".join(unsure[:3]),
+                count=len(unsure),
+            )
             if unsure
-            else f"{lost} lost records may be of any lane"
+            else LOST_OF_ANY_LANE(lost=lost)
         )
         return metric.without_value(why, n=lane_count, lane=None)
     caveats = tuple(f"{lane} breaks {', '.join(others[lane].broken)}" for lane in broken[:5])

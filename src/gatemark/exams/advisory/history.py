@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError
+from gatemark.core.reason import ReasonKind
 from gatemark.exams.advisory.category import UNCERTAIN_BUCKETS
 from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.inputs import (
@@ -28,13 +29,26 @@ from gatemark.exams.advisory.metrics import METRIC_BY_NAME
 from gatemark.exams.advisory.numbers import NumberKey, RangedNumber
 from gatemark.exams.advisory.policy import AdvisoryPolicy, Stability
 from gatemark.exams.advisory.state import AdvisoryExamState
-from gatemark.statistics.homogeneity import homogeneity, largest_shift
+from gatemark.statistics.homogeneity import assess_homogeneity, largest_shift
 
 RUNS_MAX: Final = 20
 OTHER_INPUTS_SHARE: Final = 0.5
 """Runs over inputs that differ are compared when the smallest has this share of the largest."""
 SHIFT_SEED: Final = 20_260_606
-_TOO_MANY: Final = "there are too many runs or inputs to tell them apart"
+TOO_MANY_RUNS: Final = ReasonKind(
+    "too_many_runs", "there are too many runs or inputs to tell them apart"
+)
+TOO_FEW_RUNS: Final = ReasonKind(
+    "too_few_runs", "{runs} runs have records of this lane, needs {needed}"
+)
+SHIFT_MAY_BE_CHANCE: Final = ReasonKind(
+    "shift_may_be_chance",
+    "a shift of {shift:.4f} may be chance (p = {p:.3f} by {method}, {runs} runs, n = {n})",
+)
+RUNS_DIFFER_IN_SIZE: Final = ReasonKind(
+    "runs_differ_in_size",
+    "runs have from {least} to {most} records of this lane: not all saw the same inputs",
+)
 
 LaneBuckets = dict[str, dict[str, int]]
 """Counts by lane and bucket."""
@@ -128,20 +142,19 @@ def _measure_shift(
     table = table[-RUNS_MAX:]
     n = sum(map(sum, table))
     if len(table) < rule.runs_min:
-        why = f"{len(table)} runs have records of this lane, needs {rule.runs_min}"
+        why = TOO_FEW_RUNS(runs=len(table), needed=rule.runs_min)
         return metric.without_value(why, n=n, lane=lane)
     shift = largest_shift(table)
     if shift > rule.shift_max:
-        test = homogeneity(table, np.random.default_rng(SHIFT_SEED))
+        test = assess_homogeneity(table, np.random.default_rng(SHIFT_SEED))
         if test.p_value >= rule.alpha:
-            why = (
-                f"a shift of {shift:.4f} may be chance (p = {test.p_value:.3f} by {test.method}, "
-                f"{len(table)} runs, n = {n})"
+            why = SHIFT_MAY_BE_CHANCE(
+                shift=shift, p=test.p_value, method=test.method, runs=len(table), n=n
             )
             return metric.without_value(why, n=n, lane=lane)
     least, most = min(map(sum, table)), max(map(sum, table))
     if shift <= rule.shift_max and least < most * OTHER_INPUTS_SHARE:
-        why = f"runs have from {least} to {most} records of this lane: not all saw the same inputs"
+        why = RUNS_DIFFER_IN_SIZE(least=least, most=most)
         return metric.without_value(why, n=n, lane=lane)
     if not lost:
         return metric.with_value(shift, shift, shift, n=n, lane=lane)
@@ -267,7 +280,7 @@ class _LaneHistory:
     def _count(self, name: str, count: int, lost: int) -> RangedNumber:
         metric = METRIC_BY_NAME[name]
         if self.full:
-            return metric.without_value(_TOO_MANY, lane=self.lane)
+            return metric.without_value(TOO_MANY_RUNS(), lane=self.lane)
         n = sum(own.size for own in self.by_run.values())
         return metric.with_value(count, count, count + lost, n=n, lane=self.lane)
 
@@ -279,7 +292,7 @@ class _LaneHistory:
         number = _measure_shift(lane, spread.values(), self.stability, lost)
         why = explain_unequal_runs(used) if len(used) > 1 else None
         if self.full or (number.measurement.value is not None and why is not None):
-            return METRIC_BY_NAME["bucket_shift"].without_value(why or _TOO_MANY, lane=lane)
+            return METRIC_BY_NAME["bucket_shift"].without_value(why or TOO_MANY_RUNS(), lane=lane)
         return number
 
     def _list_failed_runs(self, runs: ScoredRuns) -> list[str]:

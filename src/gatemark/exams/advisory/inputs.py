@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.exams.advisory.category import COMPARABLE, CategoryKey, categorize
 from gatemark.exams.advisory.decision import HASH_PATTERN, ContentHash, InputSource
 from gatemark.exams.advisory.kind import RecordKind
@@ -24,6 +25,11 @@ InputPairs = npt.NDArray[np.uint64]
 _NONE: Final = int.from_bytes(xxhash.xxh3_64_digest(b""), "little")
 _PLACEHOLDER: Final = "sha256:example"
 NAMED_RUNS: Final = 3
+RUNS_DIFFER: Final = ReasonKind("runs_differ", "runs {one} and {other} have other {what}")
+RUNS_DIFFER_IN_INPUTS: Final = ReasonKind(
+    "runs_differ_in_inputs",
+    "runs {one} and {other} have other inputs ({inputs} and {other_inputs})",
+)
 _ROW: Final = np.dtype([("name", "<u8"), ("content", "<u8"), ("group", "<u4"), ("run", "<u4")])
 InputRows = npt.NDArray[np.void]
 """Rows of a table: an input, the group of its record, and the run."""
@@ -386,7 +392,7 @@ def _name_rows(rows: InputPairs) -> InputHashes:
     return np.where(named[:, 0] != 0, named[:, 0], named[:, 1])
 
 
-def explain_unequal_runs(runs: Mapping[str, RunInputs]) -> str | None:
+def explain_unequal_runs(runs: Mapping[str, RunInputs]) -> Reason | None:
     """Return why runs cannot be compared: other inputs, fixture sets or models."""
     first_name, *others = runs
     first = runs[first_name]
@@ -397,11 +403,13 @@ def explain_unequal_runs(runs: Mapping[str, RunInputs]) -> str | None:
             ("models", first.models, own.models),
         ):
             if mine != theirs:
-                return f"runs {_show_run(first_name)} and {_show_run(name)} have other {what}"
+                return RUNS_DIFFER(one=_show_run(first_name), other=_show_run(name), what=what)
         if first.pairs != own.pairs:
-            return (
-                f"runs {_show_run(first_name)} and {_show_run(name)} have other inputs "
-                f"({first.size} and {own.size})"
+            return RUNS_DIFFER_IN_INPUTS(
+                one=_show_run(first_name),
+                other=_show_run(name),
+                inputs=first.size,
+                other_inputs=own.size,
             )
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gatemark.report import words
-from gatemark.report.markdown import code
+from gatemark.report.markdown import format_code
 
 MESSAGE_CHARS_MAX: Final = 2_000
 """Maximum length of a message on Discord; Telegram and Slack allow more."""
@@ -36,7 +36,7 @@ def _render_lines(
     yield f"**{word}** advisory dry run, {summary['total_records']:,} records"
     runs, fixtures = _list_names(summary["run_ids"], 3), _list_names(summary["fixture_sets"], 3)
     yield f"- run: {runs}; fixtures: {fixtures}"
-    policy = code(summary["advisory_policy_digest"][:19])
+    policy = format_code(summary["advisory_policy_digest"][:19])
     yield f"- generated at {summary['generated_at']}; policy {policy}"
     yield ""
     yield "**Lanes**"
@@ -84,7 +84,7 @@ def _render_lane(name: str, lane: Mapping[str, Any], status: str) -> str:
     low_high = lane["intervals"].get("agreement_rate")
     within = "" if low_high is None else f" ({low_high[0]:.2f} to {low_high[1]:.2f})"
     return (
-        f"- {code(name)} {status}: {lane['total_records']:,} records, "
+        f"- {format_code(name)} {status}: {lane['total_records']:,} records, "
         f"agreement {_format_rate(lane['rates']['agreement_rate'])}{within}, "
         f"uncertain {_format_rate(lane['rates']['uncertain_rate'])}, "
         f"p95 {_format_ms(latency['p95'])}"
@@ -136,7 +136,7 @@ def _cut_lines(lines: Sequence[str], most: int, noun: str) -> Iterator[str]:
 
 
 def _list_names(names: Sequence[str], most: int) -> str:
-    return words.first_few([code(name) for name in names], most) or "none"
+    return words.first_few([format_code(name) for name in names], most) or "none"
 
 
 def _format_rate(value: float | None) -> str:

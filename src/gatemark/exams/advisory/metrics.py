@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from gatemark.core.measurement import Direction, measured, unmeasured
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.exams.advisory.category import CATEGORIES, HIGH_SEVERITIES, Category
 from gatemark.exams.advisory.numbers import RangedNumber
 from gatemark.exams.advisory.score_kind import ScoredKind
@@ -16,6 +17,14 @@ Predicate = Callable[[ScoredKind], bool]
 WORSE: Final[Direction] = "lower_is_better"
 BETTER: Final[Direction] = "higher_is_better"
 NEUTRAL: Final[Direction] = "neutral"
+NO_RECORDS: Final = ReasonKind("no_records", "no records")
+NO_INPUTS: Final = ReasonKind("no_inputs", "no inputs")
+NO_COMPARABLE_RECORDS: Final = ReasonKind("no_comparable_records", "no comparable records")
+NOTHING_NEEDS_ACTION: Final = ReasonKind(
+    "nothing_needs_action", "no comparable record needs action"
+)
+NOTHING_NEEDS_PROOF: Final = ReasonKind("nothing_needs_proof", "no record requires proof")
+NO_TIMES: Final = ReasonKind("no_times", "no time was measured")
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -28,7 +37,7 @@ class Metric(msgspec.Struct, frozen=True):
     name: str
     counts: Predicate | None = None
     of: Predicate | None = None
-    empty: str = ""
+    empty: ReasonKind = NO_RECORDS
     or_of: str | None = None
     direction: Direction = WORSE
     unit: Literal["ratio", "count", "ms"] = "count"
@@ -58,7 +67,7 @@ class Metric(msgspec.Struct, frozen=True):
         )
         return RangedNumber(found, low, high)
 
-    def without_value(self, reason: str, *, n: int = 0, lane: str | None) -> RangedNumber:
+    def without_value(self, reason: Reason, *, n: int = 0, lane: str | None) -> RangedNumber:
         """Return the metric with the reason why it has no value: it could be anything."""
         found = unmeasured(
             self.name, reason, n=n, direction=self.direction, unit=self.unit, scope=lane
@@ -70,13 +79,13 @@ class Over(NamedTuple):
     """The denominator of a rate. Over nothing: that of ``or_of``, or else the reason ``empty``."""
 
     of: Predicate
-    empty: str
+    empty: ReasonKind
     or_of: str | None = None
 
 
-_RECORDS: Final = Over(lambda _: True, "no records")
-_INPUTS: Final = Over(lambda r: r.is_input, "no inputs")
-_COMPARED: Final = Over(lambda r: r.comparable, "no comparable records")
+_RECORDS: Final = Over(lambda _: True, NO_RECORDS)
+_INPUTS: Final = Over(lambda r: r.is_input, NO_INPUTS)
+_COMPARED: Final = Over(lambda r: r.comparable, NO_COMPARABLE_RECORDS)
 
 
 def _has_category(category: Category) -> Predicate:
@@ -143,14 +152,14 @@ ADVISORY_METRICS: Final[tuple[Metric, ...]] = (
         # If every lane may be uncertain, no number of inputs is too many.
         "uncertain_rate_outside_conservative_lanes",
         lambda r: r.category == "uncertain" and not r.conservative,
-        Over(lambda r: r.is_input and not r.conservative, "no inputs", "uncertain_rate_of_inputs"),
+        Over(lambda r: r.is_input and not r.conservative, NO_INPUTS, "uncertain_rate_of_inputs"),
     ),
     _make_rate("false_positive_rate", _has_category("false_positive"), _COMPARED, "false positive"),
     _make_rate("false_negative_rate", _has_category("false_negative"), _COMPARED, "false negative"),
     _make_rate(
         "missed_action_rate",
         _has_category("false_negative"),
-        Over(lambda r: r.comparable and r.needs_action, "no comparable record needs action"),
+        Over(lambda r: r.comparable and r.needs_action, NOTHING_NEEDS_ACTION),
         "missed action",
     ),
     _make_rate("unsafe_authority_rate", lambda r: r.kind.authority, _RECORDS),
@@ -164,20 +173,20 @@ ADVISORY_METRICS: Final[tuple[Metric, ...]] = (
     _make_rate(
         "unexpected_fallback_rate_of_inputs",
         lambda r: r.fallback == "unexpected",
-        Over(lambda r: r.is_input or r.fallback == "unexpected", "no inputs"),
+        Over(lambda r: r.is_input or r.fallback == "unexpected", NO_INPUTS),
     ),
     _make_rate("expected_fallback_rate", lambda r: r.fallback == "expected", _RECORDS),
     _make_rate(
         # If a fallback answered, no NPU did: such a proof does not count for its lane.
         "proof_ok_rate",
         lambda r: r.proof_required and r.proof == "ok" and r.fallback is None,
-        Over(lambda r: r.proof_required, "no record requires proof"),
+        Over(lambda r: r.proof_required, NOTHING_NEEDS_PROOF),
         "proof",
         BETTER,
     ),
     Metric("missing_case_kind_count"),
-    Metric("p50_total_ms", unit="ms", empty="no time was measured"),
-    Metric("p95_total_ms", unit="ms", empty="no time was measured"),
+    Metric("p50_total_ms", unit="ms", empty=NO_TIMES),
+    Metric("p95_total_ms", unit="ms", empty=NO_TIMES),
     Metric("bucket_shift", unit="ratio", title="bucket shift"),
     Metric("comparable_inputs", direction=BETTER, title="comparable inputs"),
     Metric("input_conflict_count"),

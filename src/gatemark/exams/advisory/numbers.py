@@ -10,8 +10,18 @@ import msgspec
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.core.reason import state_reason
+from gatemark.core.reason import ReasonKind
 
+LOST: Final = ReasonKind(
+    "lost_could_decide",
+    "{known:.6g} over what is known, but {lost} records are lost or untimed: "
+    "it could be as low as {low:.6g} and could be up to {high:.6g}",
+)
+LOST_WITHOUT_END: Final = ReasonKind(
+    "lost_could_decide_without_end",
+    "{known:.6g} over what is known, but {lost} records are lost or untimed: "
+    "it could be as low as {low:.6g} and has no end",
+)
 NumberKey = tuple[str, str | None]
 """The name of a metric, and the lane; None means all lanes."""
 
@@ -57,10 +67,10 @@ def guard_number(number: RangedNumber, rules: list[Rule], lost: int) -> Measurem
     found = number.measurement
     if found.value is None or all(judge_number(rule, number) is not None for rule in rules):
         return found
-    spread = "has no end" if number.high is None else f"could be up to {number.high:.6g}"
+    known, low, high = found.value, number.low, number.high
     unknown = found.excluded.get("unknown", lost)
-    reason = (
-        f"{found.value:.6g} over what is known, but {unknown} records are lost or untimed: "
-        f"it could be as low as {number.low:.6g} and {spread}"
-    )
-    return msgspec.structs.replace(found, value=None, reason=state_reason(reason), interval=None)
+    if high is None:
+        reason = LOST_WITHOUT_END(known=known, lost=unknown, low=low)
+    else:
+        reason = LOST(known=known, lost=unknown, low=low, high=high)
+    return msgspec.structs.replace(found, value=None, reason=reason, interval=None)

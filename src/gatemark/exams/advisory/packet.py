@@ -24,9 +24,9 @@ from gatemark.exams.advisory.rules import OTHER_LANES
 from gatemark.exams.advisory.wrong_records import describe_wrong_records
 from gatemark.packs.pack_file import BASELINE
 from gatemark.packs.rescore import DerivedExam, derive_exams, read_evidence_lines
-from gatemark.report.markdown import code, prose
+from gatemark.report.markdown import escape_text, format_code
 from gatemark.report.words import counted
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 from gatemark.workspace import Workspace
 
 MODEL_DIGEST: Final = "model_digest:"
@@ -197,7 +197,7 @@ def _list_numbers(derived: DerivedExam, lane: str) -> Iterator[str]:
             continue
         within = ""
         if number.name in _RATE_NAMES and number.n:
-            low, high = wilson(round(number.value * number.n), number.n)
+            low, high = wilson_interval(round(number.value * number.n), number.n)
             within = f", 95% from {low:.4f} to {high:.4f}"
         yield f"{number.name}: {number.value:.6g} (n={number.n:,}{within})"
 
@@ -241,12 +241,12 @@ def _render_opening(packet: LanePacket) -> str:
 def render_packet_markdown(packet: LanePacket) -> bytes:
     """Return the packet as Markdown."""
     parts = [
-        f"# Promotion packet: {code(packet.lane)}",
-        prose(_render_opening(packet)),
+        f"# Promotion packet: {format_code(packet.lane)}",
+        escape_text(_render_opening(packet)),
         packet.statement,
     ]
     for title, lines in packet.sections:
-        body = "\n".join(f"- {prose(line)}" for line in lines) or "- none"
+        body = "\n".join(f"- {escape_text(line)}" for line in lines) or "- none"
         parts.append(f"## {title}\n\n{body}")
     return ("\n\n".join(parts) + "\n").encode()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -15,23 +16,24 @@ import numpy as np
 from gatemark.core.errors import BadInputError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
+from gatemark.core.reason import ReasonKind, find_reason
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, LabelUse, label_uses
 from gatemark.statistics.contingency import (
     Counts,
     EachStatistic,
     affordable_resamples,
+    build_confusion,
     cohen_kappa,
     cohen_kappa_each,
-    confusion,
     gwet_ac1,
     gwet_ac1_each,
     kappa_analytic_interval,
-    labels_of,
+    list_labels,
     multinomial_bootstrap,
     nominal_alpha,
     nominal_alpha_each,
 )
-from gatemark.statistics.proportion import Bootstrap, wilson, zero_width_caveat
+from gatemark.statistics.proportion import Bootstrap, wilson_interval, zero_width_caveat
 
 BOOTSTRAP_SEED = 20_261_101
 """Fixed, so that the same counts give the same intervals on every run."""
@@ -39,6 +41,7 @@ LEVEL = 0.95
 MAX_LABELS = 256
 """More distinct labels than this are free text, not categories."""
 LOW_INFORMATION_USES = 10
+NO_LABEL: Final = ReasonKind("no_label", "no item has a label")
 
 _Pair = tuple[str, str]
 
@@ -72,14 +75,14 @@ def _merge_pairs(left: AgreementState, right: AgreementState) -> AgreementState:
 
 
 def _check_pair_bound(state: AgreementState) -> AgreementState:
-    label_count = len(labels_of(state.cells))
+    label_count = len(list_labels(state.cells))
     if label_count > MAX_LABELS:
         raise BadInputError(f"agreement takes at most {MAX_LABELS} labels, got {label_count}")
     return state
 
 
 def _measure_agreement(state: AgreementState) -> tuple[Measurement, ...]:
-    _, table = confusion(state.cells)
+    _, table = build_confusion(state.cells)
     n = int(table.sum())
     agreed_count = int(np.trace(table))
     return (
@@ -98,7 +101,7 @@ def _measure_agreement(state: AgreementState) -> tuple[Measurement, ...]:
 def _compute_wilson(count: int, n: int) -> Interval | None:
     if n == 0:
         return None
-    low, high = wilson(count, n, LEVEL)
+    low, high = wilson_interval(count, n, LEVEL)
     return Interval(low=low, high=high, level=LEVEL, method="wilson")
 
 
@@ -107,7 +110,7 @@ def _measure_kappa(table: Counts, n: int) -> Measurement:
     caveats = ("low_information",) if n and _is_low_information(table) else ()
     if kappa.value is None:
         return unmeasured(
-            "kappa", str(kappa.reason), n=n, direction="higher_is_better", caveats=caveats
+            "kappa", find_reason(kappa), n=n, direction="higher_is_better", caveats=caveats
         )
     analytic = kappa_analytic_interval(table, LEVEL).interval
     bootstrap = _run_bootstrap(table, cohen_kappa_each, BOOTSTRAP_SEED)
@@ -126,7 +129,7 @@ def _measure_ac1(table: Counts, n: int) -> Measurement:
     # The table has the labels that occur; resampling keeps this label space.
     ac1 = gwet_ac1(table, label_space="table")
     if ac1.value is None:
-        return unmeasured("ac1", str(ac1.reason), n=n, direction="higher_is_better")
+        return unmeasured("ac1", find_reason(ac1), n=n, direction="higher_is_better")
     bootstrap = _run_bootstrap(table, lambda tables: gwet_ac1_each(tables, "table"), BOOTSTRAP_SEED)
     return measured(
         "ac1",
@@ -211,8 +214,9 @@ def _label_agreement(state: AgreementState) -> tuple[Measurement, ...]:
     cells = {(one, other): n for one, row in state.cells.items() for other, n in row.items()}
     uses = {label: use for label, use in label_uses(cells).items() if label != ABSTAIN}
     if not uses:
-        reason = "no item has a label"
-        return tuple(unmeasured(name, reason, direction="higher_is_better") for name in LABEL_MINS)
+        return tuple(
+            unmeasured(name, NO_LABEL(), direction="higher_is_better") for name in LABEL_MINS
+        )
     by_value = min(uses, key=lambda label: (uses[label].agreement, uses[label].interval.high))
     by_upper = min(uses, key=lambda label: uses[label].interval.high)
     return (
@@ -418,7 +422,7 @@ def _measure_alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
         return (
             unmeasured(
                 "krippendorff_alpha",
-                str(alpha.reason),
+                find_reason(alpha),
                 n=n,
                 direction="higher_is_better",
                 excluded=excluded,

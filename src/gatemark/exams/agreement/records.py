@@ -243,9 +243,11 @@ class LabelUse(NamedTuple):
         ``2 s / (1 + s)``. The ends are those of Wilson's interval of ``s``.
         """
         # Imported late: the library takes longer to load than most files take to read.
-        from gatemark.statistics.proportion import wilson  # noqa: PLC0415
+        from gatemark.statistics.proportion import wilson_interval  # noqa: PLC0415
 
-        low, high = (2 * end / (1 + end) for end in wilson(self.agreed, self.n, LABEL_LEVEL))
+        low, high = (
+            2 * end / (1 + end) for end in wilson_interval(self.agreed, self.n, LABEL_LEVEL)
+        )
         return Interval(low=low, high=high, level=LABEL_LEVEL, method="wilson")
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from gatemark.core.measurement import Evidence, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.reason import ReasonKind, find_reason
 from gatemark.core.result import Figure, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, counted
@@ -42,7 +43,7 @@ from gatemark.exams.agreement.views import (
     list_intervals,
     read_files,
 )
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 from gatemark.statistics.raters import (
     COEFFICIENTS,
     MISSING,
@@ -63,6 +64,10 @@ NEAR_COPY: Final = 0.01
 """Two raters who differ on at most this share of items may be copies."""
 LABEL_FACTS: Final = ("uses", "items", "agreement", "low", "high")
 """The fields of ``LabelAgreement``, as a summary names them."""
+NO_COMPARABLE_LABEL: Final = ReasonKind("no_comparable_label", "no comparable item has a label")
+NO_COMPARABLE_RATER: Final = ReasonKind(
+    "no_comparable_rater", "no rater can be compared with another"
+)
 IDENTICAL: Final = "all raters gave every item the same label: were they judged independently?"
 
 
@@ -236,7 +241,7 @@ class _Findings:
         if found.estimate.value is None:
             return unmeasured(
                 name,
-                str(found.estimate.reason),
+                find_reason(found.estimate),
                 n=n,
                 direction="higher_is_better",
                 caveats=caveats,
@@ -260,7 +265,11 @@ class _Findings:
         """Say what empty cells could change, if they alone leave the verdict open."""
         gate, whole = self._options.pa_gate, self._table.agreement_interval(LEVEL)
         least = self._table.least_agreed / n if n else 1.0
-        if self._gaps_differ and whole and whole.low >= gate > wilson(least * n, n, LEVEL)[0]:
+        if (
+            self._gaps_differ
+            and whole
+            and whole.low >= gate > wilson_interval(least * n, n, LEVEL)[0]
+        ):
             yield (
                 f"if the empty cells differed from the other labels, it would be {least:.6g}; "
                 "fill them, or raise --missing-gate if they were planned"
@@ -275,8 +284,7 @@ class _Findings:
         found = {code: one for code, one in self._by_label.items() if code in self._judged}
         for name in LABEL_MINS:
             if not found:
-                reason = "no comparable item has a label"
-                yield unmeasured(name, reason, direction="higher_is_better")
+                yield unmeasured(name, NO_COMPARABLE_LABEL(), direction="higher_is_better")
                 continue
             is_value = name == LABEL_MINS[0]
             ends = {code: one.value if is_value else one.high for code, one in found.items()}
@@ -297,8 +305,7 @@ class _Findings:
             if use.worst is not None
         ]
         if not found:
-            reason = "no rater can be compared with another"
-            return unmeasured(RATER_MIN, reason, direction="higher_is_better")
+            return unmeasured(RATER_MIN, NO_COMPARABLE_RATER(), direction="higher_is_better")
         high, items, words = min(found)
         return measured(
             RATER_MIN,
@@ -361,7 +368,7 @@ class _Findings:
         ]
         if not others:
             return
-        closest = max(wilson(same, both, LEVEL)[1] for both, same in others)
+        closest = max(wilson_interval(same, both, LEVEL)[1] for both, same in others)
         for (first, second), (both, same) in alike.items():
             split = both - same
             if not both or split > NEAR_COPY * both:

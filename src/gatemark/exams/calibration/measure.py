@@ -7,7 +7,7 @@ A confidence or an outcome of None cannot be judged and is counted as excluded. 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
+from gatemark.core.reason import ReasonKind
 from gatemark.statistics.confidence.calibration import (
     DEFAULT_BINS,
     DEFAULT_TWINS,
@@ -28,6 +29,8 @@ from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, u
 
 DEFAULT_SEED = 19
 FEW_ITEMS = 100
+NO_CONFIDENCES: Final = ReasonKind("no_confidences", "no item has a confidence and an outcome")
+NO_FULL_BIN: Final = ReasonKind("no_full_bin", "no bin has 10 items")
 _ROW = row_type(("confidence", "<f8"), ("correct", "u1"))
 _GIVES = (
     "ece",
@@ -41,7 +44,7 @@ _GIVES = (
     "brier_unc",
     "auroc",
 )
-NO_AUROC = "all answers are right, or all are wrong"
+NO_AUROC: Final = ReasonKind("no_auroc", "all answers are right, or all are wrong")
 
 
 class CalibrationState(msgspec.Struct, frozen=True):
@@ -104,7 +107,7 @@ def summarize_resolution(state: CalibrationState, *, bins: int = DEFAULT_BINS) -
 def measure_auroc(found: Resolution, **about: Any) -> Measurement:
     """Return the area under the ROC curve with its interval, or why there is none."""
     if found.auroc is None:
-        return unmeasured("auroc", NO_AUROC, direction="higher_is_better", **about)
+        return unmeasured("auroc", NO_AUROC(), direction="higher_is_better", **about)
     ends = found.interval
     interval = None if ends is None else Interval(*ends, LEVEL, METHOD)
     return measured("auroc", found.auroc, direction="higher_is_better", interval=interval, **about)
@@ -129,7 +132,7 @@ def finish(state: CalibrationState) -> tuple[Measurement, ...]:
     }
     found = summarize_calibration(state)
     n = 0 if found is None else found.n
-    reason = "no item has a confidence and an outcome" if found is None else "no bin has 10 items"
+    reason = NO_CONFIDENCES() if found is None else NO_FULL_BIN()
     caveats = (f"fewer than {FEW_ITEMS} items: binned errors are mostly chance",)
     about: dict[str, Any] = {
         "n": n,

@@ -11,13 +11,14 @@ import msgspec
 from gatemark.core.measurement import Evidence, EvidenceFile, measured, unmeasured
 from gatemark.core.policy import Outcome, Policy, Rule, decide
 from gatemark.core.progress import Progress
+from gatemark.core.reason import Reason
 from gatemark.evidence.exam import EvidenceRole, file_option, measures, option
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import digest_source, opened_sources
 from gatemark.exams.calibration.confidences import ConfidenceReader
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, require_one_path
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
-from gatemark.statistics.confidence.bins import INFORMATIVE, MIN_JUDGED_BINS, explain_few_bins
+from gatemark.statistics.confidence.bins import INFORMATIVE, explain_few_bins
 from gatemark.workspace import Workspace
 
 DEFAULT_BINS: Final = 15
@@ -118,17 +119,16 @@ def score_calibration(
         gates=_collect_gates(request),
         verdict=verdict,
         blockers=blockers,
-        caveats=(*(caveats if 0 < n < MIN_ITEMS else ()), *([doubt] if doubt else ())),
+        caveats=(*(caveats if 0 < n < MIN_ITEMS else ()), *([str(doubt)] if doubt else ())),
         seed=request.seed,
         file=file,
     )
 
 
-def _find_doubt(request: CalibrationParameters, resolution: Any) -> str | None:
+def _find_doubt(request: CalibrationParameters, resolution: Any) -> Reason | None:
     """Return why a low calibration error says nothing, or None if it may."""
-    if request.bins < MIN_JUDGED_BINS:
-        return explain_few_bins(request.bins)
-    return None if resolution is None else resolution.explain_uninformative()
+    found = explain_few_bins(request.bins)
+    return found or (None if resolution is None else resolution.explain_uninformative())
 
 
 def _collect_gates(request: CalibrationParameters) -> dict[str, float]:
@@ -143,7 +143,7 @@ def _judge_gates(
     received: int,
     excluded: Counter[str],
     *,
-    doubt: str | None,
+    doubt: Reason | None,
 ) -> tuple[Outcome | None, tuple[str, ...]]:
     if found is None:
         return "inconclusive", ("no item has a confidence and an outcome",)

@@ -9,7 +9,7 @@ from gatemark.exams.overhead.arms import Defect
 from gatemark.exams.overhead.document import ArmPart, CostsPart, WorstWindow
 from gatemark.exams.overhead.measure import Basis
 from gatemark.exams.overhead.measure_costs import (
-    NOT_MEASURED,
+    NO_COSTS,
     OverheadCosts,
     leave_costs_unmeasured,
 )
@@ -26,7 +26,7 @@ class ArmsHeader(msgspec.Struct, frozen=True, kw_only=True):
     second_defects: dict[SecondRun, tuple[Defect, ...]] = {}
     expected: int = 0
     schedule: str | None = None
-    spent: OverheadCosts = leave_costs_unmeasured(NOT_MEASURED)
+    spent: OverheadCosts = leave_costs_unmeasured(NO_COSTS())
     costs: CostsPart | None = None
     repeated_contents: int = 0
 

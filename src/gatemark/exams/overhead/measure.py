@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.exams.overhead.paired_overhead import PairedOverhead, compare_counts, compare_losses
-from gatemark.exams.overhead.ratio_interval import DEFAULT, Resampling
+from gatemark.exams.overhead.ratio_interval import DEFAULT, Resampling, UndefinedOverheadError
 from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, union_rows
 from gatemark.statistics.proportion import zero_width_caveat
 
@@ -34,6 +35,9 @@ WORSE_RATE: Final = "worse_window_rate"
 BARE: Final = "bare_value"
 GUARDED: Final = "guarded_value"
 NAMES: Final = (OVERHEAD, IMPROVEMENT, BARE, GUARDED, DETECTABLE, P95, WORST, WORSE_RATE)
+NO_WINDOWS: Final = ReasonKind("no_windows", "no windows")
+MIXED_BASES: Final = ReasonKind("mixed_bases", "losses and counts cannot be put together")
+NO_SHIFT_VARIES: Final = ReasonKind("no_shift_varies", "nothing shows any spread")
 IDENTICAL: Final = (
     "every window is the same in both arms: the guards never acted, or the toggle did nothing"
 )
@@ -57,12 +61,14 @@ def measure_quality(
     compare = compare_losses if basis == "loss" else compare_counts
     try:
         found = compare(weights, bare, guarded, resampling)
-    except InvalidValueError as error:
-        return Quality(leave_quality_unmeasured(str(error)), None)
+    except UndefinedOverheadError as error:
+        return Quality(leave_quality_unmeasured(error.reason), None)
     return Quality(_list_measurements(basis, found), found)
 
 
-def leave_quality_unmeasured(reason: str, others: str | None = None) -> tuple[Measurement, ...]:
+def leave_quality_unmeasured(
+    reason: Reason, others: Reason | None = None
+) -> tuple[Measurement, ...]:
     """Return every quality measurement as unmeasured; ``others`` is a shorter reason."""
     return tuple(
         unmeasured(
@@ -100,7 +106,7 @@ def _list_measurements(basis: Basis, found: PairedOverhead) -> tuple[Measurement
         measured(IMPROVEMENT, max(0.0, -found.overhead), n=n, direction="neutral"),
         measured(BARE, found.bare, n=n, direction=direction, unit=unit),
         measured(GUARDED, found.guarded, n=n, direction=direction, unit=unit),
-        unmeasured(DETECTABLE, "nothing shows any spread", n=n, direction=worse)
+        unmeasured(DETECTABLE, NO_SHIFT_VARIES(), n=n, direction=worse)
         if found.detectable is None
         else measured(DETECTABLE, found.detectable, n=n, direction=worse),
         measured(
@@ -144,9 +150,9 @@ def finish(state: OverheadState) -> tuple[Measurement, ...]:
     """Return the measurements, with a fixed seed for the interval."""
     rows = union_rows(state.runs, _ROW)
     if rows.size == 0:
-        return leave_quality_unmeasured("no windows")
+        return leave_quality_unmeasured(NO_WINDOWS())
     if rows["basis"].min() != rows["basis"].max():
-        return leave_quality_unmeasured("losses and counts cannot be put together")
+        return leave_quality_unmeasured(MIXED_BASES())
     columns = (np.repeat(rows[name], rows["count"]) for name in ("weight", "bare", "guarded"))
     weights, bare, guarded = columns
     return measure_quality(

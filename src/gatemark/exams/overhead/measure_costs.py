@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.exams.overhead.arms import ArmFile, Defect, make_defect
 from gatemark.exams.overhead.costs import ArmCosts, Costs, GuardCosts, Timing, digest_schedule
 from gatemark.exams.overhead.measure import find_smallest_reaching
@@ -18,7 +19,16 @@ from gatemark.exams.overhead.ratio_interval import Resampling
 from gatemark.exams.overhead.records import MemorySource
 from gatemark.exams.overhead.time_overhead import compare_groups, compare_times
 
-NOT_MEASURED: Final = "no costs were recorded"
+NO_COSTS: Final = ReasonKind("no_costs", "no costs were recorded")
+OTHER_WINDOWS: Final = ReasonKind("other_windows", "the recorded costs belong to other windows")
+COSTS_LACK_ARM: Final = ReasonKind("costs_lack_arm", "the recorded costs lack an arm")
+WINDOWS_UNTIMED: Final = ReasonKind("windows_untimed", "some windows have no recorded time")
+OTHER_MEMORY: Final = ReasonKind("other_memory", "the arms read their memory in different places")
+NO_MEMORY_SEEN: Final = ReasonKind(
+    "no_memory_seen", "the bare arm used no memory that could be seen"
+)
+COST_NOT_RECORDED: Final = ReasonKind("cost_not_recorded", "{recorded}")
+"""The costs file itself says why it lacks a number; its words are the value."""
 Floats = NDArray[np.float64]
 
 
@@ -45,11 +55,11 @@ class OverheadCosts(msgspec.Struct, frozen=True):
 def measure_costs(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> OverheadCosts:
     """Return the overhead in time and memory, or the reason why it is unknown."""
     if costs is None:
-        return leave_costs_unmeasured(NOT_MEASURED)
+        return leave_costs_unmeasured(NO_COSTS())
     if costs.schedule_digest != digest_schedule(bare):
-        return leave_costs_unmeasured("the recorded costs belong to other windows")
+        return leave_costs_unmeasured(OTHER_WINDOWS())
     if set(costs.arms) != {"bare", "guarded"}:
-        return leave_costs_unmeasured("the recorded costs lack an arm")
+        return leave_costs_unmeasured(COSTS_LACK_ARM())
     before, after = (_find_fastest(costs.arms[side], len(bare.ids)) for side in ("bare", "guarded"))
     sides = (costs.arms["bare"], costs.arms["guarded"])
     latency = _measure_latency(costs.timing, before, after, resampling)
@@ -73,7 +83,7 @@ def find_restore_defects(costs: Costs | None, snapshot_hash: str) -> Iterator[De
                 )
 
 
-def leave_costs_unmeasured(reason: str) -> OverheadCosts:
+def leave_costs_unmeasured(reason: Reason) -> OverheadCosts:
     """Return unmeasured costs with a reason."""
     return OverheadCosts(
         tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
@@ -96,7 +106,7 @@ def _measure_latency(
         return _measure_turns(sum(timing.windows), *found)
     reason = None if timing is None else timing.reason
     if before is None or after is None:
-        why = "some windows have no recorded time" if reason is None else reason
+        why = WINDOWS_UNTIMED() if reason is None else COST_NOT_RECORDED(recorded=reason)
         return unmeasured(LATENCY, why, direction="lower_is_better")
     if reason is None:
         return _measure_turns(before.size, *compare_times(before, after, resampling))
@@ -132,15 +142,16 @@ def _measure_install(costs: Costs) -> tuple[Measurement, ...]:
 
 
 def _measure_memory(bare: ArmCosts, guarded: ArmCosts) -> Measurement:
-    reason = bare.memory_reason or guarded.memory_reason
-    if reason is None and bare.memory_source != guarded.memory_source:
-        reason = "the arms read their memory in different places"
     before, after = bare.peak_memory_bytes, guarded.peak_memory_bytes
-    if reason is None and not before:
-        reason = "the bare arm used no memory that could be seen"
-    if reason is not None or not before or after is None:
-        return unmeasured(MEMORY, str(reason), direction="lower_is_better")
-    return measured(MEMORY, after / before - 1, n=1, direction="lower_is_better")
+    if recorded := bare.memory_reason or guarded.memory_reason:
+        reason = COST_NOT_RECORDED(recorded=recorded)
+    elif bare.memory_source != guarded.memory_source:
+        reason = OTHER_MEMORY()
+    elif not before or after is None:
+        reason = NO_MEMORY_SEEN()
+    else:
+        return measured(MEMORY, after / before - 1, n=1, direction="lower_is_better")
+    return unmeasured(MEMORY, reason, direction="lower_is_better")
 
 
 def _summarize_arm(times: Floats | None, costs: ArmCosts) -> ArmCost:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Verdict
+from gatemark.core.reason import Reason, ReasonKind, find_reason
 from gatemark.evidence.exam import Exam, ExamReport, VerdictNotes, counted
 from gatemark.exams.overhead.advice import find_remedies, word_reasons
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, make_defect, word_headline
@@ -21,6 +22,7 @@ from gatemark.exams.overhead.facts import ArmsHeader, Facts
 from gatemark.exams.overhead.measure import (
     BARE,
     GUARDED,
+    NO_WINDOWS,
     OVERHEAD,
     Basis,
     Quality,
@@ -50,7 +52,10 @@ from gatemark.scorers.scorer import truncate
 
 WORST_WINDOWS: Final = 10
 _STATED: Final = ("metric_kind", "seeds", "device", "snapshot_hash", "plan", "guards")
-UNPAIRED: Final = "the arms do not pair"
+UNPAIRED: Final = ReasonKind("unpaired", "the arms do not pair")
+FAILED_CHECK: Final = ReasonKind("failed_check", "{check}: {windows} windows; {more} more checks")
+NO_INSTALL_TIME: Final = ReasonKind("no_install_time", "no install time was recorded")
+NO_ARMS: Final = ReasonKind("no_arms", "no arms")
 
 
 class OverheadExamState(msgspec.Struct):
@@ -105,7 +110,7 @@ class OverheadExam(Exam[OverheadExamState]):
             second_defects=again,
             expected=pairing.expected_count,
             schedule=digest_schedule(bare),
-            spent=leave_costs_unmeasured(UNPAIRED)
+            spent=leave_costs_unmeasured(UNPAIRED())
             if pairing.defects
             else measure_costs(costs, bare, resampling),
             costs=costs_file,
@@ -166,8 +171,9 @@ class OverheadExam(Exam[OverheadExamState]):
             *header.spent.measurements,
         ]
         if self.settings.install_budget is not None and numbers[-1].name != INSTALL:
-            reason = "no install time was recorded"
-            numbers.append(unmeasured(INSTALL, reason, direction="lower_is_better", unit="ms"))
+            numbers.append(
+                unmeasured(INSTALL, NO_INSTALL_TIME(), direction="lower_is_better", unit="ms")
+            )
         numbers.extend(measure_changes(rows, self.settings))
         numbers.extend(count_amounts(rows, self.settings))
         second_runs = {
@@ -226,9 +232,10 @@ class OverheadExam(Exam[OverheadExamState]):
         self, rows: Sequence[WindowPair], header: ArmsHeader, resampling: Resampling
     ) -> Quality:
         if header.defects:
-            return Quality(leave_quality_unmeasured(word_headline(header.defects), UNPAIRED), None)
+            reason = _word_failed_checks(header.defects)
+            return Quality(leave_quality_unmeasured(reason, UNPAIRED()), None)
         if not rows:
-            return Quality(leave_quality_unmeasured("no windows"), None)
+            return Quality(leave_quality_unmeasured(NO_WINDOWS()), None)
         weights = np.array([row.weight for row in rows])
         bare = np.array([row.bare for row in rows])
         guarded = np.array([row.guarded for row in rows])
@@ -258,6 +265,13 @@ class OverheadExam(Exam[OverheadExamState]):
                 f"the budget is {budget:g}"
             )
         return [msgspec.structs.replace(first, caveats=tuple(caveats)), *others]
+
+
+def _word_failed_checks(defects: Sequence[Defect]) -> Reason:
+    first = defects[0]
+    return FAILED_CHECK.word(
+        word_headline(defects), check=first.check, windows=first.count, more=len(defects) - 1
+    )
 
 
 def _list_caveats(bare: ArmPart, repeated_contents: int) -> list[str]:
@@ -304,7 +318,7 @@ def _list_defects(header: ArmsHeader, quality: Quality, windows: int) -> tuple[D
 
 def _count_defects(header: ArmsHeader, windows: int) -> Measurement:
     if not header.arms and not windows:
-        return unmeasured(DEFECTS, "no arms", direction="lower_is_better", unit="count")
+        return unmeasured(DEFECTS, NO_ARMS(), direction="lower_is_better", unit="count")
     n = max(windows, header.expected, 1)
     return counted(DEFECTS, sum(found.count for found in header.defects), n)
 
@@ -328,11 +342,7 @@ def _find_worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[WorstWind
 
 def _score_overhead(overhead: Measurement) -> Measurement:
     """Return one minus the overhead, inside [0, 1]; an improvement adds nothing above 1."""
-    if overhead.name != OVERHEAD or overhead.value is None:
-        return unmeasured(
-            "score",
-            overhead.reason or "the overhead was not measured",
-            direction="higher_is_better",
-        )
+    if overhead.value is None:
+        return unmeasured("score", find_reason(overhead), direction="higher_is_better")
     value = min(1.0, max(0.0, 1.0 - overhead.value))
     return measured("score", value, n=overhead.n, direction="higher_is_better")

@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
+from gatemark.core.reason import ReasonKind
 from gatemark.exams.overhead.ratio_interval import (
     Floats,
     Resampling,
+    UndefinedOverheadError,
     check_columns,
     find_detectable_effect,
     find_ratio_interval,
@@ -23,6 +24,9 @@ from gatemark.statistics.significance import drop_bounds
 
 MAX_MEAN_LOSS: Final = 700.0
 """In nats; the perplexity of a larger mean overflows."""
+LOSS_TOO_LARGE: Final = ReasonKind(
+    "loss_too_large", "mean loss must be <= {most} nats to have a perplexity, got {found}"
+)
 GAFFKE_CELLS: Final = 100_000_000
 """Above this many drawn cells, Gaffke's bound adds nothing to BCa and is left out."""
 
@@ -53,9 +57,14 @@ def compare_losses(
     mean_before = _weigh_losses(weights, before, total)
     mean_after = _weigh_losses(weights, after, total)
     if max(mean_before, mean_after) > MAX_MEAN_LOSS:
-        raise InvalidValueError(
-            f"mean loss must be <= {MAX_MEAN_LOSS:g} nats to have a perplexity, "
-            f"got {max(mean_before, mean_after):g}"
+        found = max(mean_before, mean_after)
+        # An infinite mean has no place among the values of a reason, which are JSON.
+        raise UndefinedOverheadError(
+            LOSS_TOO_LARGE.word(
+                f"mean loss must be <= {MAX_MEAN_LOSS:g} nats to have a perplexity, got {found:g}",
+                most=MAX_MEAN_LOSS,
+                found=found if math.isfinite(found) else None,
+            )
         )
     shifts = after - before
     interval, reason = find_ratio_interval(weights * shifts, weights, resampling)

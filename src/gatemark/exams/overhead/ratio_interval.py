@@ -12,12 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, bca_ratio
 from gatemark.statistics.significance import detectable_effect
 
 Floats = NDArray[np.float64]
 LEVEL: Final = 0.95
+WINDOWS_UNEQUAL: Final = ReasonKind(
+    "windows_unequal", "paired windows need equally long, non-empty lists"
+)
+WINDOWS_NOT_FINITE: Final = ReasonKind("windows_not_finite", "paired windows need finite numbers")
+WEIGHT_NOT_POSITIVE: Final = ReasonKind(
+    "weight_not_positive", "every weight must be > 0, got {weight}"
+)
+
+
+class UndefinedOverheadError(InvalidValueError):
+    """Windows that have no overhead, with the reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class Resampling(msgspec.Struct, frozen=True):
@@ -81,9 +97,9 @@ def check_columns(*columns: ArrayLike) -> tuple[Floats, ...]:
     arrays = tuple(np.asarray(column, dtype=np.float64) for column in columns)
     size = arrays[0].size
     if size == 0 or any(array.shape != (size,) for array in arrays):
-        raise InvalidValueError("paired windows need equally long, non-empty lists")
+        raise UndefinedOverheadError(WINDOWS_UNEQUAL())
     if not all(bool(np.isfinite(array).all()) for array in arrays):
-        raise InvalidValueError("paired windows need finite numbers")
+        raise UndefinedOverheadError(WINDOWS_NOT_FINITE())
     if not bool(np.all(arrays[0] > 0)):
-        raise InvalidValueError(f"every weight must be > 0, got {arrays[0].min()}")
+        raise UndefinedOverheadError(WEIGHT_NOT_POSITIVE(weight=float(arrays[0].min())))
     return arrays

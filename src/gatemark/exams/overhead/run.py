@@ -48,10 +48,9 @@ REPORT: Final = "report.json"
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The configuration of a run.
 
-    ``target`` is ``{example: numpy_lm}`` or ``{python: "module:function"}``, looked up in the
-    folder of the configuration. ``policy`` names a file alongside it. With ``reload`` the target is
-    built again for each pass instead of restored from a snapshot. ``batch_size`` windows are
-    evaluated together.
+    ``target`` is ``{python: "module:function"}``, looked up in the folder of the configuration.
+    ``policy`` names a file alongside it. With ``reload`` the target is built again for each pass
+    instead of restored from a snapshot. ``batch_size`` windows are evaluated together.
     """
 
     gatemark_overhead: Literal[1]

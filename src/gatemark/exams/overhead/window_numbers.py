@@ -9,13 +9,21 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.reason import ReasonKind
 from gatemark.evidence.exam import counted
 from gatemark.exams.overhead.arms import Defect
-from gatemark.exams.overhead.measure import Basis, measure_quality
+from gatemark.exams.overhead.measure import NO_WINDOWS, Basis, measure_quality
 from gatemark.exams.overhead.policy import CHANGED, MISSING_TOKENS, NOISE, REPEAT, UNSEEN, WINDOWS
 from gatemark.exams.overhead.ratio_interval import Resampling
 from gatemark.exams.overhead.settings import OverheadSettings
 
+NO_SECOND_RUN: Final = ReasonKind("no_second_run", "no second {arm} run that pairs")
+SECOND_RUN_UNPAIRED: Final = ReasonKind(
+    "second_run_unpaired", "the second {arm} run does not pair: {check} ({windows} windows)"
+)
+SECOND_RUN_UNDEFINED: Final = ReasonKind(
+    "second_run_undefined", "the second {arm} run has no value"
+)
 SecondRun = Literal["noise", "repeat"]
 SECOND_RUNS: Final[tuple[SecondRun, ...]] = ("noise", "repeat")
 
@@ -40,7 +48,7 @@ def measure_changes(rows: Sequence[WindowPair], settings: OverheadSettings) -> l
     """
     n = len(rows)
     if not n:
-        reason = "no windows"
+        reason = NO_WINDOWS()
         return [
             unmeasured(CHANGED, reason, direction="higher_is_better", unit="count"),
             unmeasured(UNSEEN, reason, direction="lower_is_better"),
@@ -65,7 +73,7 @@ def count_amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> lis
     """Return the number of windows, and how many tokens are missing to the minimum."""
     n = len(rows)
     if not n:
-        reason = "no windows"
+        reason = NO_WINDOWS()
         return [
             unmeasured(WINDOWS, reason, direction="higher_is_better", unit="count"),
             unmeasured(MISSING_TOKENS, reason, direction="lower_is_better", unit="count"),
@@ -87,9 +95,15 @@ def measure_floor(
 ) -> tuple[Measurement, float | None]:
     """Return how far a second run is off: the outer end of its interval, and its centre."""
     name, arm = (NOISE, "bare") if role == "noise" else (REPEAT, "guarded")
-    reason = f"no second {arm} run that pairs"
+    reason = NO_SECOND_RUN(arm=arm)
     if defects:
-        reason = f"the second {arm} run does not pair: {defects[0].check}: {defects[0].message}"
+        failed = defects[0]
+        reason = SECOND_RUN_UNPAIRED.word(
+            f"the second {arm} run does not pair: {failed.check}: {failed.message}",
+            arm=arm,
+            check=failed.check,
+            windows=failed.count,
+        )
     again = [row.noise if role == "noise" else row.repeat for row in rows]
     if not rows or None in again:
         return unmeasured(name, reason, direction="lower_is_better"), None
@@ -98,8 +112,7 @@ def measure_floor(
     second = np.array(again, dtype=np.float64)
     found = measure_quality(rows[0].basis, weights, first, second, resampling).found
     if found is None:
-        reason = f"the second {arm} run has no value"
-        return unmeasured(name, reason, direction="lower_is_better"), None
+        return unmeasured(name, SECOND_RUN_UNDEFINED(arm=arm), direction="lower_is_better"), None
     ends = [abs(found.overhead)]
     # Exact repetition means no noise; a bound for unseen windows is not about noise.
     interval = next(iter(found.other_intervals), found.interval)

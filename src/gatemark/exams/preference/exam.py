@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.reason import ReasonKind
 from gatemark.core.registry import Registry
 from gatemark.core.result import Table
 from gatemark.evidence.exam import (
@@ -40,6 +41,7 @@ from gatemark.statistics.preference import (
 MEASURE = "preference"
 PREFERRED = "preferred"
 ORDER = "order_p_value"
+NO_DECISIVE_ITEMS: Final = ReasonKind("no_decisive_items", "no decisive items")
 _SIGNS = {"pass": 1.0, "fail": -1.0}
 _CHANCE = 3.3
 """Standard deviations that a fair coin stays within in 999 of 1,000 cases."""
@@ -143,6 +145,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
         first = {side: state.first.get(side, 0) for side in ("candidate", "baseline")}
         facts = {
             **msgspec.to_builtins(found),
+            "reason": str(found.reason),
             "items": found.wins + found.losses + found.ties,
             "votes": counted.votes,
             "reviewers": len(state.reviewers),
@@ -186,7 +189,7 @@ def _measure_order(found: Preference, orders: measure.Orders) -> Measurement:
     """Return the chance of such a preference, if positions may have helped one side."""
     decisive = found.wins + found.losses
     if not decisive:
-        return unmeasured(ORDER, "no decisive items", direction="neutral")
+        return unmeasured(ORDER, NO_DECISIVE_ITEMS(), direction="neutral")
     is_balanced = abs(orders.candidate_first[1] - orders.baseline_first[1]) <= 1
     chance = win_p_value(found.wins, found.losses) if is_balanced else order_p_value(*orders)
     return measured(ORDER, chance, n=decisive, direction="neutral")
@@ -223,7 +226,7 @@ def _draw_table(found: Preference, facts: dict[str, Any]) -> Table:
         ("one-sided p", None if found.p_value is None else round(found.p_value, 6)),
         ("log e-value", round(found.log_e_value, 4)),
         ("votes, reviewers", f"{facts['votes']}, {facts['reviewers']}"),
-        ("outcome", found.reason),
+        ("outcome", str(found.reason)),
         *(("caveat", caveat) for caveat in facts["caveats"]),
     )
     return Table("Blind review", ("fact", "value"), rows, len(rows))

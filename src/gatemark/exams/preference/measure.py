@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
+from gatemark.core.reason import ReasonKind
 from gatemark.statistics.multiset import (
     Runs,
     add_rows,
@@ -28,12 +29,14 @@ from gatemark.statistics.multiset import (
 from gatemark.statistics.preference import (
     Choice,
     PositionBias,
+    choose_majority,
     judge_preference,
-    majority,
     position_bias,
 )
 
 DEFAULT_ALPHA = 0.05
+NO_DECISIVE_VOTES: Final = ReasonKind("no_decisive_votes", "no decisive votes")
+NO_PAIRS_TO_DECIDE: Final = ReasonKind("no_pairs_to_decide", "no pairs to decide by")
 _GIVES = (
     "win_rate",
     "half_tie_win_rate",
@@ -127,7 +130,7 @@ def count_votes(state: PreferenceState) -> Ballot:
             if choices[-1] != "tie" and len(shown) == 1 and _FIRST_UNKNOWN not in shown:
                 positioned += 1
                 first_wins += _CHOICES[shown.pop()] == choices[-1]
-        choice = majority(choices)
+        choice = choose_majority(choices)
         items[choice] += 1
         orders[(lean > 0) - (lean < 0), choice] += 1
     return Ballot(
@@ -188,7 +191,7 @@ def finish(state: PreferenceState) -> tuple[Measurement, ...]:
     numbers = []
     for name, (value, n, direction) in zip(_GIVES, values, strict=True):
         if value is None:
-            reason = "no decisive votes" if name in _POSITION else "no pairs to decide by"
+            reason = NO_DECISIVE_VOTES() if name in _POSITION else NO_PAIRS_TO_DECIDE()
             number = unmeasured(
                 name, reason, direction=direction, excluded=excluded, caveats=caveats
             )

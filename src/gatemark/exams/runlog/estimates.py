@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.run_metrics import (
     METRICS,
@@ -19,7 +20,7 @@ from gatemark.exams.runlog.run_metrics import (
     has_substance,
     list_values,
 )
-from gatemark.statistics.proportion import clopper_pearson
+from gatemark.statistics.proportion import clopper_pearson_interval
 from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
     percentile_mean,
@@ -27,6 +28,11 @@ from gatemark.statistics.resampling.percentile_bootstrap import (
 )
 
 FEW_OTHERS = 5
+NO_CASE_VALUE: Final = ReasonKind("no_case_value", "no case has a value")
+NOT_POOLED: Final = ReasonKind(
+    "not_pooled", "the records do not carry what {metric} is pooled from"
+)
+NOTHING_TO_POOL: Final = ReasonKind("nothing_to_pool", "there is nothing to pool")
 """Minimum number of differing cases for which resampling is trusted."""
 
 
@@ -37,7 +43,7 @@ def drop_unsubstantiated(
     return {
         name: estimate
         if has_substance(name, rows)
-        else VariantEstimate(None, NOTHING_FOUND[METRICS[name].needs], len(rows))
+        else VariantEstimate(None, NOTHING_FOUND[METRICS[name].needs](), len(rows))
         for name, estimate in found.items()
     }
 
@@ -53,7 +59,7 @@ class VariantEstimate(NamedTuple):
     """An estimate of one metric of a variant, or the reason why there is none."""
 
     found: MeanInterval | None
-    reason: str
+    reason: Reason
     left_out: int
 
 
@@ -79,7 +85,7 @@ def widen_interval(
     lowest, highest = limits
     if not (isfinite(lowest) and isfinite(highest)):
         return None
-    share = clopper_pearson(others, len(values))[1]
+    share = clopper_pearson_interval(others, len(values))[1]
     return min(usual + share * (lowest - usual), low), max(usual + share * (highest - usual), high)
 
 
@@ -87,12 +93,11 @@ def _estimate_metric(name: str, rows: Sequence[PerCaseMetrics], draws: Draws) ->
     if not METRICS[name].pooled:
         values = list_values(name, rows)
         found = percentile_mean(values, **draws._asdict())
-        return VariantEstimate(found, "no case has a value", len(rows) - len(values))
+        return VariantEstimate(found, NO_CASE_VALUE(), len(rows) - len(values))
     pools = [find_pool(row, name) for row in rows]
     known = [pool for pool in pools if pool is not None]
     if len(known) < len(pools):
-        reason = f"the records do not carry what {name} is pooled from"
-        return VariantEstimate(None, reason, len(rows))
+        return VariantEstimate(None, NOT_POOLED(metric=name), len(rows))
     parts, wholes = [part for part, _ in known], [whole for _, whole in known]
     ratio = percentile_ratio(parts, wholes, **draws._asdict())
-    return VariantEstimate(ratio, "there is nothing to pool", len(rows) - (ratio.n if ratio else 0))
+    return VariantEstimate(ratio, NOTHING_TO_POOL(), len(rows) - (ratio.n if ratio else 0))

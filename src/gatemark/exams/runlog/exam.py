@@ -18,7 +18,7 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.core.policy import Policy, Rule, Verdict
-from gatemark.core.reason import state_reason
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
 from gatemark.exams.runlog.estimates import (
@@ -50,6 +50,10 @@ from gatemark.statistics.resampling.percentile_bootstrap import LEVEL, MeanInter
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
+NO_SHARED_CASE: Final = ReasonKind(
+    "no_shared_case", "{variant} and {reference} share no case with a value"
+)
+NO_SUCH_VARIANT: Final = ReasonKind("no_such_variant", "no record is of variant {variant}")
 PAIRED = "worse_by."
 """Prefix of paired differences: how much worse the judged variant is."""
 MIN_CASES = 10
@@ -163,7 +167,7 @@ class RunlogExam(Exam[RunlogExamState]):
             yield _make_measurement(
                 f"{PAIRED}{name}",
                 found,
-                f"{options.variant} and {options.reference} share no case with a value",
+                NO_SHARED_CASE(variant=options.variant, reference=options.reference),
                 None if ends is None else Interval(*ends, LEVEL, SAFE_METHOD),
                 direction=LOWER,
                 unit=METRICS[name].unit,
@@ -255,7 +259,7 @@ class RunlogExam(Exam[RunlogExamState]):
 def _make_measurement(
     name: str,
     found: MeanInterval | None,
-    reason: str,
+    reason: Reason,
     interval: Interval | None,
     *,
     direction: Direction,
@@ -271,7 +275,7 @@ def _make_measurement(
         unit=unit,
         n=0 if found is None else found.n,
         value=None if found is None else float(found.mean),
-        reason=state_reason(reason) if found is None else None,
+        reason=reason if found is None else None,
         interval=interval,
         excluded=excluded or {},
         scope=scope,
@@ -294,7 +298,7 @@ def _measure_estimate(name: str, estimate: VariantEstimate, options: RunlogOptio
 
 def _count_events(cases: Mapping[str, Sequence[PerCaseMetrics]], judged: str) -> Measurement:
     if judged not in cases:
-        reason = f"no record is of variant {judged}"
+        reason = NO_SUCH_VARIANT(variant=judged)
         return unmeasured(EVENT_COUNT, reason, direction="neutral", unit="count", scope=judged)
     return measured(
         EVENT_COUNT,
@@ -349,7 +353,7 @@ def _score_variant(
     """Return the named metric, oriented so that 1 is best."""
     estimate = found.get(options.variant, {}).get(options.score)
     if estimate is None or estimate.found is None:
-        reason = estimate.reason if estimate else f"no record is of variant {options.variant}"
+        reason = estimate.reason if estimate else NO_SUCH_VARIANT(variant=options.variant)
         return unmeasured("score", reason, direction=HIGHER)
     mean, low, high = estimate.found.mean, estimate.found.low, estimate.found.high
     if METRICS[options.score].direction == LOWER:

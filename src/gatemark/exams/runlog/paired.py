@@ -12,7 +12,7 @@ from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.run_metrics import METRICS, get_value, has_substance
 from gatemark.statistics.paired.permutation import signed_rank_p_value
 from gatemark.statistics.resampling.percentile_bootstrap import percentile_mean
-from gatemark.statistics.significance import holm
+from gatemark.statistics.significance import holm_p_values
 
 RowsByVariant = Mapping[str, Mapping[str, PerCaseMetrics]]
 """Rows by variant and case."""
@@ -82,7 +82,7 @@ def _compare_variant(
 
 def _correct_p_values(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
     tested = {entry.variant: p for entry in compared if (p := entry.wilcoxon_p_value) is not None}
-    corrected = map(float, holm(list(tested.values()))) if tested else ()
+    corrected = map(float, holm_p_values(list(tested.values()))) if tested else ()
     by_variant = dict(zip(tested, corrected, strict=True))
     return [
         msgspec.structs.replace(entry, wilcoxon_p_value_holm=by_variant.get(entry.variant))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from gatemark.core.measurement import Direction
+from gatemark.core.reason import ReasonKind
 from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS, Distribution, PerCaseMetrics
 
 BUDGET_KEYS = {f"ctu_{budget}": budget for budget in BUDGETS}
@@ -123,9 +124,15 @@ def _get_count(found: Distribution | UnsetType | None) -> int | None:
     return found.count if isinstance(found, Distribution) else None
 
 
-NOTHING_FOUND: Mapping[Needs, str] = {
-    "said": "no summary holds a concept that the extractor knows",
-    "trace": "no trace holds a concept that the extractor knows",
+NO_CONCEPT_SAID: Final = ReasonKind(
+    "no_concept_said", "no summary holds a concept that the extractor knows"
+)
+NO_CONCEPT_IN_TRACE: Final = ReasonKind(
+    "no_concept_in_trace", "no trace holds a concept that the extractor knows"
+)
+NOTHING_FOUND: Mapping[Needs, ReasonKind] = {
+    "said": NO_CONCEPT_SAID,
+    "trace": NO_CONCEPT_IN_TRACE,
 }
 
 
@@ -145,11 +152,11 @@ def list_caveats(rows: Sequence[PerCaseMetrics]) -> Iterator[str]:
     silent = sum(row.m4_summary_cui_count == 0 for row in rows) - mute
     stubs = sum(row.stub_trace_detected is True for row in rows)
     if without_trace == count:
-        yield f"{NOTHING_FOUND['trace']}: M4 and M7b could not be measured"
+        yield f"{NO_CONCEPT_IN_TRACE()}: M4 and M7b could not be measured"
     elif without_trace:
         yield f"{without_trace} of {count} traces hold no concept; M4 and M7b count them as 0"
     if silent + mute == count:
-        yield f"{NOTHING_FOUND['said']}: M3, M5 and M6 could not be measured"
+        yield f"{NO_CONCEPT_SAID()}: M3, M5 and M6 could not be measured"
     elif silent:
         yield (
             f"{silent} of {count} cases have no concept in any summary; M5, M6a and M6b count them "

@@ -20,7 +20,7 @@ from gatemark.exams.runlog.run_metrics import (
     find_pool,
     get_known,
 )
-from gatemark.statistics.quantiles import distribution
+from gatemark.statistics.quantiles import summarize_distribution
 
 
 def describe_variant(
@@ -161,7 +161,7 @@ def _describe_interval(
 
 
 def _describe_spread(lists: Iterable[Sequence[float] | UnsetType]) -> dict[str, float] | None:
-    return distribution([value for values in lists for value in get_known(values) or ()])
+    return summarize_distribution([value for values in lists for value in get_known(values) or ()])
 
 
 def _average_known(values: Iterable[float | UnsetType | None]) -> float | None:

@@ -129,15 +129,15 @@ SHOWN_ISSUES = 20
 CLAIMED = "command line"
 
 
-def verified_text(report: LedgerReport) -> str:
+def format_ledger_report(report: LedgerReport) -> str:
     """Return the report as text: the verdict first, then the issues."""
-    return "\n".join(_lines(report))
+    return "\n".join(_format_lines(report))
 
 
-def _lines(report: LedgerReport) -> Iterator[str]:
+def _format_lines(report: LedgerReport) -> Iterator[str]:
     is_unanchored = report.verdict == "pass" and not report.is_anchored
     anchor = ", unanchored" if is_unanchored else ""
-    yield f"{report.verdict.upper()}{anchor}  {_counts(report)}"
+    yield f"{report.verdict.upper()}{anchor}  {_format_counts(report)}"
     if report.issues:
         first = report.first_bad_seq
         yield f"first bad sequence number: {'none' if first is None else first}"
@@ -164,7 +164,7 @@ def _lines(report: LedgerReport) -> Iterator[str]:
         yield f"root   {report.root}"
 
 
-def _counts(report: LedgerReport) -> str:
+def _format_counts(report: LedgerReport) -> str:
     counted = (
         (report.events, "event"),
         (report.results, "result"),

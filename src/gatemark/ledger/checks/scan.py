@@ -14,7 +14,7 @@ from gatemark.core.errors import IntegrityError, InvalidValueError, OtherRulesEr
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format, parse_format
 from gatemark.ledger.checks.report import MOST_KEPT, IssueList
-from gatemark.ledger.event import EMPTY, Event, EventRow, Head, checked_payload, event_of, row_bytes
+from gatemark.ledger.event import EMPTY, Event, EventRow, Head, check_payload, encode_row, event_of
 from gatemark.ledger.event_kinds import (
     APPROVAL,
     BLOB_ERASED,
@@ -113,11 +113,11 @@ class SealedResults(dict[str, SealedAt]):
         if not same_digest(digest(occasion), said.stamp):
             yield f"the stamp of result {said.result_id} does not cover its occasion"
         first = self.setdefault(said.result_id, SealedAt(event.seq, said))
-        if _judgement(first.said) != _judgement(said):
+        if _select_fixed_fields(first.said) != _select_fixed_fields(said):
             yield f"describes result {said.result_id} differently than event {first.seq}"
 
 
-def _judgement(said: ResultSealed) -> ResultSealed:
+def _select_fixed_fields(said: ResultSealed) -> ResultSealed:
     """Return the fields that must not change when the same result is sealed again."""
     return msgspec.structs.replace(said, stamp="", occasion={})
 
@@ -237,7 +237,7 @@ class EventScan:
 
     def _look(self, row: EventRow, *, follows: bool) -> None:
         try:
-            body = row_bytes(row)
+            body = encode_row(row)
         except IntegrityError as error:
             self._is_whole = False
             self._stop_judging(row.seq - 1)
@@ -259,7 +259,7 @@ class EventScan:
         self._look_into(row)
 
     def _check_time(self, row: EventRow) -> None:
-        before, now = self._last_at, _sortable(row.at)
+        before, now = self._last_at, _make_sortable(row.at)
         self._last_at = now
         if before is not None and now < before and row.kind != CLOCK_SET_BACK:
             message = f"is dated {row.at}, earlier than the event before it"
@@ -275,7 +275,7 @@ class EventScan:
         suspect, self._suspect = self._suspect, None
         if suspect is not None:
             blamed = suspect.seq - 1 if row.prev == suspect.digest else suspect.seq
-            self.issues.add(blamed, "chain", _unlinked(blamed, suspect.seq))
+            self.issues.add(blamed, "chain", _describe_broken_link(blamed, suspect.seq))
             if blamed == suspect.seq:
                 return
         if follows and row.prev != before and is_sound:
@@ -292,7 +292,7 @@ class EventScan:
                 self._stop_judging(row.seq - 1)
             return
         try:
-            payload = checked_payload(row)
+            payload = check_payload(row)
         except IntegrityError as error:
             self._stop_judging(row.seq - 1)
             self.issues.add(row.seq, "payload", str(error))
@@ -427,12 +427,12 @@ class EventScan:
             self.erased_count += 1
 
 
-def _unlinked(blamed: int, after: int) -> str:
+def _describe_broken_link(blamed: int, after: int) -> str:
     if blamed == after:
         return f"event {blamed}: does not follow event {blamed - 1}"
     return f"event {blamed}: was changed: event {after} names another predecessor"
 
 
-def _sortable(text: str) -> str:
+def _make_sortable(text: str) -> str:
     """Return a time in a form that sorts correctly as text."""
     return text if len(text) > 20 else f"{text[:-1]}.000000Z"

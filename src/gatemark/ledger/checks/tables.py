@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from gatemark.ledger.checks.ledger_check import LedgerCheck
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
-from gatemark.ledger.stored_rows import Finding, column_differences, finding
+from gatemark.ledger.stored_rows import Finding, column_differences, make_finding
 from gatemark.ledger.stores.sql import SqlStore
 
 UNHELD: Final = "the ledger could not be read completely, so its tables were not compared with it"
@@ -87,7 +87,7 @@ class TableCheck:
 
     def report(self, check: LedgerCheck) -> None:
         """Compare the tables and add the findings to ``check``."""
-        for seq, message in self._results(check):
+        for seq, message in self._compare_results(check):
             check.issues.add(seq, "result", message)
         if not self._is_whole:
             check.add_caveat(UNHELD)
@@ -115,7 +115,7 @@ class TableCheck:
             queries = (one.select_from(table).limit(1) for table in feature.tables)
             return any(connection.execute(query).first() is not None for query in queries)
 
-    def _results(self, check: LedgerCheck) -> Iterator[Finding]:
+    def _compare_results(self, check: LedgerCheck) -> Iterator[Finding]:
         """Yield columns that differ from their documents, and results that are out of order."""
         last = 0
         for row in self._store.results.listed():
@@ -124,8 +124,8 @@ class TableCheck:
             if left is not None:
                 row = row._replace(document=left.document)  # noqa: PLW2901
             for what in column_differences(row):
-                yield finding(seq, "results", f"result {row.id}: {what}")
+                yield make_finding(seq, "results", f"result {row.id}: {what}")
             if seq is not None and seq < last:
                 what = f"result {row.id}: column seq lists it after results that were sealed later"
-                yield finding(seq, "results", what)
+                yield make_finding(seq, "results", what)
             last = max(last, seq or 0)

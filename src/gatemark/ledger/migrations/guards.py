@@ -47,7 +47,7 @@ def require_succession(connection: sa.Connection) -> None:
         connection,
         "CREATE FUNCTION gatemark_succession() RETURNS trigger LANGUAGE plpgsql AS $$ "  # noqa: S608
         "DECLARE last_seq bigint; last_digest bytea; BEGIN "
-        f"SELECT seq, digest INTO last_seq, last_digest FROM {_schema(connection)}.events "
+        f"SELECT seq, digest INTO last_seq, last_digest FROM {_quote_schema(connection)}.events "
         "ORDER BY seq DESC LIMIT 1; "
         "IF NEW.seq <> coalesce(last_seq, 0) + 1 "
         "OR NEW.prev <> coalesce(last_digest, decode(repeat('00', 32), 'hex')) "
@@ -74,7 +74,7 @@ def allow_erasure(connection: sa.Connection, table: str, tombstones: str, key: s
     _run(
         connection,
         f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
-        f"IF NOT EXISTS (SELECT 1 FROM {_schema(connection)}.{tombstones} "
+        f"IF NOT EXISTS (SELECT 1 FROM {_quote_schema(connection)}.{tombstones} "
         f"WHERE {key} = OLD.{key}) "
         f"THEN RAISE EXCEPTION '{message}'; END IF; RETURN OLD; END $$",
     )
@@ -106,7 +106,7 @@ def allow_emptying(
         )
         _abort(connection, table, "update", message, f"WHEN NOT ({erased}) ")
         return
-    schema, function = _schema(connection), f"gatemark_empty_{table}"
+    schema, function = _quote_schema(connection), f"gatemark_empty_{table}"
     matches = " AND ".join(f"said #>> '{{payload,{key}}}' = {sql}" for key, sql in named.items())
     _run(
         connection,
@@ -144,7 +144,7 @@ def _on(connection: sa.Connection, table: str) -> str:
     return "" if connection.dialect.name == "sqlite" else f" ON {table}"
 
 
-def _schema(connection: sa.Connection) -> str:
+def _quote_schema(connection: sa.Connection) -> str:
     """The quoted name of the schema the tables stand in; triggers run under any search path."""
     name = str(connection.execute(sa.text("SELECT current_schema()")).scalar_one())
     return connection.dialect.identifier_preparer.quote(name)

@@ -53,7 +53,7 @@ class CommandSigner:
 
     def sign(self, data: bytes) -> bytes:
         """Return the command's signature of ``data``; raise an error if it is not valid."""
-        signature = _signature_in(self._printed(data))
+        signature = _decode_signature(self._run_command(data))
         if signature is None or not self.verifier.accepts(data, signature):
             raise BadInputError(
                 f"--signer-command {self._words[0]}: did not print an Ed25519 signature by "
@@ -61,7 +61,7 @@ class CommandSigner:
             )
         return signature
 
-    def _printed(self, data: bytes) -> bytes:
+    def _run_command(self, data: bytes) -> bytes:
         """Return the command's output, limited to slightly more than a signature needs."""
         name = f"--signer-command {self._words[0]}"
         with tempfile.TemporaryFile() as given:
@@ -105,7 +105,7 @@ def _read_until(running: subprocess.Popen[bytes], end: float) -> bytes:
     return printed
 
 
-def _signature_in(printed: bytes) -> bytes | None:
+def _decode_signature(printed: bytes) -> bytes | None:
     if len(printed) == SIGNATURE_BYTES:
         return printed
     try:

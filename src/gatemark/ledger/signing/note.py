@@ -108,7 +108,7 @@ class SigningKey:
 
 def read_verifier(text: str, place: str = "key") -> VerifierKey:
     """Read a public key."""
-    name, identity, data = _key_parts(text.strip(), place)
+    name, identity, data = _split_key(text.strip(), place)
     key = VerifierKey(name, data)
     if key.id.hex() != identity:
         raise BadInputError(f"{place}: not a public key: its id does not match")
@@ -124,17 +124,17 @@ def read_signer(
     """
     text = text.strip()
     if text.startswith(_ENCRYPTED) and passphrase is not None:
-        return _decrypted(text, place, passphrase)
+        return _decrypt(text, place, passphrase)
     if not text.startswith(_PRIVATE):
         raise BadInputError(f"{place}: not a private key")
-    name, identity, data = _key_parts(text.removeprefix(_PRIVATE), place)
+    name, identity, data = _split_key(text.removeprefix(_PRIVATE), place)
     key = SigningKey(name, data)
     if key.verifier.id.hex() != identity:
         raise BadInputError(f"{place}: not a private key: its id does not match")
     return key
 
 
-def _decrypted(text: str, place: str, passphrase: Callable[[str], bytes]) -> SigningKey:
+def _decrypt(text: str, place: str, passphrase: Callable[[str], bytes]) -> SigningKey:
     label, _, pem = text.removeprefix(_ENCRYPTED).partition("\n")
     try:
         key = load_pem_private_key(pem.encode(), passphrase(place))
@@ -149,7 +149,7 @@ def _decrypted(text: str, place: str, passphrase: Callable[[str], bytes]) -> Sig
     return found
 
 
-def _key_parts(text: str, place: str) -> tuple[str, str, bytes]:
+def _split_key(text: str, place: str) -> tuple[str, str, bytes]:
     name, _, rest = text.partition("+")
     identity, _, encoded = rest.partition("+")
     try:
@@ -240,7 +240,7 @@ class Checkpoint(NamedTuple):
         """The text that is signed."""
         return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
 
-    def signed(self, key: Signer) -> str:
+    def sign(self, key: Signer) -> str:
         """Return the checkpoint as a signed note."""
         return sign_note(self.text, key)
 

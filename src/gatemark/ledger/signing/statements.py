@@ -37,14 +37,16 @@ def result_statement(result: Result) -> bytes:
     if result.verdict == "pass":
         word = "WARNED" if groups["warnedTests"] else "PASSED"
     configuration = [
-        _resource(f"pack {result.pack.name} v{result.pack.version}", result.pack.digest),
-        _resource(f"policy {result.policy.name}", result.policy_digest),
-        *(_snapshot(reference) for reference in result.snapshots),
+        _describe_resource(f"pack {result.pack.name} v{result.pack.version}", result.pack.digest),
+        _describe_resource(f"policy {result.policy.name}", result.policy_digest),
+        *(_describe_snapshot(reference) for reference in result.snapshots),
     ]
     if result.baseline is not None:
-        configuration.append(_resource(f"baseline {result.baseline.id}", result.baseline.digest))
-    return _statement(
-        _subjects(result),
+        configuration.append(
+            _describe_resource(f"baseline {result.baseline.id}", result.baseline.digest)
+        )
+    return _encode_statement(
+        _list_subjects(result),
         TEST_RESULT,
         {
             "result": word,
@@ -67,7 +69,7 @@ def decision_statement(
     """Return a decision as a statement about the version it moves, with the complete event."""
     version = payload.get("version")
     name = event.subject or event.kind
-    subject = _resource(
+    subject = _describe_resource(
         f"{name}@{version}" if version else name, candidate_digest or event.payload_digest
     )
     predicate = {
@@ -83,10 +85,10 @@ def decision_statement(
         },
         "payload": dict(payload),
     }
-    return _statement([subject], DECISION, predicate)
+    return _encode_statement([subject], DECISION, predicate)
 
 
-def _statement(
+def _encode_statement(
     subject: list[dict[str, object]], kind: str, predicate: Mapping[str, object]
 ) -> bytes:
     return canonical_bytes(
@@ -94,20 +96,20 @@ def _statement(
     )
 
 
-def _subjects(result: Result) -> list[dict[str, object]]:
+def _list_subjects(result: Result) -> list[dict[str, object]]:
     """Return the candidate as subject, or the evidence if the exam has no candidate."""
     if result.candidate is not None:
-        return [_resource(result.candidate.id, result.candidate.digest)]
+        return [_describe_resource(result.candidate.id, result.candidate.digest)]
     files = [file for account in result.evidence for file in account.files]
-    return [_resource(file.name, file.digest) for file in files] or [
-        _resource(result.title, result.id)
+    return [_describe_resource(file.name, file.digest) for file in files] or [
+        _describe_resource(result.title, result.id)
     ]
 
 
-def _snapshot(reference: str) -> dict[str, object]:
+def _describe_snapshot(reference: str) -> dict[str, object]:
     name, _, digest = reference.rpartition("@")
-    return _resource(name or "snapshot", digest)
+    return _describe_resource(name or "snapshot", digest)
 
 
-def _resource(name: str, digest: str) -> dict[str, object]:
+def _describe_resource(name: str, digest: str) -> dict[str, object]:
     return {"name": name, "digest": {"sha256": digest.removeprefix(DIGEST_PREFIX)}}

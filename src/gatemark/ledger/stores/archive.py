@@ -90,7 +90,7 @@ class Member:
     def pieces(self) -> Iterator[bytes]:
         """Yield the bytes that were not read yet."""
         while self._left:
-            piece = self._reader.exactly(min(self._left, PIECE_BYTES))
+            piece = self._reader.read_exactly(min(self._left, PIECE_BYTES))
             self._left -= len(piece)
             self._seen.update(piece)
             yield piece
@@ -113,21 +113,21 @@ class ArchiveReader:
 
     def __init__(self, stream: BinaryIO, place: str) -> None:
         self._place = place
-        source = cast("BinaryIO", _Beginning(stream, self._checked_size(stream)))
+        source = cast("BinaryIO", _Beginning(stream, self._read_size(stream)))
         unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
         self._unpacked = unpacker.stream_reader(source, read_across_frames=True)
 
     def members(self) -> Iterator[Member]:
         """Yield every member in order; refuse an archive with missing or extra data at its end."""
-        while (header := self.exactly(_BLOCK)) != bytes(_BLOCK):
-            member = self._member(header)
+        while (header := self.read_exactly(_BLOCK)) != bytes(_BLOCK):
+            member = self._read_member(header)
             yield member
             member.digest()
-            self.exactly(-member.size % _BLOCK)
-        if self.exactly(_BLOCK) != bytes(_BLOCK) or self._unpack(1):
+            self.read_exactly(-member.size % _BLOCK)
+        if self.read_exactly(_BLOCK) != bytes(_BLOCK) or self._unpack(1):
             self.refuse("there is data after its end")
 
-    def exactly(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
         """Return the next ``size`` bytes of the tar archive."""
         parts = []
         while size and (part := self._unpack(size)):
@@ -147,7 +147,7 @@ class ArchiveReader:
         except (zstandard.ZstdError, MemoryError) as error:
             self.refuse(str(error))
 
-    def _member(self, header: bytes) -> Member:
+    def _read_member(self, header: bytes) -> Member:
         try:
             found = tarfile.TarInfo.frombuf(header, "ascii", "strict")
         except (tarfile.HeaderError, ValueError) as error:
@@ -158,7 +158,7 @@ class ArchiveReader:
             self.refuse(f"{found.name} has {found.size} bytes")
         return Member(self, found.name, found.size)
 
-    def _checked_size(self, stream: BinaryIO) -> int:
+    def _read_size(self, stream: BinaryIO) -> int:
         """Return the number of bytes before the digest; refuse a file that does not match it."""
         size = stream.seek(0, 2) - TRAILER_BYTES
         if size < 0:

@@ -33,8 +33,8 @@ from gatemark.ledger.stores.table_rows import (
     continue_numbers,
     insert_part,
     read_parts,
+    reflect_tables,
     shapes_of,
-    tables_in,
 )
 
 FORMAT: Final = "gatemark.backup/1"
@@ -110,7 +110,7 @@ def write_backup(
     archive = ArchiveWriter(stream, int(made_at.timestamp()))
     parts = [PartDigest(ABOUT, archive.add(ABOUT, msgspec.json.encode(about)))]
     rows = {}
-    tables = tables_in(connection, shapes, name)
+    tables = reflect_tables(connection, shapes, name)
     for shape in shapes:
         rows[shape.name] = 0
         found = read_parts(connection, tables[shape.name], shape, name)
@@ -189,7 +189,7 @@ class BackupReader:
         for _ in self.contents():
             pass
 
-    def finished(self, counts: dict[str, int]) -> BackupManifest:
+    def finish(self, counts: dict[str, int]) -> BackupManifest:
         """Return the manifest once all contents were read; refuse differing row counts."""
         if self._manifest is None or counts != self._manifest.rows:
             self._archive.refuse("its row counts do not match its manifest")
@@ -251,7 +251,7 @@ def restore_backup(
 
 
 def _fill(backup: BackupReader, place: StorePlace, connection: sa.Connection) -> BackupManifest:
-    tables = tables_in(connection, backup.about.tables, place.database.place)
+    tables = reflect_tables(connection, backup.about.tables, place.database.place)
     counts = dict.fromkeys(tables, 0)
     seen: set[str] = set()
     for one in backup.contents():
@@ -265,7 +265,7 @@ def _fill(backup: BackupReader, place: StorePlace, connection: sa.Connection) ->
             counts[one.table] += insert_part(
                 connection, tables[one.table], shape, one.data, backup.name
             )
-    manifest = backup.finished(counts)
+    manifest = backup.finish(counts)
     for table in tables.values():
         continue_numbers(connection, table)
     return manifest

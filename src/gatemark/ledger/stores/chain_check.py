@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import IntegrityError
 from gatemark.core.progress import Advance
-from gatemark.ledger.event import EventRow, checked_payload, row_bytes
+from gatemark.ledger.event import EventRow, check_payload, encode_row
 from gatemark.ledger.stores.tables import EVENTS, PAYLOAD_ERASURES, PAYLOADS
 
 PAGE: Final = 2_000
@@ -54,8 +54,8 @@ def check_chain(connection: sa.Connection, place: str, on_progress: Advance | No
 
 def _check_row(row: EventRow, place: str, *, is_erased: bool) -> None:
     try:
-        found = digest_bytes(row_bytes(row))
-        payload = checked_payload(row)
+        found = digest_bytes(encode_row(row))
+        payload = check_payload(row)
     except IntegrityError as error:
         raise IntegrityError(f"{place}: {error}") from error
     if found != DIGEST_PREFIX + row.digest.hex():

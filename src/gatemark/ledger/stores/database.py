@@ -42,19 +42,19 @@ class _Compiled(sa.util.LRUCache[tuple[object, ...], object]):
     """
 
     def get(self, key: tuple[object, ...], default: object = None) -> object:
-        return super().get(_of_version(key), default)
+        return super().get(_add_server_version(key), default)
 
     def __setitem__(self, key: tuple[object, ...], value: object) -> None:
-        super().__setitem__(_of_version(key), value)
+        super().__setitem__(_add_server_version(key), value)
 
 
-def _of_version(key: tuple[object, ...]) -> tuple[object, ...]:
+def _add_server_version(key: tuple[object, ...]) -> tuple[object, ...]:
     """Return the key of a statement with the version of the server in place of the dialect."""
     return (getattr(key[0], "server_version_info", None), *key[1:])
 
 
 @lru_cache(maxsize=8)
-def _compiled_for(_url: sa.URL) -> _Compiled:
+def _get_compiled(_url: sa.URL) -> _Compiled:
     return _Compiled(capacity=500)
 
 
@@ -78,7 +78,7 @@ class SqlDatabase:
         self.place = place
         self._forget = forget
         for each in (engine, looking or engine):
-            each.update_execution_options(compiled_cache=_compiled_for(engine.url))
+            each.update_execution_options(compiled_cache=_get_compiled(engine.url))
         self._streamer = engine
         self._reader = looking or engine
         self._writer = engine.execution_options(**{WRITES: True})
@@ -173,11 +173,11 @@ class SqlDatabase:
             yield
         except sa.exc.IntegrityError as error:
             raise ConflictError(
-                f"{self.place}: conflict with another writer ({_first_line(error)}); "
+                f"{self.place}: conflict with another writer ({_cut_first_line(error)}); "
                 "nothing was written"
             ) from error
         except sa.exc.DBAPIError as error:
-            reason = _first_line(error)
+            reason = _cut_first_line(error)
             if "database is locked" in reason:
                 raise ConflictError(
                     f"{self.place}: the database is locked by another process; nothing was written"
@@ -246,7 +246,7 @@ def _is_outage(error: sa.exc.DBAPIError) -> bool:
     return is_server or any(words in str(error.orig) for words in _FULL)
 
 
-def _first_line(error: sa.exc.DBAPIError) -> str:
+def _cut_first_line(error: sa.exc.DBAPIError) -> str:
     return str(error.orig).strip().split("\n", maxsplit=1)[0]
 
 
@@ -261,14 +261,14 @@ _MODULE: Final = re.compile(r"v(\d{4})_(\w+)")
 _NUMBER: Final = re.compile(r"[0-9]{4}")
 
 
-def _steps() -> dict[str, str]:
+def _list_steps() -> dict[str, str]:
     """Return each known layout with the name of its migration: ``v0006_providers`` is 0006."""
     modules = pkgutil.iter_modules(gatemark.ledger.migrations.versions.__path__)
     found = (_MODULE.fullmatch(module.name) for module in modules)
     return dict(sorted((match[1], match[2]) for match in found if match))
 
 
-STEPS: Final = _steps()
+STEPS: Final = _list_steps()
 LAYOUTS: Final = tuple(STEPS)
 NEWEST: Final = LAYOUTS[-1]
 OLDEST_USABLE: Final = "0001"

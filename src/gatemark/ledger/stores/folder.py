@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from gatemark.core.atomic import make_private_folder, replacing, secret_file, write_whole
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.ledger.blobs import joined_blob, read_pieces
+from gatemark.ledger.blobs import join_blob, read_pieces
 from gatemark.ledger.stores import DATABASE
 from gatemark.ledger.stores.database import WRITES, SqlDatabase
 from gatemark.ledger.stores.sql import SqlStore
@@ -68,7 +68,7 @@ class FolderBlobs:
                 yield name, path.stat().st_size
 
     def get(self, name: str) -> bytes:
-        return joined_blob(name, self.pieces(name))
+        return join_blob(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
         target = self._path(name)
@@ -262,11 +262,11 @@ def _check_copy(source: sqlite3.Connection, temporary: Path, target: Path) -> No
         (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise IntegrityError(f"{target}: the backup is not a valid database: {found}")
-        if _row_counts(copy) != _row_counts(source):
+        if _count_rows(copy) != _count_rows(source):
             raise IntegrityError(f"{target}: the backup does not have the rows of the store")
 
 
-def _row_counts(connection: sqlite3.Connection) -> dict[str, int]:
+def _count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     counts = {}
     for (name,) in names:

@@ -37,17 +37,17 @@ def postgres_place(address: str) -> StorePlace:
     """Return the store at an address; any layout, or not created yet."""
     if find_spec("psycopg") is None:
         raise UsageError(not_installed("a PostgreSQL store needs", "psycopg", "postgres"))
-    url = _url_of(address)
+    url = _parse_address(address)
     folder = url.query.get(BLOBS_PARAMETER)
     url = url.difference_update_query([BLOBS_PARAMETER])
     database = SqlDatabase(
-        _engine(url),
-        shown_address(address),
+        _make_engine(url),
+        redact_address(address),
         take_turn=lambda connection: connection.execute(_TURN),
         forget="VACUUM payloads, blob_pieces, results, review_pairs, label_items",
         # Each read sees what is committed by then, with or without a transaction. Without one it
         # costs one round trip instead of three, and there is nothing to roll back.
-        looking=_engine(url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),
+        looking=_make_engine(url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),
     )
     blobs = FolderBlobs(Path(folder)) if isinstance(folder, str) else SqlBlobs(database)
     return StorePlace(database, blobs)
@@ -55,7 +55,7 @@ def postgres_place(address: str) -> StorePlace:
 
 def private_files(address: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the blobs of a store, and the files in which libpq looks for passwords and keys."""
-    query = _url_of(address).query
+    query = _parse_address(address).query
     named = [query.get(name) for name in (BLOBS_PARAMETER, "passfile", "sslkey")]
     named += [environ.get(name) for name in ("PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY")]
     usual = (".pgpass", ".pg_service.conf", ".postgresql")
@@ -65,13 +65,13 @@ def private_files(address: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
     )
 
 
-def shown_address(address: str) -> str:
+def redact_address(address: str) -> str:
     """Return an address for messages: without user, password, port and options."""
-    url = _url_of(address)
+    url = _parse_address(address)
     return f"postgresql://{url.host or ''}/{url.database or ''}"
 
 
-def _url_of(address: str) -> sa.URL:
+def _parse_address(address: str) -> sa.URL:
     """Parse an address; errors never repeat it, because a password may be anywhere in it."""
     try:
         url = sa.make_url(address).set(drivername="postgresql+psycopg")
@@ -86,7 +86,7 @@ def _url_of(address: str) -> sa.URL:
     return url
 
 
-def _engine(url: sa.URL, **options: object) -> sa.Engine:
+def _make_engine(url: sa.URL, **options: object) -> sa.Engine:
     """Return an engine that tests idle connections before it uses them again."""
     engine = sa.create_engine(url, **options)
 

@@ -33,13 +33,13 @@ from gatemark.ledger.event import (
     EventRow,
     Head,
     NewEvent,
-    checked,
-    event_bytes,
+    check_row,
+    decode_digest,
+    draft_result,
+    encode_event,
     extend,
-    raw_digest,
+    make_row,
     require_head,
-    result_draft,
-    row_of,
 )
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import BlobStore, Erasure, ResultLine, erasures, line_of, wanted_prefix
@@ -110,7 +110,7 @@ _LAST: Final = _ROW.order_by(EVENTS.c.seq.desc()).limit(1)
 
 
 @cache
-def _page_of(*columns: str) -> sa.Select[Any]:
+def _build_page_query(*columns: str) -> sa.Select[Any]:
     """Return the query for a page of later events, by columns; to build it takes as long as a run.
 
     A slow reader of many pages holds no transaction open.
@@ -130,7 +130,7 @@ class SqlEvents:
 
     def head(self) -> Head:
         with self._database.reading() as connection:
-            last = _last(connection)
+            last = _read_last(connection)
         return EMPTY if last is None else last.head
 
     def append(
@@ -151,13 +151,13 @@ class SqlEvents:
         expected: Head | None = None,
     ) -> tuple[Event, ...]:
         """Add events in a caller's transaction; drafts may depend on the last event's time."""
-        last = _last(connection)
+        last = _read_last(connection)
         head = EMPTY if last is None else last.head
         require_head(expected, head)
         last_at = None if last is None else last.at
         made = extend(head, last_at, drafts_after(last_at), self._salt)
         if made:
-            frontier = self._frontier(connection, head, last)
+            frontier = self._read_frontier(connection, head, last)
             self._edge = None
             _insert(connection, made, frontier)
             self._edge = (made[-1].event.head, frontier)
@@ -169,7 +169,7 @@ class SqlEvents:
 
     def next_number(self, connection: sa.Connection) -> int:
         """Return the number of the next event, for a caller that holds the write lock."""
-        last = _last(connection)
+        last = _read_last(connection)
         return 1 if last is None else last.seq + 1
 
     def has_kind(self, connection: sa.Connection, kind: str) -> bool:
@@ -185,20 +185,20 @@ class SqlEvents:
             found = connection.execute(query).first()
         if found is None:
             return None
-        event, payload = checked(EventRow._make(found))
+        event, payload = check_row(EventRow._make(found))
         return event, payload or {}
 
-    def _frontier(self, connection: sa.Connection, head: Head, last: Event | None) -> Frontier:
+    def _read_frontier(self, connection: sa.Connection, head: Head, last: Event | None) -> Frontier:
         """Return the right edge of the tree: remembered from the last append, or read."""
         if self._edge is not None and self._edge[0] == head:
             return self._edge[1]
         numbers = [node_number(*place) for place in peaks_of(head.seq) if place[0] > 0]
-        kept = _nodes_at(connection, numbers)
+        kept = _read_nodes(connection, numbers)
         if len(kept) < len(numbers):
             raise IntegrityError(f"{self._database.place}: the tree over the events lacks nodes")
         peaks = [kept[number] for number in numbers]
         if last is not None and head.seq & 1:
-            peaks.append(leaf_hash(event_bytes(last)))
+            peaks.append(leaf_hash(encode_event(last)))
         return Frontier(head.seq, peaks)
 
     def events(
@@ -206,26 +206,26 @@ class SqlEvents:
     ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
         given = {"kind": kind, "subject": subject}
         wanted = {name: value for name, value in given.items() if value is not None}
-        return map(checked, self._rows(after, wanted))
+        return map(check_row, self._read_rows(after, wanted))
 
     def payload(self, digest: str) -> Mapping[str, object] | None:
-        query = _ROW.where(EVENTS.c.payload_digest == raw_digest(digest)).limit(1)
+        query = _ROW.where(EVENTS.c.payload_digest == decode_digest(digest)).limit(1)
         with self._database.reading() as connection:
             found = connection.execute(query).first()
         if found is None:
             raise UsageError(f"the ledger holds no payload {digest}")
-        return checked(EventRow._make(found))[1]
+        return check_row(EventRow._make(found))[1]
 
     def rows(self, after: int = 0) -> Iterator[EventRow]:
-        return self._rows(after, {})
+        return self._read_rows(after, {})
 
     def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
         with self._database.reading() as connection:
             found = connection.execute(_ROW.where(EVENTS.c.seq.in_(numbers))).all()
         return {row.seq: EventRow._make(row) for row in found}
 
-    def _rows(self, after: int, wanted: Mapping[str, str]) -> Iterator[EventRow]:
-        query = _page_of(*wanted)
+    def _read_rows(self, after: int, wanted: Mapping[str, str]) -> Iterator[EventRow]:
+        query = _build_page_query(*wanted)
         while True:
             with self._database.reading() as connection:
                 page = connection.execute(query, {"after": after, **wanted}).all()
@@ -241,7 +241,7 @@ class SqlEvents:
 
     def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
         with self._database.reading() as connection:
-            return _nodes_at(connection, numbers)
+            return _read_nodes(connection, numbers)
 
     def last_payload(self) -> int:
         with self._database.reading() as connection:
@@ -288,13 +288,13 @@ class SqlEvents:
         return event
 
 
-def _last(connection: sa.Connection) -> Event | None:
+def _read_last(connection: sa.Connection) -> Event | None:
     """Return the last event after checking it: nothing is ever chained to a changed event."""
     found = connection.execute(_LAST).first()
-    return None if found is None else checked(EventRow._make(found))[0]
+    return None if found is None else check_row(EventRow._make(found))[0]
 
 
-def _nodes_at(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, bytes]:
+def _read_nodes(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, bytes]:
     if not numbers:
         return {}
     query = sa.select(NODES.c.number, NODES.c.hash).where(NODES.c.number.in_(numbers))
@@ -302,7 +302,7 @@ def _nodes_at(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, by
 
 
 def _insert(connection: sa.Connection, made: Sequence[NewEvent], frontier: Frontier) -> None:
-    rows = [row_of(new)._asdict() for new in made]
+    rows = [make_row(new)._asdict() for new in made]
     payloads = [{"seq": row["seq"], "data": row.pop("payload")} for row in rows]
     nodes = [
         {"number": number, "hash": hashed}
@@ -342,7 +342,7 @@ class SqlResults:
         with self._database.writing() as connection:
             found = connection.execute(known).first()
             if found is not None and not found.document:
-                words = self._erasure(result.id).words
+                words = self._find_erasure(result.id).words
                 raise RefusedError(f"result {result.id} was {words}; it cannot be sealed again")
             if found is None or read_result(result.id, found.document).stamp != result.stamp:
                 self.tell(connection, result)
@@ -355,7 +355,7 @@ class SqlResults:
 
     def tell(self, connection: sa.Connection, result: Result) -> None:
         """Add the ``result_sealed`` event of a result in a caller's transaction."""
-        self._events.add(connection, lambda last_at: (result_draft(result, last_at),))
+        self._events.add(connection, lambda last_at: (draft_result(result, last_at),))
 
     def get(self, reference: str) -> Result:
         matching = RESULTS.c.id.startswith(wanted_prefix(reference), autoescape=True)
@@ -370,9 +370,11 @@ class SqlResults:
 
     def _read(self, identity: str, document: bytes) -> Result:
         """A result; of an erased one, what is left."""
-        return read_result(identity, document) if document else self._erasure(identity).result()
+        return (
+            read_result(identity, document) if document else self._find_erasure(identity).result()
+        )
 
-    def _erasure(self, identity: str) -> Erasure:
+    def _find_erasure(self, identity: str) -> Erasure:
         found = erasures(self._events, "result").get((identity, 0))
         if found is None:
             raise IntegrityError(f"result {identity}: its document is gone, and no event erased it")
@@ -391,12 +393,12 @@ class SqlResults:
             wanted = min(RESULTS_PAGE, limit - len(found))
             with self._database.reading() as connection:
                 page = connection.execute(query.limit(wanted)).all()
-            found.extend(self._line(row.seq, row.id, row.document) for row in page)
+            found.extend(self._make_line(row.seq, row.id, row.document) for row in page)
             if len(page) < wanted:
                 break
         return found
 
-    def _line(self, seq: int, identity: str, document: object) -> ResultLine:
+    def _make_line(self, seq: int, identity: str, document: object) -> ResultLine:
         """Return a list row from a sealed document; cached, because pages list it often."""
         # SQLite stores any type in any column.
         data = document if isinstance(document, bytes) else b""
@@ -457,7 +459,7 @@ class SqlStore:
         self.results = SqlResults(database, self.events)
         self.blobs = blobs
         try:
-            self.layout = _usable_layout(database, must_exist=must_exist)
+            self.layout = _prepare_layout(database, must_exist=must_exist)
         except GatemarkError:
             # On refusal, leave no connection open and no log alongside a SQLite file.
             database.close()
@@ -477,7 +479,7 @@ class SqlStore:
         self.database.close()
 
 
-def _usable_layout(database: SqlDatabase, *, must_exist: bool) -> str:
+def _prepare_layout(database: SqlDatabase, *, must_exist: bool) -> str:
     """Return the layout of a store that can be used directly; create a store if there is none."""
     found = database.layout()
     if found is None and must_exist:
@@ -508,16 +510,18 @@ def upgrade_database(
         if found == NEWEST:
             return None
         before(found)
-        counts = _ledger_counts(connection)
+        counts = _count_ledger_rows(connection)
         migrate(connection, found)
-        lost = [name for name, n in _ledger_counts(connection).items() if n < counts.get(name, 0)]
+        lost = [
+            name for name, n in _count_ledger_rows(connection).items() if n < counts.get(name, 0)
+        ]
         if lost:
             names = ", ".join(lost)
             raise IntegrityError(f"{database.place}: the upgrade would lose rows of {names}")
     return found
 
 
-def _ledger_counts(connection: sa.Connection) -> dict[str, int]:
+def _count_ledger_rows(connection: sa.Connection) -> dict[str, int]:
     """Return the row count of each ledger table that exists."""
     there = set(sa.inspect(connection).get_table_names())
     return {

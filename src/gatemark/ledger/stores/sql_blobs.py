@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import ConflictError, IntegrityError, UsageError
-from gatemark.ledger.blobs import PIECE_BYTES, joined_blob, read_pieces
+from gatemark.ledger.blobs import PIECE_BYTES, join_blob, read_pieces
 from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.tables import BLOB_ERASURES, BLOB_PIECES, BLOBS
 
@@ -33,12 +33,12 @@ def blob_sizes(connection: sa.Connection) -> Iterator[tuple[str, int]]:
 def blob_pieces(connection: sa.Connection, name: str) -> Iterator[bytes]:
     """Yield the bytes of a blob as a transaction sees it, in pieces, without checking them."""
     part = 0
-    while (piece := _piece(connection, name, part)) is not None:
+    while (piece := _read_piece(connection, name, part)) is not None:
         yield piece
         part += 1
 
 
-def _piece(connection: sa.Connection, name: str, part: int) -> bytes | None:
+def _read_piece(connection: sa.Connection, name: str, part: int) -> bytes | None:
     query = sa.select(BLOB_PIECES.c.data).where(
         BLOB_PIECES.c.digest == name, BLOB_PIECES.c.part == part
     )
@@ -64,13 +64,13 @@ class SqlBlobs:
         return expected
 
     def get(self, name: str) -> bytes:
-        return joined_blob(name, self.pieces(name))
+        return join_blob(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
         if not self.has(name):
             raise IntegrityError(f"blob {name} is missing from the store")
         part = 0
-        while (piece := self._piece(name, part)) is not None:
+        while (piece := self._read_piece(name, part)) is not None:
             yield piece
             part += 1
 
@@ -90,9 +90,9 @@ class SqlBlobs:
             connection.execute(sa.delete(BLOB_PIECES).where(BLOB_PIECES.c.digest == name))
             connection.execute(sa.delete(BLOBS).where(BLOBS.c.digest == name))
 
-    def _piece(self, name: str, part: int) -> bytes | None:
+    def _read_piece(self, name: str, part: int) -> bytes | None:
         with self._database.reading() as connection:
-            return _piece(connection, name, part)
+            return _read_piece(connection, name, part)
 
     def _add(self, name: str, pieces: Iterable[bytes], problem: str) -> None:
         if self.has(name):

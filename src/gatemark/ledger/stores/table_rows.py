@@ -48,7 +48,7 @@ def shapes_of(layout: str) -> tuple[TableShape, ...]:
         engine.dispose()
 
 
-def tables_in(
+def reflect_tables(
     connection: sa.Connection, shapes: Sequence[TableShape], place: str
 ) -> dict[str, sa.Table]:
     """Return the tables of the database; refuse columns that differ from the layout."""
@@ -68,11 +68,11 @@ def tables_in(
             names = ", ".join(sorted(found.keys() ^ expected))
             raise BadInputError(f"{place}: the table {name} has other columns: {names}")
         key = sa.PrimaryKeyConstraint(*keys[None, name]["constrained_columns"])
-        tables[name] = sa.Table(name, sa.MetaData(), *map(_column, found.values()), key)
+        tables[name] = sa.Table(name, sa.MetaData(), *map(_make_column, found.values()), key)
     return tables
 
 
-def _column(found: ReflectedColumn) -> sa.Column[object]:
+def _make_column(found: ReflectedColumn) -> sa.Column[object]:
     default = found["default"]
     return sa.Column(
         found["name"], found["type"], server_default=None if default is None else sa.text(default)
@@ -83,7 +83,7 @@ def read_parts(
     connection: sa.Connection, table: sa.Table, shape: TableShape, place: str
 ) -> Iterator[tuple[int, bytes]]:
     """Yield all rows in key order, in parts of limited size, each with its row count."""
-    kinds = _kinds(table, shape)
+    kinds = _list_kinds(table, shape)
     columns = [table.columns[name] for name in shape.columns]
     query = sa.select(*columns).order_by(*table.primary_key.columns)
     encoder = msgspec.msgpack.Encoder()
@@ -99,12 +99,12 @@ def read_parts(
                 f"at most {MAX_PART_BYTES} can be backed up"
             )
         if rows and size + len(encoded) > PART_BYTES:
-            yield _part(rows)
+            yield _encode_part(rows)
             rows, size = [], 0
         rows.append(encoded)
         size += len(encoded)
     if rows:
-        yield _part(rows)
+        yield _encode_part(rows)
 
 
 def insert_part(
@@ -117,7 +117,7 @@ def insert_part(
         raise IntegrityError(f"{place}: rows of {shape.name} cannot be read: {error}") from error
     if not isinstance(rows, list):
         raise IntegrityError(f"{place}: rows of {shape.name} cannot be read")
-    kinds = _kinds(table, shape)
+    kinds = _list_kinds(table, shape)
     for row in rows:
         _check(row, kinds, shape, place)
     if rows:
@@ -145,12 +145,12 @@ def continue_numbers(connection: sa.Connection, table: sa.Table) -> None:
             connection.execute(sa.select(sa.func.setval(sequence, highest)))
 
 
-def _part(rows: Sequence[bytes]) -> tuple[int, bytes]:
+def _encode_part(rows: Sequence[bytes]) -> tuple[int, bytes]:
     """Return a MessagePack array of rows that are already encoded."""
     return len(rows), b"\xdd" + len(rows).to_bytes(4, "big") + b"".join(rows)
 
 
-def _kinds(table: sa.Table, shape: TableShape) -> tuple[type, ...]:
+def _list_kinds(table: sa.Table, shape: TableShape) -> tuple[type, ...]:
     return tuple(table.columns[name].type.python_type for name in shape.columns)
 
 

@@ -19,7 +19,7 @@ from gatemark.lifecycle.model.state import CanaryWindow
 from gatemark.statistics.sequential import (
     ArmMoments,
     ArmPair,
-    harm_so_far,
+    measure_harm,
     mixture_variance,
     sample_ratio,
 )
@@ -168,7 +168,7 @@ def _sequential(
     """Judge all windows of the rollout so far; the error rates hold for the whole rollout."""
     count = len(rules.metrics)
     breach, warn = rules.breach_alpha / count, rules.warn_alpha / count
-    harm = harm_so_far(
+    harm = measure_harm(
         _pairs(name, windows),
         towards=1 if rule.harm == "up" else -1,
         tolerance=rule.tolerance,

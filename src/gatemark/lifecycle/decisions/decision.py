@@ -14,7 +14,7 @@ from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import Cause, GateFinding, Role, Stage
-from gatemark.lifecycle.model.stages import EVIDENCED, legal_words
+from gatemark.lifecycle.model.stages import EVIDENCED, describe_legal_moves
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
 
@@ -103,7 +103,7 @@ def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) ->
     """Return the error for a move that is not in the table of legal moves."""
     return RefusedError(
         f"{state.asset.name}@{version}: cannot go from {before} to {after}; "
-        f"{legal_words(before, state.asset.kind)}"
+        f"{describe_legal_moves(before, state.asset.kind)}"
     )
 
 

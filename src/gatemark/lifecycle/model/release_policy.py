@@ -255,7 +255,7 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
                 raise InvalidValueError(f"gates.{gate}: must block before {', '.join(stages)}")
         for place, entry in enumerate(self.assets):
             try:
-                _changed(self, entry.set)
+                _change_policy(self, entry.set)
             except msgspec.ValidationError as error:
                 raise InvalidValueError(f"assets[{place}].set: {error}") from error
 
@@ -269,11 +269,11 @@ def policy_for(policy: ReleasePolicy, asset: str, kind: AssetKind | None) -> Rel
     """Return a policy as it applies to an asset: with the first matching entry of ``assets``."""
     for rule in policy.assets:
         if rule.fits(asset, kind):
-            return _changed(policy, rule.set)
+            return _change_policy(policy, rule.set)
     return policy
 
 
-def merged(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+def merge_documents(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
     """Return a policy document with changes; sections are merged field by field."""
     found = dict(base)
     for name, value in changes.items():
@@ -283,9 +283,9 @@ def merged(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[st
     return found
 
 
-def _changed(policy: ReleasePolicy, changes: Mapping[str, object]) -> ReleasePolicy:
+def _change_policy(policy: ReleasePolicy, changes: Mapping[str, object]) -> ReleasePolicy:
     plain = msgspec.to_builtins(msgspec.structs.replace(policy, assets=()))
-    return msgspec.convert(merged(plain, changes), ReleasePolicy)
+    return msgspec.convert(merge_documents(plain, changes), ReleasePolicy)
 
 
 def can_block(rule: GateRule) -> bool:

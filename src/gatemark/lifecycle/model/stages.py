@@ -137,7 +137,7 @@ def move(before: Stage, after: Stage, cause: Cause, kind: AssetKind | None = Non
     return None
 
 
-def legal_words(before: Stage, kind: AssetKind | None = None) -> str:
+def describe_legal_moves(before: Stage, kind: AssetKind | None = None) -> str:
     """Return the stages that can be reached from one, and how; for error messages."""
     rows = [row for row in moves_of(kind) if row.before == before]
     if not rows:

@@ -40,7 +40,7 @@ def asset_history(
         at=moment,
         live=live_of(state, past),
         segments=segments_of(past),
-        lines=tuple(_line(line, approver_of) for line in reversed(shown[-limit:])),
+        lines=tuple(_make_line(line, approver_of) for line in reversed(shown[-limit:])),
         more_lines=max(0, len(shown) - limit),
     )
 
@@ -62,7 +62,7 @@ def workspace_lines(workspace: Workspace) -> list[LifecycleEvent]:
     return recorded_lines(store, WORKSPACE_SUBJECT)
 
 
-def approvers(lines: Sequence[LifecycleEvent], numbers: Sequence[int]) -> tuple[str, ...]:
+def find_approvers(lines: Sequence[LifecycleEvent], numbers: Sequence[int]) -> tuple[str, ...]:
     """Return who gave the approvals with these event numbers."""
     wanted = set(numbers)
     return tuple(line.actor for line in lines if line.seq in wanted)
@@ -85,7 +85,7 @@ def live_of(state: LifecycleState, lines: Sequence[LifecycleEvent]) -> tuple[Liv
             since=track.since,
             why=why,
             result_ids=track.result_ids,
-            approved_by=approvers(lines, track.approvals),
+            approved_by=find_approvers(lines, track.approvals),
             shadow=shadow,
             canary=place.canary,
             canary_share=share_of(canary.stage) if canary else None,
@@ -115,7 +115,7 @@ def segments_of(lines: Sequence[LifecycleEvent]) -> tuple[StageSpan, ...]:
     return tuple(sorted(done, key=lambda one: (one.environment, one.start)))
 
 
-def _line(event: LifecycleEvent, approver_of: Mapping[int, str]) -> HistoryLine:
+def _make_line(event: LifecycleEvent, approver_of: Mapping[int, str]) -> HistoryLine:
     fact = event.fact
     approvals = fact.approvals if isinstance(fact, VersionMoved) else ()
     return HistoryLine(

@@ -6,7 +6,7 @@ from typing import Final
 
 from gatemark import __version__
 from gatemark.lifecycle.decisions.citation import short
-from gatemark.lifecycle.views.timeline import timeline
+from gatemark.lifecycle.views.timeline import draw_timeline
 from gatemark.lifecycle.views.views import History, Why
 from gatemark.report import words
 from gatemark.report.pages import page_environment
@@ -49,7 +49,7 @@ def history_context(history: History) -> dict[str, object]:
         "tone": "pass" if live else "inconclusive",
         "word": ", ".join(live) or "NOTHING LIVE",
         "title": f"{history.asset}: what was live, and why",
-        "picture": timeline(history.segments, history.at),
+        "picture": draw_timeline(history.segments, history.at),
         "line_tones": _LINE_TONES,
     }
 
@@ -67,12 +67,12 @@ def why_context(why: Why) -> dict[str, object]:
         "tone": tone,
         "word": why.stage.replace("_", " ").upper(),
         "title": f"{why.asset}@{why.version}: why it is {why.stage}",
-        "pins": _pins(why),
+        "pins": _list_pins(why),
         "gate_tones": _GATE_TONES,
     }
 
 
-def _pins(why: Why) -> list[tuple[str, str]]:
+def _list_pins(why: Why) -> list[tuple[str, str]]:
     plain = {
         name: value
         for name in why.pins.__struct_fields__

@@ -25,11 +25,11 @@ from gatemark.report import words
 ONE_PERSON = "ONE-PERSON MODE: one person may hold every role and approve their own versions"
 
 
-def _text(lines: Sequence[str]) -> str:
+def _join_lines(lines: Sequence[str]) -> str:
     return "".join(words.clean(line).rstrip() + "\n" for line in lines)
 
 
-def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def align_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return rows with aligned columns."""
     if not rows:
         return []
@@ -55,7 +55,9 @@ def list_text(rows: Sequence[AssetRow]) -> str:
         )
         for row in rows
     ]
-    return _text(columns([("asset", "kind", "environment", "live", "canary", "versions"), *cells]))
+    return _join_lines(
+        align_columns([("asset", "kind", "environment", "live", "canary", "versions"), *cells])
+    )
 
 
 def asset_text(card: AssetCard) -> str:
@@ -84,7 +86,7 @@ def asset_text(card: AssetCard) -> str:
                 ", ".join(flags),
             )
         )
-    return _text([*lines, *columns(rows)])
+    return _join_lines([*lines, *align_columns(rows)])
 
 
 def history_text(history: History) -> str:
@@ -110,7 +112,7 @@ def history_text(history: History) -> str:
             lines.append(f"        {words.one_line(event.note)}")
     if history.more_lines:
         lines.append(f"        {words.counted(history.more_lines, 'earlier event')} not shown")
-    return _text(lines)
+    return _join_lines(lines)
 
 
 def live_lines(live: Live) -> list[str]:
@@ -144,12 +146,12 @@ def why_text(why: Why) -> str:
         lines.append(f"  BREAK-GLASS: {words.one_line(why.break_glass)}")
     lines.extend(f"  PROBLEM: {words.one_line(problem)}" for problem in why.problems)
     lines.extend(["", "Results"])
-    lines.extend(_citation(one) for one in why.citations)
+    lines.extend(_format_citation(one) for one in why.citations)
     if not why.citations:
         lines.append("  none are cited in this stage")
     lines.extend(["", "Steps"])
     for step in why.steps:
-        lines.extend(_step(step))
+        lines.extend(_format_step(step))
     if not why.steps:
         lines.append("  none yet")
     if why.votes:
@@ -157,7 +159,7 @@ def why_text(why: Why) -> str:
         lines.extend(
             f"  {vote.actor}: {vote.decision} for {vote.stage}, {words.moment(vote.at)}, "
             + _vote_word(vote)
-            + _through(vote.through)
+            + _format_through(vote.through)
             for vote in why.votes
         )
     if why.overrides:
@@ -166,10 +168,10 @@ def why_text(why: Why) -> str:
     lines.extend(["", "Next", *(f"  {move}" for move in why.next_moves)])
     if not why.next_moves:
         lines.append("  nothing: this stage is an end")
-    return _text(lines)
+    return _join_lines(lines)
 
 
-def _through(through: str) -> str:
+def _format_through(through: str) -> str:
     return f" ({words.one_line(through)})" if through else ""
 
 
@@ -182,7 +184,7 @@ def _vote_word(vote: ShownVote) -> str:
     return f"{word} {words.moment(vote.expires_at)}"
 
 
-def _citation(one: Citation) -> str:
+def _format_citation(one: Citation) -> str:
     if one.worth == "missing":
         return f"  {short(one.id)}  MISSING"
     when = f", {words.moment(one.sealed_at)}" if one.sealed_at else ""
@@ -193,10 +195,10 @@ def _citation(one: Citation) -> str:
     return f"{line}\n    {words.one_line(one.caveat)}" if one.caveat else line
 
 
-def _step(step: ClimbStep) -> list[str]:
+def _format_step(step: ClimbStep) -> list[str]:
     lines = [
         f"  {step.before} → {step.after} ({step.cause}) by {step.actor}, "
-        f"{words.moment(step.at)}, event {step.seq}{_through(step.through)}"
+        f"{words.moment(step.at)}, event {step.seq}{_format_through(step.through)}"
     ]
     if step.approved_by:
         lines.append(f"    approved by {', '.join(step.approved_by)}")
@@ -214,12 +216,12 @@ def _step(step: ClimbStep) -> list[str]:
 def lines_of(result: CommandResult) -> list[str]:
     """Return what was written, one line per event with its number."""
     return [
-        f"{_fact_text(fact)} (event {event.seq})"
+        f"{_format_fact(fact)} (event {event.seq})"
         for fact, event in zip(result.facts, result.events, strict=True)
     ]
 
 
-def _fact_text(fact: Fact) -> str:
+def _format_fact(fact: Fact) -> str:
     note = getattr(fact, "note", "")
     return f"{fact.label}: {fact.sentence}" + (f": {note}" if note else "")
 

@@ -71,7 +71,7 @@ class DrawnTimeline(msgspec.Struct, frozen=True):
     description: str
 
 
-def timeline(segments: Sequence[StageSpan], until: datetime) -> DrawnTimeline | None:
+def draw_timeline(segments: Sequence[StageSpan], until: datetime) -> DrawnTimeline | None:
     """Return the timeline of some segments up to a time, or None if there is nothing to draw."""
     shown = [one for one in segments if one.stage not in _ENDS and one.start <= until]
     if not shown:
@@ -89,7 +89,7 @@ def timeline(segments: Sequence[StageSpan], until: datetime) -> DrawnTimeline | 
         name = f"{one.version} ({one.environment})" if several else one.version
         names.setdefault(name, []).append(one)
     lanes = tuple(
-        VersionLane(name, TOP + at * LANE, tuple(_bar(one, until, place) for one in parts))
+        VersionLane(name, TOP + at * LANE, tuple(_draw_bar(one, until, place) for one in parts))
         for at, (name, parts) in enumerate(list(names.items())[-LANES_MAX:])
     )
     axis = TOP + len(lanes) * LANE + 4
@@ -99,7 +99,7 @@ def timeline(segments: Sequence[StageSpan], until: datetime) -> DrawnTimeline | 
         height=axis + 22,
         axis_y=axis,
         lanes=lanes,
-        marks=_marks(begin, span, place),
+        marks=_draw_marks(begin, span, place),
         more_lanes=max(0, len(names) - LANES_MAX),
         description=(
             f"Stages of {words.counted(len(names), 'version')} from {words.moment(begin)} to "
@@ -110,7 +110,7 @@ def timeline(segments: Sequence[StageSpan], until: datetime) -> DrawnTimeline | 
     )
 
 
-def _bar(one: StageSpan, until: datetime, place: Callable[[datetime], float]) -> StageBar:
+def _draw_bar(one: StageSpan, until: datetime, place: Callable[[datetime], float]) -> StageBar:
     start = place(one.start)
     end = place(min(one.end or until, until))
     when = f"{words.moment(one.start)} to {words.moment(one.end) if one.end else 'now'}"
@@ -119,7 +119,7 @@ def _bar(one: StageSpan, until: datetime, place: Callable[[datetime], float]) ->
     )
 
 
-def _marks(
+def _draw_marks(
     begin: datetime, span: timedelta, place: Callable[[datetime], float]
 ) -> tuple[TimelineMark, ...]:
     pattern = "%Y-%m-%d" if span > timedelta(days=4) else "%m-%d %H:%MZ"
@@ -156,7 +156,7 @@ class Ramp(msgspec.Struct, frozen=True):
     description: str
 
 
-def ramp(stage: str, *, is_watch: bool) -> Ramp:
+def build_ramp(stage: str, *, is_watch: bool) -> Ramp:
     """Return the steps from the first share to all traffic."""
     shares = {**CANARY_SHARES, "enabled": 1.0}
     names = list(shares)

@@ -202,10 +202,10 @@ def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) 
         state = read_state(workspace, asset)
         if not state.asset.versions:
             raise unknown_asset(workspace, asset)
-        return _card(state, asset, environment)
+        return _make_card(state, asset, environment)
 
 
-def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
+def _make_card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
     place = state.asset.place(environment)
     pack = state.asset.required_pack
     return AssetCard(
@@ -219,13 +219,13 @@ def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
         enabled=place.enabled,
         canary=place.canary,
         versions=tuple(
-            _line(state, environment, name) for name in reversed(list(state.asset.versions))
+            _make_line(state, environment, name) for name in reversed(list(state.asset.versions))
         ),
         is_one_person=state.governance.policy.one_person,
     )
 
 
-def _line(state: LifecycleState, environment: str, name: str) -> VersionLine:
+def _make_line(state: LifecycleState, environment: str, name: str) -> VersionLine:
     version = state.asset.versions[name]
     track = state.asset.track(environment, name)
     return VersionLine(
@@ -245,10 +245,10 @@ def _line(state: LifecycleState, environment: str, name: str) -> VersionLine:
 def asset_rows(workspace: Workspace, names: Sequence[str]) -> tuple[AssetRow, ...]:
     """Return one row per asset and environment."""
     with asset_state_cache(workspace).lock:
-        return tuple(row for name in names for row in _rows(read_state(workspace, name), name))
+        return tuple(row for name in names for row in _make_rows(read_state(workspace, name), name))
 
 
-def _rows(state: LifecycleState, name: str) -> list[AssetRow]:
+def _make_rows(state: LifecycleState, name: str) -> list[AssetRow]:
     return [
         AssetRow(
             asset=name,

@@ -18,14 +18,14 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, moves_of
 from gatemark.lifecycle.model.state import BreakGlassAccess, LifecycleState, Track
 from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
-from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
+from gatemark.lifecycle.views.history import asset_lines, find_approvers, workspace_lines
 from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why, Worth
 from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=VersionFact)
 
 
-def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
+def explain_stage(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
     """Return everything behind the current stage of a version, checked again."""
     lines = asset_lines(workspace, ref.asset)
     state = fold(
@@ -40,7 +40,7 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     asset_state_cache(workspace).read(ref.asset)
     track = state.asset.track(environment, ref.version)
     steps = _climb(lines, environment, ref.version)
-    found = [_citation(workspace, state, ref, one) for one in track.result_ids]
+    found = [_check_citation(workspace, state, ref, one) for one in track.result_ids]
     # By the time of their sealing, as people remember them: ids are in no order.
     citations = tuple(sorted(found, key=lambda one: (str(one.sealed_at), one.id)))
     return Why(
@@ -56,13 +56,13 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
         digest=version.digest,
         pins=version.pins,
         pins_digest=version.pins.digest,
-        paused=_paused(track),
+        paused=_describe_pause(track),
         break_glass=_describe_break_glass(track.break_glass, workspace.clock()),
         steps=steps,
         citations=citations,
-        votes=_votes(lines, environment, ref.version, steps, workspace.clock()),
-        overrides=_overrides(lines, environment, ref.version),
-        problems=_problems(track, citations),
+        votes=_list_votes(lines, environment, ref.version, steps, workspace.clock()),
+        overrides=_list_overrides(lines, environment, ref.version),
+        problems=_list_problems(track, citations),
         is_one_person=state.governance.policy.one_person,
         next_moves=tuple(
             f"{row.after} ({row.cause} by {', '.join(row.roles)})"
@@ -72,7 +72,7 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     )
 
 
-def _facts(
+def _select_facts(
     kind: type[F], lines: Sequence[LifecycleEvent], environment: str, version: str
 ) -> list[tuple[LifecycleEvent, F]]:
     """Return the events of one kind about a version in an environment."""
@@ -89,7 +89,7 @@ def _climb(
 ) -> tuple[ClimbStep, ...]:
     """Return the moves since the version last started its evaluation."""
     steps: list[ClimbStep] = []
-    for line, fact in _facts(VersionMoved, lines, environment, version):
+    for line, fact in _select_facts(VersionMoved, lines, environment, version):
         if fact.after == "evaluating":
             steps = []
         steps.append(
@@ -102,7 +102,7 @@ def _climb(
                 cause=fact.cause,
                 note=fact.note,
                 result_ids=fact.result_ids,
-                approved_by=approvers(lines, fact.approvals),
+                approved_by=find_approvers(lines, fact.approvals),
                 window_count=len(fact.windows),
                 gates=fact.gates,
                 policy_digest=fact.policy_digest,
@@ -112,7 +112,7 @@ def _climb(
     return tuple(steps)
 
 
-def _citation(
+def _check_citation(
     workspace: Workspace, state: LifecycleState, ref: VersionRef, result_id: str
 ) -> Citation:
     try:
@@ -139,7 +139,7 @@ def _citation(
         id=result_id,
         worth=worth,
         reason=reason,
-        caveat="; ".join(_caveats(result, erased)) or None,
+        caveat="; ".join(_list_caveats(result, erased)) or None,
         verdict=result.verdict,
         title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
@@ -149,7 +149,7 @@ def _citation(
     )
 
 
-def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
+def _list_caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
     """Yield notes on a valid result."""
     answered = result.runtime.get("target.candidate")
     if answered is not None:
@@ -162,7 +162,7 @@ def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
         yield f"evidence was erased ({events}): it cannot be derived again"
 
 
-def _votes(
+def _list_votes(
     lines: Sequence[LifecycleEvent],
     environment: str,
     version: str,
@@ -170,7 +170,7 @@ def _votes(
     now: datetime,
 ) -> tuple[ShownVote, ...]:
     first = steps[0].seq if steps else 0
-    votes = _facts(ApprovalGiven, lines, environment, version)
+    votes = _select_facts(ApprovalGiven, lines, environment, version)
     last = {(line.actor, fact.stage): line.seq for line, fact in votes}
     used = {
         number
@@ -197,14 +197,16 @@ def _votes(
     )
 
 
-def _overrides(lines: Sequence[LifecycleEvent], environment: str, version: str) -> tuple[str, ...]:
+def _list_overrides(
+    lines: Sequence[LifecycleEvent], environment: str, version: str
+) -> tuple[str, ...]:
     return tuple(
         f"{fact.gate} on the way to {fact.stage}: {fact.reason} (by {line.actor}, event {line.seq})"
-        for line, fact in _facts(GateOverridden, lines, environment, version)
+        for line, fact in _select_facts(GateOverridden, lines, environment, version)
     )
 
 
-def _paused(track: Track) -> str | None:
+def _describe_pause(track: Track) -> str | None:
     if track.paused is None:
         return None
     note = f": {track.paused.note}" if track.paused.note else ""
@@ -222,7 +224,7 @@ def _describe_break_glass(access: BreakGlassAccess | None, now: datetime) -> str
     return f"{words}; not reviewed, {ends} at {access.until:%Y-%m-%d %H:%M:%SZ}{late}"
 
 
-def _problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:
+def _list_problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:
     found = [
         f"result {short(one.id)}: {one.reason}" for one in citations if one.worth != "verified"
     ]

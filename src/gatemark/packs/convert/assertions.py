@@ -10,7 +10,7 @@ from typing import Any, Final
 from gatemark.core.errors import GatemarkError
 from gatemark.packs.convert.foreign_files import ForeignFolder, Unconvertible
 from gatemark.packs.convert.templates import fill_variables
-from gatemark.scorers.combined import ScorerPart, ready_part
+from gatemark.scorers.combined import ScorerPart, prepare_part
 
 _CONTAINS: Final = ("contains", "contains-any", "contains-all")
 _LISTS: Final = ("contains-any", "contains-all", "icontains-any", "icontains-all")
@@ -76,7 +76,7 @@ def make_parts(
     elif weight is not None:
         raise Unconvertible(f"{kind} with weight {weight}")
     try:
-        ready_part(ScorerPart(part["scorer"], part.get("options", {})))
+        prepare_part(ScorerPart(part["scorer"], part.get("options", {})))
     except GatemarkError as error:
         raise Unconvertible(f"{kind} ({error})") from error
     return [part]

@@ -20,7 +20,7 @@ from gatemark.packs.sample_lines import PART_MARK
 from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, find_slices
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.combined import NAME as COMBINED
-from gatemark.scorers.combined import part_names
+from gatemark.scorers.combined import name_parts
 from gatemark.scorers.scorer import Scorable, scorers
 
 OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", "bench_regression", COVERAGE})
@@ -134,7 +134,7 @@ def _find_unknown_part(opened: OpenPack, rule: Rule, scope: str) -> Iterator[str
     scorer = opened.pack.suite(suite_id).scorer
     if rule.metric not in PART_METRICS.values() or not isinstance(scorer, ScorerSpec):
         return
-    parts = part_names([str(each.get("scorer")) for each in scorer.options.get("scorers", ())])
+    parts = name_parts([str(each.get("scorer")) for each in scorer.options.get("scorers", ())])
     if scorer.name == COMBINED and part not in parts:
         known = ", ".join(parts)
         yield f"rule {rule.id}: suite {suite_id} has no part {part!r} (parts: {known})"

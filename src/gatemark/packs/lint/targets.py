@@ -13,7 +13,7 @@ from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 from gatemark.targets.load_function import split_reference
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
-from gatemark.targets.prompt_files import with_prompt_files
+from gatemark.targets.prompt_files import read_prompt_files
 from gatemark.targets.spec import parse_spec
 
 
@@ -37,7 +37,7 @@ def check_target(raw: object, place: str, folder: Path) -> None:
 def _check_request(endpoint: HttpSpec | OpenAISpec, place: str, folder: Path) -> None:
     """Raise when a prompt file is missing, or every item would get the same request."""
     try:
-        template = with_prompt_files(endpoint, folder).template()
+        template = read_prompt_files(endpoint, folder).template()
     except GatemarkError as error:
         raise BadInputError(f"{place}: {error}") from error
     if not template.reads:

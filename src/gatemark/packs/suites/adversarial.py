@@ -8,11 +8,13 @@ baseline data counts in its favour: a probe that was not seen to break has held.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Figure, Table
 from gatemark.packs.item_scores import ItemScore, pair_items, score_baseline_items, score_items
 from gatemark.packs.pack import SuiteSpec
@@ -23,9 +25,12 @@ from gatemark.packs.suites.arms import (
     measure_suite_drop,
 )
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.proportion import clopper_pearson, probe_outcome, wilson
+from gatemark.statistics.proportion import clopper_pearson_interval, probe_outcome, wilson_interval
 
 SHOWN_PROBES = 50
+NO_PROBE_ANSWERED: Final = ReasonKind("no_probe_answered", "no probes were answered")
+NO_PROBE_DECIDED: Final = ReasonKind("no_probe_decided", "no probe was decided")
+PROBES_UNDECIDED: Final = ReasonKind("probes_undecided", "{undecided} of {n} probes are undecided")
 LEVEL = 0.95
 
 
@@ -80,11 +85,9 @@ def _find_outcomes(items: Mapping[str, ItemScore], spec: SuiteSpec) -> dict[str,
 
 def _measure_held_rate(name: str, scope: str, outcomes: Mapping[str, str]) -> Measurement:
     if not outcomes:
-        return unmeasured(
-            name, "no probes were answered", direction="higher_is_better", scope=scope
-        )
+        return unmeasured(name, NO_PROBE_ANSWERED(), direction="higher_is_better", scope=scope)
     held = sum(outcome == "held" for outcome in outcomes.values())
-    low, high = wilson(held, len(outcomes), LEVEL)
+    low, high = wilson_interval(held, len(outcomes), LEVEL)
     return measured(
         name,
         held / len(outcomes),
@@ -100,7 +103,7 @@ def _measure_baseline_rate(
 ) -> Measurement:
     name = "baseline_score"
     if items and not any(item.scored for item in items.values()):
-        return unmeasured(name, UNKNOWN_BASELINE, direction="higher_is_better", scope=scope)
+        return unmeasured(name, UNKNOWN_BASELINE(), direction="higher_is_better", scope=scope)
     lost = sum(not item.whole for item in items.values())
     found = _measure_held_rate(name, scope, outcomes)
     return msgspec.structs.replace(found, excluded={COUNTED_AS_ONE: lost} if lost else {})
@@ -111,9 +114,9 @@ def _measure_attack_success(scope: str, outcomes: Mapping[str, str]) -> Measurem
     name = "attack_success_rate"
     decided = [outcome for outcome in outcomes.values() if outcome != "undecided"]
     if not decided:
-        return unmeasured(name, "no probe was decided", direction="lower_is_better", scope=scope)
+        return unmeasured(name, NO_PROBE_DECIDED(), direction="lower_is_better", scope=scope)
     broken = decided.count("broken")
-    low, high = clopper_pearson(broken, len(decided), LEVEL)
+    low, high = clopper_pearson_interval(broken, len(decided), LEVEL)
     return measured(
         name,
         broken / len(decided),
@@ -128,7 +131,7 @@ def _count_newly_broken(scope: str, outcomes: Mapping[str, str], count: int) -> 
     name = "newly_broken_count"
     undecided = sum(outcome == "undecided" for outcome in outcomes.values())
     if count == 0 and (undecided or not outcomes):
-        reason = f"{undecided} of {len(outcomes)} probes are undecided"
+        reason = PROBES_UNDECIDED(undecided=undecided, n=len(outcomes))
         return unmeasured(name, reason, direction="lower_is_better", unit="count", scope=scope)
     return measured(
         name, count, n=len(outcomes), direction="lower_is_better", unit="count", scope=scope

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -15,19 +16,21 @@ import scipy
 from gatemark.core.measurement import (
     COUNTED_AS_ONE,
     COUNTED_AS_ZERO,
+    NOTHING_ANSWERED,
     Interval,
     Measurement,
     measured,
     unmeasured,
 )
 from gatemark.core.policy import ITEMS_NEEDED
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Figure, Table
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.item_scores import AnswerPair, ItemScore
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.statistics.clustered_means import PooledDrop, Stratum, mean_estimate, pooled_drop
-from gatemark.statistics.proportion import two_sided_z, wilson
+from gatemark.statistics.proportion import two_sided_z, wilson_interval
 from gatemark.statistics.significance import detectable_effect
 
 SHOWN_ITEMS = 50
@@ -85,7 +88,16 @@ def shorten_text(value: object) -> str:
 
 
 LEVEL = 0.95
-UNKNOWN_BASELINE = "the baseline gave no answer that could be scored"
+UNKNOWN_BASELINE: Final = ReasonKind(
+    "unknown_baseline", "the baseline gave no answer that could be scored"
+)
+NO_COMMON_ITEM: Final = ReasonKind("no_common_item", "no item was answered on both arms")
+ARMS_NEVER_DIFFER: Final = ReasonKind("arms_never_differ", "the arms never differ")
+TOO_FEW_PAIRS: Final = ReasonKind("too_few_pairs", "fewer than two paired items")
+DROP_ON_BOUND: Final = ReasonKind(
+    "drop_on_bound", "the drop lies on the bound, which no number of items settles"
+)
+IN_PART: Final = ReasonKind("in_part", "{part}: {because}")
 
 
 def measure_mean_score(name: str, scope: str, items: Sequence[ItemScore]) -> Measurement:
@@ -100,7 +112,7 @@ def measure_baseline_score(scope: str, items: Sequence[ItemScore]) -> Measuremen
     """
     if items and not any(item.scored for item in items):
         return unmeasured(
-            "baseline_score", UNKNOWN_BASELINE, direction="higher_is_better", scope=scope
+            "baseline_score", UNKNOWN_BASELINE(), direction="higher_is_better", scope=scope
         )
     return _measure_mean("baseline_score", scope, items, unscored=COUNTED_AS_ONE)
 
@@ -109,7 +121,7 @@ def _measure_mean(
     name: str, scope: str, items: Sequence[ItemScore], *, unscored: str
 ) -> Measurement:
     if not items:
-        return unmeasured(name, "no items were answered", direction="higher_is_better", scope=scope)
+        return unmeasured(name, NOTHING_ANSWERED(), direction="higher_is_better", scope=scope)
     unscored_count = sum(not item.whole for item in items)
     values = np.array([item.mean for item in items])
     return measured(
@@ -125,7 +137,7 @@ def _measure_mean(
 
 def _estimate_mean_interval(values: np.ndarray, clusters: list[str | None]) -> Interval | None:
     if set(np.unique(values)) <= {0.0, 1.0} and not any(clusters):
-        low, high = wilson(int(values.sum()), len(values), LEVEL)
+        low, high = wilson_interval(int(values.sum()), len(values), LEVEL)
         return Interval(low=low, high=high, level=LEVEL, method="wilson")
     estimate = mean_estimate(values, name_clusters(clusters))
     bounds = estimate.bounds((1 - LEVEL) / 2)
@@ -151,11 +163,11 @@ def count_unscored(pairs: Sequence[AnswerPair]) -> dict[str, int]:
     return {how: count for how, count in counts.items() if count}
 
 
-def find_unpaired_reason(pairs: Sequence[AnswerPair]) -> str | None:
+def find_unpaired_reason(pairs: Sequence[AnswerPair]) -> Reason | None:
     """Return why there is nothing to compare with, or None."""
     if not pairs:
-        return "no item was answered on both arms"
-    return None if any(pair.baseline.scored for pair in pairs) else UNKNOWN_BASELINE
+        return NO_COMMON_ITEM()
+    return None if any(pair.baseline.scored for pair in pairs) else UNKNOWN_BASELINE()
 
 
 def estimate_delta_error(pairs: Sequence[AnswerPair]) -> float | None:
@@ -173,7 +185,7 @@ def measure_power(
     name = "power_at_margin"
     error = estimate_delta_error(pairs)
     if not error or find_unpaired_reason(pairs) is not None:
-        reason = "the arms never differ" if error == 0 else "fewer than two paired items"
+        reason = ARMS_NEVER_DIFFER() if error == 0 else TOO_FEW_PAIRS()
         return unmeasured(name, reason, direction="higher_is_better", n=len(pairs), scope=scope)
     chance = float(scipy.special.ndtr(margin / error - two_sided_z(1 - 2 * alpha)))
     return measured(name, chance, n=len(pairs), direction="higher_is_better", scope=scope)
@@ -185,7 +197,7 @@ def measure_smallest_visible_drop(
     """Return the smallest true difference that this many items detect with 80 % power."""
     error = estimate_delta_error(pairs)
     if error is None or error == 0:
-        reason = "the arms never differ" if error == 0 else "fewer than two paired items"
+        reason = ARMS_NEVER_DIFFER() if error == 0 else TOO_FEW_PAIRS()
         return unmeasured("mde", reason, direction="neutral", n=len(pairs), scope=scope)
     effect = detectable_effect(error, alpha=alpha)
     return measured("mde", effect, n=len(pairs), direction="neutral", scope=scope)
@@ -222,9 +234,9 @@ def measure_drop(
     for items in suites:
         reason = find_unpaired_reason(items.pairs)
         if reason is not None:
-            return make_missing_drop(
-                name, scope, reason if scope is not None else f"{items.scope}: {reason}"
-            )
+            if scope is None:
+                reason = IN_PART(part=items.scope, because=reason)
+            return make_missing_drop(name, scope, reason)
     strata = make_strata(suites)
     found = pooled_drop(strata)
     low, high = found.bounds(alpha)
@@ -255,7 +267,7 @@ def measure_drop(
     return [chance, drop, needed]
 
 
-def make_missing_drop(name: str, scope: str | None, why: str) -> list[Measurement]:
+def make_missing_drop(name: str, scope: str | None, why: Reason) -> list[Measurement]:
     """Return the same three without numbers, and why there are none."""
     return [
         unmeasured(HARM_P, why, direction="neutral", scope=scope),
@@ -279,7 +291,7 @@ def _estimate_items_needed(
     """Return how many such items would decide with 80 % power."""
     growth = found.growth_to_decide(margin, alpha)
     if growth is None:
-        reason = "the drop lies on the bound, which no number of items settles"
+        reason = DROP_ON_BOUND()
         return unmeasured(name, reason, direction="neutral", n=found.n, unit="count", scope=scope)
     count = max(1, math.ceil(growth * found.n))
     return measured(name, count, n=found.n, direction="neutral", unit="count", scope=scope)

@@ -12,21 +12,28 @@ candidate and the best for the baseline. Too few judged answers leave no score.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
-from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
+from gatemark.core.measurement import (
+    Direction,
+    Interval,
+    Measurement,
+    measured,
+    rate,
+    unmeasured,
+)
 from gatemark.core.policy import Rule
-from gatemark.core.reason import Reason, ReasonKind
+from gatemark.core.reason import Reason, ReasonKind, find_reason
 from gatemark.core.result import Figure, Reliability, ReliabilityBin
 from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import HARM_P
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.confidence.bins import INFORMATIVE, MIN_JUDGED_BINS
+from gatemark.statistics.confidence.bins import INFORMATIVE, explain_few_bins
 from gatemark.statistics.confidence.calibration import (
     Calibration,
     bin_index,
@@ -42,19 +49,17 @@ from gatemark.statistics.confidence.resolution import (
 
 SEED = 20_261_119
 RESAMPLES = 999
-TOO_FEW_ITEMS = ReasonKind(
-    "too_few_judged_confidences", "{found} answers carry a confidence and a verdict, needs {needed}"
-)
-FEW_BINS = ReasonKind(
-    "too_few_bins",
-    "bins: {bins} hides errors that cancel inside a bin (one bin compares only the means); "
-    "use {needed} or more",
-)
-UNINFORMATIVE = ReasonKind("uninformative_confidences", "{why}")
-LOST_RESOLUTION = ReasonKind(
+LOST_RESOLUTION: Final = ReasonKind(
     "lost_resolution",
     "the candidate's confidences are not shown to tell right answers from wrong ones "
     "(AUROC {auroc:.4g}), the baseline's do (AUROC {baseline_auroc:.4g})",
+)
+NO_ANSWERS: Final = ReasonKind("no_answers", "no answers")
+TOO_FEW_CONFIDENCES: Final = ReasonKind(
+    "too_few_confidences", "{n} answers carry a confidence and a verdict, needs {needed}"
+)
+NO_COMMON_CONFIDENCE: Final = ReasonKind(
+    "no_common_confidence", "no answer of both arms carries a confidence and a verdict"
 )
 
 
@@ -150,18 +155,22 @@ def _measure_informative(
     """Return 1 if the candidate's confidences may say something, or why they do not."""
     own, baseline = resolutions
     n = len(candidate.ids)
-    why: str | Reason | None = None
+    why: Reason | None
     if own is None:
-        why = TOO_FEW_ITEMS(found=n, needed=options.min_items)
-    elif options.bins < MIN_JUDGED_BINS:
-        why = FEW_BINS(bins=options.bins, needed=MIN_JUDGED_BINS)
-    elif (uninformative := own.explain_uninformative()) is not None:
-        why = UNINFORMATIVE(why=uninformative)
-    elif own.auroc is not None and not own.is_shown and baseline is not None and baseline.is_shown:
-        why = LOST_RESOLUTION(auroc=own.auroc, baseline_auroc=baseline.auroc)
+        why = TOO_FEW_CONFIDENCES(n=n, needed=options.min_items)
+    else:
+        why = explain_few_bins(options.bins) or own.explain_uninformative()
+        why = why or _explain_lost(own, baseline)
     if why is not None:
         return unmeasured(INFORMATIVE, why, direction="higher_is_better", n=n, scope=scope)
     return measured(INFORMATIVE, 1.0, n=n, direction="higher_is_better", scope=scope)
+
+
+def _explain_lost(own: Resolution, baseline: Resolution | None) -> Reason | None:
+    """Return why the candidate says less than the baseline, or None if that is not so."""
+    if own.auroc is None or own.is_shown or baseline is None or not baseline.is_shown:
+        return None
+    return LOST_RESOLUTION(auroc=own.auroc, baseline_auroc=baseline.auroc)
 
 
 def _list_aurocs(
@@ -191,7 +200,7 @@ def _measure_score(
 ) -> Measurement:
     excluded = {"without_confidence_or_verdict": arm.left_out} if arm.left_out else None
     if found is None:
-        reason = TOO_FEW_ITEMS(found=len(arm.ids), needed=options.min_items)
+        reason = TOO_FEW_CONFIDENCES(n=len(arm.ids), needed=options.min_items)
         return unmeasured(
             name,
             reason,
@@ -225,7 +234,7 @@ def _measure_unjudged(scope: str, arms: Sequence[CalibrationItems]) -> Measureme
     name = "unjudged_rate"
     asked = [arm for arm in arms if arm.ids or arm.left_out]
     if not asked:
-        return unmeasured(name, "no answers", direction="lower_is_better", scope=scope)
+        return unmeasured(name, NO_ANSWERS(), direction="lower_is_better", scope=scope)
     poorest = max(asked, key=lambda arm: arm.left_out / (len(arm.ids) + arm.left_out))
     total = len(poorest.ids) + poorest.left_out
     found = rate(name, poorest.left_out, total, direction="lower_is_better")
@@ -267,12 +276,12 @@ def _measure_drop(
     """
     scope, alpha = evidence.spec.id, evidence.alpha
     if scores[0].value is None or scores[1].value is None:
-        reason = scores[0].reason or scores[1].reason or "no score"
+        reason = find_reason(*scores)
         return [unmeasured("regression", reason, direction="lower_is_better", scope=scope)], None
     value = scores[1].value - scores[0].value
     shared = sorted(set(arms[0].ids) & set(arms[1].ids))
     if not shared:
-        reason = "no answer of both arms carries a confidence and a verdict"
+        reason = NO_COMMON_CONFIDENCE()
         return [unmeasured("regression", reason, direction="lower_is_better", scope=scope)], None
     places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
     rng = np.random.default_rng(SEED)

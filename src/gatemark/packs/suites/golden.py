@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.reason import find_reason
 from gatemark.evidence.settings_file import about
 from gatemark.packs.item_scores import (
     AnswerPair,
@@ -31,7 +32,7 @@ from gatemark.packs.suites.arms import (
 from gatemark.packs.suites.slices import make_slice_tables, measure_slices
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import mean_pass_at_k, mean_pass_hat_k
-from gatemark.statistics.significance import mcnemar
+from gatemark.statistics.significance import mcnemar_test
 
 
 class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,7 +93,7 @@ def _measure_pass_at(scope: str, items: Sequence[ItemScore], k: int | None) -> l
         (f"pass_hat_{k}", mean_pass_hat_k(counts, k)),
     ):
         found.append(
-            unmeasured(name, str(estimate.reason), direction="higher_is_better", scope=scope)
+            unmeasured(name, find_reason(estimate), direction="higher_is_better", scope=scope)
             if estimate.value is None
             else measured(
                 name, estimate.value, n=len(items), direction="higher_is_better", scope=scope
@@ -116,7 +117,7 @@ def _list_changes(scope: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
     ]
     means = {pair.baseline.mean for pair in pairs} | {pair.candidate.mean for pair in pairs}
     if means <= {0.0, 1.0}:
-        found = mcnemar(lost, gained)
+        found = mcnemar_test(lost, gained)
         numbers.append(measured("mcnemar_p", found.p_value, n=n, direction="neutral", scope=scope))
     return numbers
 

@@ -19,6 +19,7 @@ from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Figure, Table
 from gatemark.evidence.rows import Row
 from gatemark.evidence.settings_file import about
@@ -26,6 +27,7 @@ from gatemark.packs.answers import Answer, ItemKey
 from gatemark.packs.item_scores import AnswerPair, ItemScore
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
+    NO_COMMON_ITEM,
     PairedItems,
     estimate_delta_error,
     find_units,
@@ -40,12 +42,21 @@ from gatemark.scorers.judge.pairwise import (
     SECOND,
     TIE,
     PairwiseOptions,
-    more_than_half,
+    find_majority,
     read_rounds,
 )
 from gatemark.scorers.scorer import Scorable
-from gatemark.statistics.preference import MIN_DECISIVE, Preference, judge_preference
+from gatemark.statistics.preference import (
+    MIN_DECISIVE,
+    TOO_FEW_DECISIVE,
+    Preference,
+    judge_preference,
+)
 
+NOTHING_COMPARED: Final = ReasonKind("nothing_compared", "the judge compared nothing")
+PAIRS_NOT_COMPARED: Final = ReasonKind(
+    "pairs_not_compared", "{share:.1%} of the pairs could not be compared"
+)
 _WORTH: Final = {FIRST: 1.0, TIE: 0.5, SECOND: 0.0}
 _DECIDING: Final = frozenset({"score", "baseline_score", "regression", PREFERRED})
 
@@ -152,7 +163,7 @@ def examine(evidence: ArmsEvidence, options: ComparisonOptions) -> ArmsReport:
         sum(one.choice is None for one in found.values()),
         len(found),
         direction="lower_is_better",
-        empty_reason="no item was answered on both arms",
+        empty_reason=NO_COMMON_ITEM(),
     )
     report = ArmsReport(
         score=measure_mean_score("score", scope, [pair.candidate for pair in pairs]),
@@ -173,7 +184,7 @@ def examine(evidence: ArmsEvidence, options: ComparisonOptions) -> ArmsReport:
     # Step 4.
     if uncompared.value is None or uncompared.value <= evidence.spec.errors_max:
         return report
-    return _withhold(report, f"{uncompared.value:.1%} of the pairs could not be compared")
+    return _withhold(report, PAIRS_NOT_COMPARED(share=uncompared.value))
 
 
 def _find_comparisons(evidence: ArmsEvidence, options: ComparisonOptions) -> Comparisons:
@@ -228,7 +239,7 @@ def _measure_preference(
 
 
 def _choose_for_unit(unit: Sequence[ComparedPair], unknown_as: str) -> str:
-    return more_than_half([one.choice or unknown_as for one in unit], len(unit)) or TIE
+    return find_majority([one.choice or unknown_as for one in unit], len(unit)) or TIE
 
 
 def _count_decisions(units: Iterable[Sequence[ComparedPair]]) -> int:
@@ -253,7 +264,7 @@ def _measure_preferred(
     sign: float | None = None
     reason = strict.reason
     if judged < MIN_DECISIVE:
-        reason = f"{judged} decisive pairs, at least {MIN_DECISIVE} are needed"
+        reason = TOO_FEW_DECISIVE(decisive=judged, needed=MIN_DECISIVE)
     elif strict.outcome == "pass":
         sign = 1.0
     elif lenient.outcome == "fail":
@@ -274,7 +285,7 @@ def _measure_order_disagreement(scope: str, found: Comparisons) -> Measurement:
         sum(one.disagreements for one in found.values()),
         sum(one.rounds for one in found.values()),
         direction="lower_is_better",
-        empty_reason="the judge compared nothing",
+        empty_reason=NOTHING_COMPARED(),
     )
     return msgspec.structs.replace(number, scope=scope)
 
@@ -336,7 +347,7 @@ def _list_lost_items(evidence: ArmsEvidence, pairs: Sequence[AnswerPair]) -> tup
     return list_worse_items(evidence, shown, title=title, expected="expected")
 
 
-def _withhold(report: ArmsReport, why: str) -> ArmsReport:
+def _withhold(report: ArmsReport, why: Reason) -> ArmsReport:
     """Return a report without the numbers that pairs without an outcome could change."""
 
     def held(number: Measurement) -> Measurement:

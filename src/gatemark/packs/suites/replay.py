@@ -8,11 +8,13 @@ candidate is than the baseline.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from gatemark.core.measurement import Measurement, measured, rate
 from gatemark.core.policy import Rule
+from gatemark.core.reason import ReasonKind
 from gatemark.packs.item_scores import AnswerPair, pair_items, score_baseline_items, score_items
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
@@ -27,6 +29,11 @@ from gatemark.packs.suites.arms import (
 )
 from gatemark.packs.suites.slices import make_slice_tables, measure_slices
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
+
+REPLAYED_ONCE: Final = ReasonKind(
+    "replayed_once",
+    "every run was replayed once; epochs: 2 would show how often the baseline changes",
+)
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,7 +101,6 @@ def _list_changes(
         repeats.setdefault(answer.id, []).append(answer.output)
     again = [outputs for outputs in repeats.values() if len(outputs) > 1]
     unsteady = sum(any(output != outputs[0] for output in outputs[1:]) for outputs in again)
-    once = "every run was replayed once; epochs: 2 would show how often the baseline changes"
     found = (
         rate("verdict_delta", changed, len(pairs), direction="lower_is_better"),
         rate("output_delta", said, len(pairs), direction="lower_is_better"),
@@ -103,7 +109,7 @@ def _list_changes(
             unsteady,
             len(again),
             direction="lower_is_better",
-            empty_reason=once,
+            empty_reason=REPLAYED_ONCE(),
         ),
     )
     return [msgspec.structs.replace(number, scope=scope) for number in found]

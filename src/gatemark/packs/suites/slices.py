@@ -11,13 +11,20 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
+from gatemark.core.measurement import (
+    NOTHING_ANSWERED,
+    Interval,
+    Measurement,
+    measured,
+    unmeasured,
+)
 from gatemark.core.policy import LINE_TOLERANCE, WORST_IN
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Cell, Figure, Table
 from gatemark.packs.item_scores import AnswerPair, ItemScore
 from gatemark.packs.pack import WORST_SLICE_DROP, WORST_SLICE_SCORE
 from gatemark.packs.suites.arms import (
+    IN_PART,
     METHOD,
     PairedItems,
     find_unpaired_reason,
@@ -34,6 +41,11 @@ SCORE: Final = "slice_score"
 DROP: Final = "slice_regression"
 NO_SUCH_TAG: Final = ReasonKind(
     "no_such_tag", "no item has the tag {tag!r}, so there are no slices by it"
+)
+SLICE_TOO_SMALL: Final = ReasonKind(
+    "slice_too_small",
+    "{slice} has {n} items, too few for slice_min_items {needed}; "
+    "add items or lower slice_min_items",
 )
 _NEAR: Final = 2 * LINE_TOLERANCE
 """The gate's tolerance at a limit must not hide that another slice is too small."""
@@ -83,7 +95,7 @@ def measure_slices(
     if evidence.baseline is None:
         return found
     drops = {one.name: _estimate_drop(evidence, one, pairs) for one in slices}
-    judged = [one for one in drops.values() if not isinstance(one, str)]
+    judged = [one for one in drops.values() if not isinstance(one, Reason)]
     # Several slices could fail, and the one with the smallest p-value decides. Holm's method
     # requires it to be below alpha divided by their number.
     alpha = evidence.alpha / max(1, len(judged))
@@ -111,14 +123,11 @@ def _name_scope(evidence: ArmsEvidence, one: Slice) -> str:
     return f"{evidence.spec.id}/{one.name}"
 
 
-def _find_too_small_reason(evidence: ArmsEvidence, one: Slice) -> str | None:
+def _find_too_small_reason(evidence: ArmsEvidence, one: Slice) -> Reason | None:
     least = find_min_items(evidence)
     if len(one.ids) >= least:
         return None
-    return (
-        f"{one.name} has {len(one.ids)} items, too few for slice_min_items {least}; "
-        "add items or lower slice_min_items"
-    )
+    return SLICE_TOO_SMALL(slice=one.name, n=len(one.ids), needed=least)
 
 
 def _measure_score(evidence: ArmsEvidence, one: Slice, candidate: Items) -> Measurement:
@@ -140,7 +149,7 @@ def _find_worst_score(
     floor = evidence.spec.slice_min
     lowest = min(known, key=lambda found: (found[0], found[2].name), default=None)
     if lowest is None or (missing is not None and (floor is None or lowest[0] >= floor - _NEAR)):
-        reason = missing or "no items were answered"
+        reason = missing or NOTHING_ANSWERED()
         return unmeasured(WORST_SLICE_SCORE, reason, direction="higher_is_better", scope=scope)
     value, number, one = lowest
     return measured(
@@ -156,7 +165,7 @@ def _find_worst_score(
 
 def _estimate_drop(
     evidence: ArmsEvidence, one: Slice, pairs: Sequence[AnswerPair]
-) -> PooledDrop | str:
+) -> PooledDrop | Reason:
     why = _find_too_small_reason(evidence, one)
     if why is not None:
         return why
@@ -164,7 +173,7 @@ def _estimate_drop(
     chosen = tuple(pair for pair in pairs if pair.id in ids)
     why = find_unpaired_reason(chosen)
     if why is not None:
-        return f"{one.name}: {why}"
+        return IN_PART(part=one.name, because=why)
     spec = evidence.spec
     items = PairedItems(
         _name_scope(evidence, one), 1.0, chosen, evidence.rows, spec.largest_drop or 1.0
@@ -173,11 +182,11 @@ def _estimate_drop(
 
 
 def _measure_drop(
-    evidence: ArmsEvidence, one: Slice, found: PooledDrop | str, claim_alpha: float
+    evidence: ArmsEvidence, one: Slice, found: PooledDrop | Reason, claim_alpha: float
 ) -> Measurement:
     """Return the drop in a slice; its lower bound is at the level that all slices share."""
     scope = _name_scope(evidence, one)
-    if isinstance(found, str):
+    if isinstance(found, Reason):
         return unmeasured(DROP, found, direction="lower_is_better", n=len(one.ids), scope=scope)
     low, _ = found.bounds(claim_alpha)
     _, high = found.bounds(evidence.alpha)
@@ -210,7 +219,7 @@ def _find_worst_drop(
     bound = evidence.spec.slice_regression_max
     low = max((interval.low for interval, _, _ in known), default=None)
     if low is None or (missing is not None and (bound is None or low <= bound + _NEAR)):
-        reason = missing or "no items were answered"
+        reason = missing or NOTHING_ANSWERED()
         return unmeasured(WORST_SLICE_DROP, reason, direction="lower_is_better", scope=scope)
     # Names the slice that fails, or else the one that is furthest from passing.
     fails = bound is not None and low > bound + _NEAR

@@ -99,7 +99,7 @@ def _build_spans(chat: _Chat, place: str) -> list[TraceSpan]:
     trace = read_id(chat.id) or read_id(chat.question_id) or PurePath(place).name
     executors = _find_executors(messages)
     steps = [
-        _step(trace, number, message, executors, is_group=chat.question is not None)
+        _make_span(trace, number, message, executors, is_group=chat.question is not None)
         for number, message in enumerate(messages)
         if number != skipped
     ]
@@ -115,7 +115,7 @@ def _build_spans(chat: _Chat, place: str) -> list[TraceSpan]:
         end_ns=len(messages),
         kind="plan",
         input=question,
-        output=_answer(steps),
+        output=_find_answer(steps),
         evaluations=scores,
         target=expected,
         is_timed=False,
@@ -132,7 +132,7 @@ def _find_executors(messages: Sequence[_Message]) -> frozenset[str]:
     )
 
 
-def _step(
+def _make_span(
     trace: str, number: int, message: _Message, executors: frozenset[str], *, is_group: bool
 ) -> TraceSpan:
     text = _read_text(message)
@@ -173,7 +173,7 @@ def _read_text(message: _Message) -> str:
     return "\n".join([*([said] if said else []), *calls])
 
 
-def _answer(steps: Sequence[TraceSpan]) -> object:
+def _find_answer(steps: Sequence[TraceSpan]) -> object:
     """Return the last model message that is more than a goodbye."""
     models = [str(one.output) for one in steps if one.kind == "model"]
     said = [text for text in models if len(_FAREWELL.sub("", text)) >= _MIN_ANSWER]

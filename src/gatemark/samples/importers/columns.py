@@ -83,7 +83,7 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
             )
         gathering.note("no id column: the digest of the input is the id")
     seen: Counter[tuple[str, bytes]] = Counter()
-    for place, row, _ in gathering.typed(table.rows, dict[str, object]):
+    for place, row, _ in gathering.read_typed(table.rows, dict[str, object]):
         try:
             _add(gathering, place, row, mapped, seen)
         except _BadCellError as problem:
@@ -133,10 +133,10 @@ def _add(
 ) -> None:
     cells = {field: _read_cell(row, column) for field, column in mapped.items()}
     own = cells.get("id") if "id" in mapped else digest_or_none(cells.get("input"))
-    item = gathering.chosen_id(place, row, own)
+    item = gathering.choose_id(place, row, own)
     error = cells.get("error")
     scores = {
-        _score_name(field, mapped): _score(value, mapped[field])
+        _score_name(field, mapped): _read_score(value, mapped[field])
         for field, value in cells.items()
         if field == "score" or field.startswith("score.")
     }
@@ -170,7 +170,7 @@ def _score_name(field: str, mapped: Mapping[str, str]) -> str:
     return mapped[field] if field == "score" else field.removeprefix("score.")
 
 
-def _score(value: object, column: str) -> object:
+def _read_score(value: object, column: str) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value.strip() if isinstance(value, str) else ""
@@ -191,7 +191,7 @@ def _read_bounded(
 ) -> float | None:
     if value is None:
         return None
-    number = _score(value, mapped[field]) if not isinstance(value, bool) else None
+    number = _read_score(value, mapped[field]) if not isinstance(value, bool) else None
     if isinstance(number, str):
         return None
     if not isinstance(number, int | float) or number < 0 or (most is not None and number > most):

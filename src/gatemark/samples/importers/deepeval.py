@@ -166,7 +166,7 @@ def _read(log: _Log, gathering: Gathering) -> Imported:
     for (place, raw, case), (item, epoch) in zip(
         cases, _choose_keys(cases, gathering), strict=True
     ):
-        _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, case)
+        _add(gathering, place, gathering.choose_id(place, raw, item), epoch, case)
     _check(gathering, log, [case for _, _, case in cases])
     lower, higher = _find_directions(case for _, _, case in cases)
     gathering.lower_is_better |= lower
@@ -337,7 +337,7 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
     for case in cases:
         decided = [m.success for m in case.metrics if not m.flaky and m.success is not None]
         if decided and case.success is not None and case.success != all(decided):
-            gathering.contradiction(
+            gathering.note_contradiction(
                 f"test case {case.name!r}: its verdict does not match its metrics"
             )
         for metric in case.metrics:

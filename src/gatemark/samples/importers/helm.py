@@ -156,14 +156,14 @@ def _read(run: _Run, gathering: Gathering) -> Imported:
     """Read one sample per instance and perturbation; training trials are epochs."""
     file, items = run
     arm = gathering.choose_arm(_read_arms(run))
-    state = file.sibling("scenario_state.json", gathering.options.limits)
+    state = file.read_sibling("scenario_state.json", gathering.options.limits)
     if state is None:
         gathering.note("no scenario_state.json beside it: questions and answers are unknown")
     else:
         _add_states(state, items, gathering)
     for (name, epoch), item in sorted(items.items()):
         _add(gathering, name, epoch, item)
-    spec = file.sibling("run_spec.json", gathering.options.limits)
+    spec = file.read_sibling("run_spec.json", gathering.options.limits)
     if spec is not None:
         gathering.lineage["task"] = decode(spec.data, _RunSpec, spec.name).name
     return gathering.finish(arm=arm, headline=gathering.only_score())
@@ -181,7 +181,7 @@ def _read_items(file: ForeignFile, gathering: Gathering) -> dict[tuple[str, int]
         for stat in row.stats:
             name, value = stat.name.name, stat.value
             if name in scores and scores[name] != value:
-                gathering.contradiction(f"{place}: {name} has two values for {row.key[0]!r}")
+                gathering.note_contradiction(f"{place}: {name} has two values for {row.key[0]!r}")
             scores[name] = value
             if name in _LOWER_IS_BETTER or name.startswith(_BIAS):
                 gathering.lower_is_better.add(name)
@@ -227,7 +227,7 @@ def _add(gathering: Gathering, name: str, epoch: int, item: _Item) -> None:
     seconds = first.result.request_time if first and first.result else None
     gathering.add(
         item.place,
-        item=gathering.chosen_id(item.place, {"instance_id": name}, name),
+        item=gathering.choose_id(item.place, {"instance_id": name}, name),
         epoch=epoch,
         given=None if first is None else _read_text(first.instance.input),
         target=correct[0] if len(correct) == 1 else (correct or None),

@@ -197,14 +197,14 @@ def _sniff(head: bytes, filename: str) -> bool:
 def load_inspect(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
     """Return the log and its samples, each decoded or refused with its place."""
     if file.data.startswith(ZIP):
-        return _from_archive(file, options)
+        return _open_archive(file, options)
     log = decode(file.data, _Log, file.name)
     if log.samples is None:
         raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
     return log, read_json_rows(log.samples, _Sample, f"{file.name}: samples")
 
 
-def _from_archive(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
+def _open_archive(file: ForeignFile, options: ReadOptions) -> tuple[_Log, Iterator[_Found]]:
     archive = Archive(file, options.limits)
     spec = next((n for n in ("header.json", "_journal/start.json") if n in archive.names), None)
     if spec is None:
@@ -265,7 +265,7 @@ def _read(run: _Run, gathering: Gathering) -> Imported:
         _check(gathering, log.results, list(gathering.samples))
     _note_gap(run, gathering, is_whole=arm is None)
     if log.invalidated:
-        gathering.contradiction("its samples are scored, but the log is marked as invalidated")
+        gathering.note_contradiction("its samples are scored, but the log is marked as invalidated")
     _note_scorers(log, gathering)
     gathering.lineage |= {
         "task": log.eval.task,
@@ -284,7 +284,7 @@ def _note_partial(log: _Log, gathering: Gathering, ids: set[str | int]) -> None:
         gathering.partial(f"the run ended with status {log.status!r}, not 'success'")
     if config.limit is not None and not _is_whole_run(config.limit, size, len(ids)):
         of = "" if size is None else f" of {size} samples"
-        gathering.partial(f"the run was cut with --limit {_cut(config.limit)}{of}")
+        gathering.partial(f"the run was cut with --limit {_format_limit(config.limit)}{of}")
     if config.sample_id is not None and (size is None or len(ids) < size):
         gathering.partial("the run was cut with --sample-id")
 
@@ -368,7 +368,7 @@ def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: _Sample, *, sc
         gathering.note("scores of errored or invalidated samples are ignored")
     gathering.add(
         place,
-        item=gathering.chosen_id(place, raw, row.id),
+        item=gathering.choose_id(place, raw, row.id),
         epoch=row.epoch,
         given=row.input if not row.choices else {"input": row.input, "choices": row.choices},
         target=row.target,
@@ -421,7 +421,7 @@ def _read_edit_tags(gathering: Gathering, name: str, score: _Score, place: str) 
         return {}
     latest, provenance = edits[-1], edits[-1].provenance
     if latest.value != "UNCHANGED" and shorten_value(latest.value) != shorten_value(score.value):
-        gathering.contradiction(
+        gathering.note_contradiction(
             f"{place}: {name} is {shorten_value(score.value)} "
             f"but its last edit says {shorten_value(latest.value)}"
         )
@@ -435,7 +435,7 @@ def _read_edit_tags(gathering: Gathering, name: str, score: _Score, place: str) 
     return {f"edited.{name}.{key}": text for key, text in fields.items() if text}
 
 
-def _cut(limit: object) -> str:
+def _format_limit(limit: object) -> str:
     """Return a limit as one number, or as a range."""
     return "-".join(map(shorten_value, limit)) if isinstance(limit, list) else shorten_value(limit)
 

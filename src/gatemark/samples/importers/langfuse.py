@@ -46,6 +46,7 @@ _SNAKE: Final = {
     "promptName": "prompt_name",
     "promptVersion": "prompt_version",
 }
+_NULL: Final = msgspec.Raw(b"null")
 _MICROS: Final = 1_000
 NAME: Final = "langfuse"
 
@@ -99,7 +100,8 @@ def _find_list(head: bytes) -> str | None:
 
 
 def _decode_row(fields: dict[str, msgspec.Raw], place: str) -> LangfuseObservation | Refusal:
-    named = {_SNAKE.get(name, name): value for name, value in fields.items()}
+    # Of two keys with one meaning, such as the model's, the one with a value is kept.
+    named = {_SNAKE.get(name, name): value for name, value in fields.items() if value != _NULL}
     try:
         return decode(msgspec.json.encode(named), LangfuseObservation, place)
     except BadInputError as error:

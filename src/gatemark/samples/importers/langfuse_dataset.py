@@ -50,7 +50,7 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
     """Read one sample per item: input and expected output, without an answer or a score."""
     gathering.choose_arm(_read_arms(table))
     archived = 0
-    for place, row, _ in gathering.typed(table.rows, dict[str, object]):
+    for place, row, _ in gathering.read_typed(table.rows, dict[str, object]):
         if str(row.get("status") or "").upper() == "ARCHIVED":
             archived += 1
             continue
@@ -61,7 +61,7 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
             tags["source_trace"] = trace
         gathering.add(
             place,
-            item=gathering.chosen_id(place, row, row.get("id")),
+            item=gathering.choose_id(place, row, row.get("id")),
             given=spans.decode_value(row.get("input")),
             target=spans.decode_value(_read_either(row, _TARGETS)),
             tags=tags,

@@ -169,7 +169,7 @@ def _find_beside(samples: ForeignFile, options: ReadOptions) -> list[ForeignFile
     named = _SAMPLES_NAME.search(PurePath(samples.name).name)
     if named is None or named["time"] is None:
         return []
-    found = samples.sibling(f"results_{named['time']}.json", options.limits)
+    found = samples.read_sibling(f"results_{named['time']}.json", options.limits)
     return [] if found is None else [found]
 
 
@@ -195,7 +195,7 @@ def _note_limited(results: _Results, task: str, gathering: Gathering) -> None:
 
 def _read_docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
     docs: dict[int, _Doc] = {}
-    for place, whole, row in gathering.typed(read_json_lines(file, dict[str, object]), _Row):
+    for place, whole, row in gathering.read_typed(read_json_lines(file, dict[str, object]), _Row):
         doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}, {}))
         for metric in row.metrics:
             name = f"{metric}/{row.filter}"
@@ -225,7 +225,7 @@ def _add(gathering: Gathering, doc: _Doc, *, own_ids: bool, task_hash: str | Non
         tags["task_hash"] = task_hash
     gathering.add(
         doc.place,
-        item=gathering.chosen_id(
+        item=gathering.choose_id(
             doc.place, doc.first, _read_own_id(row) if own_ids else row.doc_id
         ),
         given=_read_prompt(row),

@@ -94,7 +94,7 @@ def _sniff(head: bytes, _filename: str) -> bool:
 
 
 def _load(file: ForeignFile, gathering: Gathering) -> list[_Placed]:
-    return list(gathering.typed(_read_rows(file), _Row))
+    return list(gathering.read_typed(_read_rows(file), _Row))
 
 
 def _read_arms(placed: list[_Placed]) -> tuple[LogExperiment, ...]:
@@ -113,7 +113,7 @@ def _read(placed: list[_Placed], gathering: Gathering) -> Imported:
     seen: Counter[tuple[str, str | None]] = Counter()
     for place, whole, row in mine:
         own = (row.tags or {}).get("case_id") if tagged else digest_or_none(row.request)
-        item = gathering.chosen_id(place, whole, own)
+        item = gathering.choose_id(place, whole, own)
         # A repeated request is another epoch of the same item.
         asked = (read_id(item) or "", digest_or_none(row.request))
         seen[asked] += 1
@@ -245,7 +245,7 @@ def _compare(
         kept = _read_number(one.feedback.value)
         shown = scores.get(one.assessment_name)
         if kept is not None and shown is not None and not is_same_number(kept, shown):
-            gathering.contradiction(
+            gathering.note_contradiction(
                 f"{place}: {one.assessment_name} is {shown:g} in its column and {kept:g} "
                 "in its assessment"
             )

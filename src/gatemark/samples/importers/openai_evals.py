@@ -135,7 +135,7 @@ def _add(gathering: Gathering, name: str, item: _Item) -> None:
         output = output[0]
     gathering.add(
         item.place,
-        item=gathering.chosen_id(item.place, {"sample_id": name}, name),
+        item=gathering.choose_id(item.place, {"sample_id": name}, name),
         given=item.given,
         target=item.target,
         output=item.picked if output is None else output,

@@ -283,7 +283,7 @@ def _read_value(value: object, depth: int = 0) -> object:
         if key == "arrayValue":
             return [_read_value(one, depth + 1) for one in _list_in(found, key)]
         if key == "kvlistValue":
-            return dict(_pair(one, depth + 1) for one in _list_in(found, key))
+            return dict(_read_pair(one, depth + 1) for one in _list_in(found, key))
     return None
 
 
@@ -310,7 +310,7 @@ def _list_in(found: object, key: str) -> list[object]:
     return values or []
 
 
-def _pair(one: object, depth: int) -> tuple[str, object]:
+def _read_pair(one: object, depth: int) -> tuple[str, object]:
     if not isinstance(one, dict) or not isinstance(one.get("key"), str):
         raise _OddValueError(f"has the pair {shorten_value(one)} without a key")
     return one["key"], _read_value(one.get("value") or {}, depth)

@@ -82,10 +82,10 @@ def _read(evaluation: _Evaluation, gathering: Gathering) -> Imported:
     providers = {_name_provider(row) for _, _, row in mine}
     if len(providers) > 1:
         listed = ", ".join(sorted(map(repr, providers)))
-        gathering.contradiction(f"column {arm!r} has rows of several providers: {listed}")
+        gathering.note_contradiction(f"column {arm!r} has rows of several providers: {listed}")
     for place, raw, row in mine:
         item, epoch = keys[row.test_idx]
-        _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, row)
+        _add(gathering, place, gathering.choose_id(place, raw, item), epoch, row)
     if log is None:
         gathering.note("the file has rows only, without aggregates to check against")
     else:

@@ -170,7 +170,7 @@ def _add_case(
     item, epoch = _make_key(case.name, case.source_case_name)
     gathering.add(
         place,
-        item=gathering.chosen_id(place, raw, item),
+        item=gathering.choose_id(place, raw, item),
         epoch=epoch,
         given=case.inputs,
         target=case.expected_output,
@@ -194,7 +194,7 @@ def _add_failure(gathering: Gathering, place: str, raw: msgspec.Raw, failure: _F
     item, epoch = _make_key(failure.name, failure.source_case_name)
     gathering.add(
         place,
-        item=gathering.chosen_id(place, raw, item),
+        item=gathering.choose_id(place, raw, item),
         epoch=epoch,
         given=failure.inputs,
         target=failure.expected_output,

@@ -65,14 +65,14 @@ def _read(table: ForeignTable, gathering: Gathering) -> Imported:
         )
     metrics = _find_metrics(table.columns)
     gathering.lower_is_better |= {name for name in metrics if name.startswith(_LOWER_IS_BETTER)}
-    rows = [(place, row) for place, row, _ in gathering.typed(table.rows, dict[str, object])]
+    rows = [(place, row) for place, row, _ in gathering.read_typed(table.rows, dict[str, object])]
     keys = _choose_keys(table, [row for _, row in rows], gathering)
     for (place, row), (item, epoch) in zip(rows, keys, strict=True):
         scores = {name: _read_number(row.get(name)) for name in metrics}
         unscored = all(score_number(score) is None for score in scores.values())
         gathering.add(
             place,
-            item=gathering.chosen_id(place, row, item),
+            item=gathering.choose_id(place, row, item),
             epoch=epoch,
             given=_read_input(row),
             target=_read_first(row, _TARGETS),

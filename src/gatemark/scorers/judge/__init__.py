@@ -43,7 +43,7 @@ def _pin_prompt(options: JudgeOptions) -> dict[str, str]:
     return {"prompt": options.prompt_digest, "model": options.model}
 
 
-def _sample(*grades: str) -> dict[str, object]:
+def _make_sample(*grades: str) -> dict[str, object]:
     item = Scorable(id="", input=_QUESTION, target=None, output=_ANSWER)
     replies = []
     for number, grade in enumerate(grades, start=1):
@@ -60,7 +60,12 @@ _ANSWER: Final = "42"
 
 def _make_known(title: str, expected: float | None, *grades: str, **options: object) -> KnownScore:
     return KnownScore(
-        title, expected, input=_QUESTION, output=_ANSWER, sample=_sample(*grades), options=options
+        title,
+        expected,
+        input=_QUESTION,
+        output=_ANSWER,
+        sample=_make_sample(*grades),
+        options=options,
     )
 
 
@@ -92,7 +97,7 @@ SCORER = Scorer(
             None,
             input=_QUESTION,
             output="43",
-            sample=_sample("CORRECT"),
+            sample=_make_sample("CORRECT"),
         ),
         KnownScore("nothing recorded", None, input=_QUESTION, output=_ANSWER),
     ),

@@ -16,7 +16,7 @@ from gatemark.scorers.judge.prompt import (
     Unread,
     check_template,
     read_label,
-    rendered,
+    render_prompt,
     template_digest,
 )
 from gatemark.scorers.scorer import (
@@ -144,7 +144,7 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the prompt for one vote on one item."""
         reference = NO_REFERENCE if item.target is None else text_of(item.target, "target")
         rubric = "\n".join(f"- {grade.label}: {grade.meaning}" for grade in self.rubric)
-        return rendered(
+        return render_prompt(
             self.template,
             judged={
                 "question": text_of(item.input, "input"),

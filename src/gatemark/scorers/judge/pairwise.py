@@ -20,7 +20,7 @@ from gatemark.scorers.judge.prompt import (
     Unread,
     check_template,
     read_label,
-    rendered,
+    render_prompt,
     template_digest,
 )
 from gatemark.scorers.scorer import Scorable, text_of
@@ -110,7 +110,7 @@ class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "first": shown_first,
             "second": shown_second,
         }
-        return rendered(self.template, judged=judged, plain={}, nonce=nonce)
+        return render_prompt(self.template, judged=judged, plain={}, nonce=nonce)
 
     def label(self, item: Scorable, replies: Sequence[JudgeReply]) -> str | None:
         """Return the choice of all rounds, or None."""
@@ -155,7 +155,7 @@ def read_rounds(
         else:
             choices.append(_AGREED.get((one, other), TIE))
             inconsistent_count += (one, other) not in _AGREED
-    choice = more_than_half(choices, options.rounds)
+    choice = find_majority(choices, options.rounds)
     reason = None
     if choice is None and unread:
         reason = f"{len(unread)} of {options.rounds} rounds unread: {unread[0]}"
@@ -164,7 +164,7 @@ def read_rounds(
     return PairwiseOutcome(choice, reason, len(choices), inconsistent_count)
 
 
-def more_than_half(choices: Sequence[str], total: int) -> str | None:
+def find_majority(choices: Sequence[str], total: int) -> str | None:
     """Return the choice that more than half of ``total`` made, or None."""
     for choice, count in Counter(choices).items():
         if 2 * count > total:

@@ -99,7 +99,7 @@ def check_template(template: str, slots: frozenset[str]) -> None:
         )
 
 
-def rendered(
+def render_prompt(
     template: str, *, judged: Mapping[str, str], plain: Mapping[str, str], nonce: str
 ) -> str:
     """Return the prompt: judged texts between markers, others unchanged, in one pass."""

@@ -10,13 +10,14 @@ import numpy as np
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.scorers.scorer import JudgeQualification
 from gatemark.statistics.contingency import (
     Counts,
     affordable_resamples,
+    build_confusion,
     cohen_kappa,
     cohen_kappa_each,
-    confusion,
     gwet_ac1,
     gwet_ac1_each,
     kappa_analytic_interval,
@@ -31,6 +32,19 @@ MIN_USES: Final = 10
 LEVEL: Final = 0.95
 BOOTSTRAP_SEED: Final = 20_261_102
 NO_GRADE: Final = "(no grade)"
+TOO_FEW_LABELLED: Final = ReasonKind(
+    "too_few_labelled", "judge.items must be >= {needed}, got {n} labelled by people"
+)
+SECOND_LABEL_RARE: Final = ReasonKind(
+    "second_label_rare", "judge.second_label_uses must be >= {needed}, got {seen} (n={n})"
+)
+NO_AGREEMENT_BOUND: Final = ReasonKind(
+    "no_agreement_bound", "judge.{metric} has no lower bound (n={n})"
+)
+AGREEMENT_TOO_LOW: Final = ReasonKind(
+    "agreement_too_low",
+    "judge.{metric} lower bound must be >= {needed:g}, got {low:.4f} (n={n})",
+)
 
 
 def judge_agreement(
@@ -78,7 +92,7 @@ def _count_table(judge_labels: Mapping[str, str | None], human_labels: Mapping[s
     for item, human in human_labels.items():
         row = cells.setdefault(judge_labels.get(item) or NO_GRADE, {})
         row[human] = row.get(human, 0) + 1
-    return confusion(cells)[1]
+    return build_confusion(cells)[1]
 
 
 def _bound_kappa(table: Counts, seed: int) -> float | None:
@@ -117,17 +131,17 @@ def _find_objection(
     *,
     gate: float,
     min_items: int,
-) -> str | None:
+) -> Reason | None:
     """Return why the judge may not gate, or None."""
     if n < min_items:
-        return f"judge.items must be >= {min_items}, got {n} labelled by people"
+        return TOO_FEW_LABELLED(needed=min_items, n=n)
     uses = np.sort(table.sum(axis=0) + table.sum(axis=1))
     if uses.size < 2 or uses[-2] < MIN_USES:
         seen = 0 if uses.size < 2 else int(uses[-2])
-        return f"judge.second_label_uses must be >= {MIN_USES}, got {seen} (n={n})"
+        return SECOND_LABEL_RARE(needed=MIN_USES, seen=seen, n=n)
     for name, low in (("kappa", kappa_low), ("ac1", ac1_low)):
         if low is None:
-            return f"judge.{name} has no lower bound (n={n})"
+            return NO_AGREEMENT_BOUND(metric=name, n=n)
         if low < gate:
-            return f"judge.{name} lower bound must be >= {gate:g}, got {low:.4f} (n={n})"
+            return AGREEMENT_TOO_LOW(metric=name, needed=gate, low=low, n=n)
     return None

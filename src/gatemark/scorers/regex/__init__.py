@@ -8,7 +8,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import about
-from gatemark.scorers.regex.pattern import LinearPattern, compiled
+from gatemark.scorers.regex.pattern import LinearPattern, compile_pattern
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -34,7 +34,7 @@ class RegexOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _build(options: RegexOptions) -> ScoreFunction:
     def pattern_of(source: str) -> LinearPattern:
-        return compiled(
+        return compile_pattern(
             source,
             ignore_case=options.ignore_case,
             multiline=options.multiline,

@@ -36,7 +36,7 @@ _REPEAT_END: Final = re.compile(r"[*+?}]\+")
 
 
 class LinearPattern:
-    """A compiled pattern. Use ``compiled`` to make one."""
+    """A compiled pattern. Use ``compile_pattern`` to make one."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         self.pattern = pattern
@@ -168,7 +168,7 @@ def _refuse(pattern: str, what: str) -> NoReturn:
 
 
 @lru_cache(maxsize=256)
-def compiled(
+def compile_pattern(
     pattern: str, *, ignore_case: bool = False, multiline: bool = False, dotall: bool = False
 ) -> LinearPattern:
     """Return the pattern ready to use, or raise BadInputError that says what it must not use."""

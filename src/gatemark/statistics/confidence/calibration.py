@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 Floats = NDArray[np.float64]
 
@@ -159,7 +159,7 @@ def measure_calibration(
     ]
     large = [gap for n, gap in gaps if n >= MIN_BIN_ITEMS]
     ece = math.fsum(n * gap for n, gap in gaps) / groups.total
-    twin_eces = simulated_twin_eces(groups, rng, bins=bins, twins=twins)
+    twin_eces = simulate_twin_eces(groups, rng, bins=bins, twins=twins)
     twin_ece = math.fsum(twin_eces.tolist()) / twins
     fitted = pool_adjacent_violators(groups.correct.tolist(), groups.items.tolist())
     deviations = np.abs(fitted - groups.confidence)
@@ -173,7 +173,7 @@ def measure_calibration(
         twin_p_value=(1 + int(np.count_nonzero(twin_eces >= ece))) / (1 + twins),
         iso_dev=math.fsum((groups.items * deviations).tolist()) / groups.total,
         iso_dev_max=float(deviations.max()),
-        brier=brier_split(groups, fitted),
+        brier=split_brier(groups, fitted),
         bins=table,
     )
 
@@ -194,13 +194,13 @@ def bin_items(groups: Groups, bins: int = DEFAULT_BINS) -> tuple[Bin, ...]:
                 correct=correct,
                 mean_confidence=math.fsum(weighted[inside].tolist()) / n if n else None,
                 accuracy=correct / n if n else None,
-                interval=wilson(correct, n) if n else None,
+                interval=wilson_interval(correct, n) if n else None,
             )
         )
     return tuple(table)
 
 
-def brier_split(groups: Groups, fitted: Floats | None = None) -> Brier:
+def split_brier(groups: Groups, fitted: Floats | None = None) -> Brier:
     """Return the Brier score with its miscalibration, discrimination and uncertainty parts."""
     if fitted is None:
         fitted = pool_adjacent_violators(groups.correct.tolist(), groups.items.tolist())
@@ -217,7 +217,7 @@ def brier_split(groups: Groups, fitted: Floats | None = None) -> Brier:
     )
 
 
-def simulated_twin_eces(
+def simulate_twin_eces(
     groups: Groups,
     rng: np.random.Generator,
     *,

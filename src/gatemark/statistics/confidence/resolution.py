@@ -8,17 +8,33 @@ confidence than a wrong one, with ties as one half.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import msgspec
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from gatemark.core.reason import Reason, ReasonKind
 from gatemark.statistics.confidence.calibration import Groups, bin_index
 
 SIGNIFICANCE = 0.05
 LEVEL = 0.95
 METHOD = "DeLong"
+CONSTANT_CONFIDENCE: Final = ReasonKind(
+    "constant_confidence",
+    "every answer has the same confidence, which says nothing about any of them",
+)
+INVERTED_CONFIDENCE: Final = ReasonKind(
+    "inverted_confidence",
+    "right answers have lower confidences than wrong ones (AUROC {auroc:.4g}, "
+    "p {p_value:.4g} < {alpha:g})",
+)
+ONE_FILLED_BIN: Final = ReasonKind(
+    "one_filled_bin",
+    "all confidences are in one bin and do not tell right answers from wrong ones "
+    "(AUROC {auroc:.4g}, p {p_value:.4g})",
+)
 
 
 class Resolution(msgspec.Struct, frozen=True):
@@ -46,20 +62,14 @@ class Resolution(msgspec.Struct, frozen=True):
         """Whether right answers have lower confidences, by more than chance."""
         return self.p_below is not None and self.p_below < SIGNIFICANCE
 
-    def explain_uninformative(self) -> str | None:
+    def explain_uninformative(self) -> Reason | None:
         """Return why the confidences say nothing about single answers, or None if they may."""
         if self.distinct_count == 1:
-            return "every answer has the same confidence, which says nothing about any of them"
+            return CONSTANT_CONFIDENCE()
         if self.is_inverted:
-            return (
-                f"right answers have lower confidences than wrong ones (AUROC {self.auroc:.4g}, "
-                f"p {self.p_below:.4g} < {SIGNIFICANCE:g})"
-            )
+            return INVERTED_CONFIDENCE(auroc=self.auroc, p_value=self.p_below, alpha=SIGNIFICANCE)
         if self.filled_bin_count == 1 and self.auroc is not None and not self.is_shown:
-            return (
-                "all confidences are in one bin and do not tell right answers from wrong ones "
-                f"(AUROC {self.auroc:.4g}, p {self.p_above:.4g})"
-            )
+            return ONE_FILLED_BIN(auroc=self.auroc, p_value=self.p_above)
         return None
 
 

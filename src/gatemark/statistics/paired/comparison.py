@@ -19,7 +19,7 @@ from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, bca_clus
 from gatemark.statistics.significance import (
     detectable_effect,
     drop_bounds,
-    mcnemar,
+    mcnemar_test,
     minimum_detectable_effect,
 )
 
@@ -46,7 +46,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compare_counts(lost: int, gained: int, n: int, *, alpha: float = ALPHA) -> Comparison:
     """Compare binary answers to n independent items."""
-    test = mcnemar(lost, gained)
+    test = mcnemar_test(lost, gained)
     lower, upper = drop_bounds(lost, gained, n, one_sided_alpha=alpha / 2)
     # With no discordant items the rate is unknown, not zero: one more of each kind is assumed.
     rate = (lost + gained) / n if lost + gained else 1 / (n + 2)

@@ -96,7 +96,7 @@ def non_inferiority_by_score(
     return _judge(found.drop, bounds, margin=margin, alpha=alpha, n=found.n, method="score")
 
 
-def point_rule(drop: float, margin: float) -> Outcome:
+def judge_point(drop: float, margin: float) -> Outcome:
     """Compare the drop with the margin, ignoring noise; equal within rounding is equal."""
     return "pass" if drop <= margin + POINT_TOLERANCE else "fail"
 
@@ -111,9 +111,9 @@ def _judge(
     method: str,
 ) -> NonInferiority:
     lower, upper = bounds
-    point = point_rule(drop, margin)
+    point = judge_point(drop, margin)
     outcome: Outcome
-    if point_rule(upper, margin) == "pass":
+    if judge_point(upper, margin) == "pass":
         outcome, why = "pass", "is within the margin even at its upper bound"
     elif point == "fail" and lower > 0:
         outcome, why = "fail", "is above the margin and above zero even at its lower bound"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.significance import mcnemar
+from gatemark.statistics.significance import mcnemar_test
 
 
 def signed_rank_p_value(differences: Sequence[float]) -> float | None:
@@ -67,7 +67,7 @@ def sign_flip(deltas: ArrayLike, rng: np.random.Generator, *, resamples: int = 9
     if d.size == 0:
         return SignFlip(1.0, 0, 0, "binomial", "no item changed")
     if sizes.min() == sizes.max():
-        signs = mcnemar(int((d < 0).sum()), int((d > 0).sum()))
+        signs = mcnemar_test(int((d < 0).sum()), int((d > 0).sum()))
         return SignFlip(signs.p_value, d.size, 0, "binomial")
     bound = abs(float(d.sum())) - TIE_TOLERANCE * float(sizes.sum())
     total = d.sum()

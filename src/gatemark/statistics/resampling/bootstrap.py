@@ -20,7 +20,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.clustered_means import cluster_totals, finite_column
+from gatemark.statistics.clustered_means import cluster_totals, require_finite_column
 
 Floats = NDArray[np.float64]
 Unit = TypeVar("Unit", np.float64, np.complex128)
@@ -142,12 +142,12 @@ def bca_mean(
     chunk_cells: int = CHUNK_CELLS,
 ) -> BcaInterval:
     """Return the BCa interval of the mean; scipy's digits below ``MANY_UNITS`` values."""
-    x = finite_column(values, "values")
+    x = require_finite_column(values, "values")
     _refuse_bad_design(level, resamples)
     estimate = float(x.mean())
     flat = _explain_flat(x.size, is_constant=bool(x.min() == x.max()))
     if flat is not None:
-        return _point(estimate, level, x.size, flat)
+        return _make_point_interval(estimate, level, x.size, flat)
     if x.size >= MANY_UNITS:
         means = means_by_blocks(x, rng, resamples)
     else:
@@ -173,8 +173,8 @@ def bca_ratio(
     For a token-weighted mean loss, numerators are losses times tokens and denominators tokens. The
     digits are scipy's for fewer than ``MANY_UNITS`` pairs.
     """
-    above = finite_column(numerators, "numerators")
-    below = finite_column(denominators, "denominators")
+    above = require_finite_column(numerators, "numerators")
+    below = require_finite_column(denominators, "denominators")
     _refuse_bad_design(level, resamples)
     if above.size != below.size:
         raise InvalidValueError(
@@ -187,7 +187,7 @@ def bca_ratio(
     is_constant = largest_residual <= RELATIVE_NOISE * float(np.abs(above).max())
     flat = _explain_flat(above.size, is_constant=is_constant)
     if flat is not None:
-        return _point(estimate, level, above.size, flat)
+        return _make_point_interval(estimate, level, above.size, flat)
     if above.size >= MANY_UNITS:
         ratios = ratios_by_blocks(above, below, rng, resamples)
     else:
@@ -281,7 +281,7 @@ def _compute_bca_shares(
     return shares[0], shares[1]
 
 
-def _point(estimate: float, level: float, units: int, reason: str) -> BcaInterval:
+def _make_point_interval(estimate: float, level: float, units: int, reason: str) -> BcaInterval:
     return BcaInterval(estimate, estimate, estimate, level, 0.0, units, 0, "point", reason)
 
 

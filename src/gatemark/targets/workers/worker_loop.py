@@ -101,7 +101,7 @@ class _Answering:
         os.set_blocking(self._source, False)
         rest = b""
 
-        def arrived() -> None:
+        def note_arrival() -> None:
             nonlocal rest
             data = os.read(self._source, _READ_BYTES)
             if not data:
@@ -117,7 +117,7 @@ class _Answering:
             while (ask := await waiting.get()) is not None:
                 _write(self._sink, await self._answer(ask))
 
-        loop.add_reader(self._source, arrived)
+        loop.add_reader(self._source, note_arrival)
         await asyncio.gather(*(work() for _ in range(concurrency)))
 
     async def _answer(self, ask: Ask) -> bytes:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from gatemark.accounts.links import join, make_link_as_admin
-from gatemark.accounts.nouns import Scope, Token, form_mark
+from gatemark.accounts.nouns import Scope, Token, derive_form_token
 from gatemark.accounts.people import PersonLine, add_person, close_person, list_people, set_roles
 from gatemark.accounts.sign_in import sign_out
 from gatemark.accounts.tokens import NewToken, list_own_tokens, make_token, revoke_token
@@ -102,7 +102,7 @@ def get_session(request: Request) -> Response:
     """Return the caller."""
     found = caller(request, needs_role=False)
     secret = request.cookies.get(site_of(request).cookie, "")
-    csrf = form_mark(secret) if found.way == "session" else None
+    csrf = derive_form_token(secret) if found.way == "session" else None
     return reply(Me(found.person, found.roles, found.way, found.scopes, csrf))
 
 

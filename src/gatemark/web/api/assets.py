@@ -12,7 +12,7 @@ from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import AssetCard, History, Why, asset_card
-from gatemark.lifecycle.views.why import why
+from gatemark.lifecycle.views.why import explain_stage
 from gatemark.schedule.list_schedules import ScheduleLine, list_schedules
 from gatemark.schedule.plan_file import read_schedules
 from gatemark.web.api.document import describe_answers, reply
@@ -65,7 +65,7 @@ def get_why(
     """Explain why a version is in its stage."""
     caller(request)
     ref = parse_version_ref(f"{asset}@{version}")
-    return reply(why(site_of(request).workspace, ref, environment))
+    return reply(explain_stage(site_of(request).workspace, ref, environment))
 
 
 @router.get("/assets/{asset}/route", responses=describe_answers(NotedRoute))

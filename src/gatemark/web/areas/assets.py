@@ -15,9 +15,9 @@ from gatemark.lifecycle.model.release_policy import waivable_gates
 from gatemark.lifecycle.model.stages import LANE, LANE_NOTE, moves_of
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.lifecycle.views.history import asset_history
-from gatemark.lifecycle.views.timeline import ramp, timeline
+from gatemark.lifecycle.views.timeline import build_ramp, draw_timeline
 from gatemark.lifecycle.views.views import asset_card
-from gatemark.lifecycle.views.why import why
+from gatemark.lifecycle.views.why import explain_stage
 from gatemark.web.areas.moves import locked
 from gatemark.web.areas.overview import asset_etag, offered_results, sealed_results
 from gatemark.web.site import Site
@@ -67,13 +67,15 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         "card": card,
         "tag": tag,
         "history": history,
-        "picture": timeline(history.segments, history.at),
+        "picture": draw_timeline(history.segments, history.at),
         "canary": canary,
-        "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
+        "ramp": None if canary is None else build_ramp(canary.stage, is_watch=canary.is_watch),
         "offered": offered,
         "fallen": fallen[0] if fallen and card.enabled != fallen[0].version else None,
         "why": {
-            line.version: why(workspace, VersionRef(asset=asset, version=line.version), environment)
+            line.version: explain_stage(
+                workspace, VersionRef(asset=asset, version=line.version), environment
+            )
             for line in going
             if line.stage in LIVE
         },

@@ -16,7 +16,7 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.release import explained_moves
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
-from gatemark.lifecycle.views.why import why
+from gatemark.lifecycle.views.why import explain_stage
 from gatemark.web.areas.assets import asset_context, asset_drift, require_server_pack
 from gatemark.web.areas.moves import VERBS, MoveRequest, carry_out_move
 from gatemark.web.render import Fields, back, limited, member, one, page, part
@@ -58,7 +58,7 @@ def why_page(request: Request, asset: str, version: str, environment: str = PROD
     identity = member(request)
     ref = parse_version_ref(f"{asset}@{version}")
     workspace = site_of(request).workspace
-    found = why(workspace, ref, environment)
+    found = explain_stage(workspace, ref, environment)
     moves = explained_moves(workspace, ref, environment, found.next_moves)
     context = why_context(msgspec.structs.replace(found, next_moves=moves))
     return page(request, "why.html", identity, {**context, "asset_of_page": asset})

@@ -557,21 +557,23 @@ def test_time_and_memory_have_budgets_of_their_own(own: Run, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("target: {example: nope}\n", "unknown example target 'nope'"),
+        ("target: {example: nope}\n", "target must name a function"),
         ("target: {python: 'gone:build'}\n", "No module named 'gone'"),
         ("target: {python: 'own_target:nope'}\n", "has no function 'nope'"),
         ("target: {python: 'os;system'}\n", "must look like 'module:function'"),
         ("target: {python: 'own_target:build'}\n", "raised KeyError: 'cost'"),
         ("target: {python: 'own_target:Own'}\noptions: {}\n", "raised TypeError"),
-        ("target: {}\n", "target must name an example"),
-        ("target: {example: numpy_lm}\nbudget: 99\n", "unknown field `budget`"),
-        ("target: {example: numpy_lm}\noptions: {guard: 7}\n", "numpy_lm: Expected"),
-        ("target: {example: numpy_lm}\nseeds: {luck: 7}\n", "unknown field `luck`"),
-        ("target: {example: numpy_lm}\nseeds: {python: -1}\n", "Expected `int` >= 0"),
-        ("target: {example: numpy_lm}\nseeds: {numpy: 9007199254740992}\n", "9007199254740991"),
-        ("target: {example: numpy_lm}\nseeds: {numpy: true}\n", "got `bool`"),
-        ("target: {example: numpy_lm}\npolicy: gone.yaml\n", "gone.yaml: No such file"),
-        ("target: {example: numpy_lm}\ntarget: {example: x}\n", "appears more than once"),
+        ("target: {}\n", "target must name a function"),
+        ("target: {python: 'own_target:build'}\nbudget: 99\n", "unknown field `budget`"),
+        ("target: {python: 'own_target:build'}\nseeds: {luck: 7}\n", "unknown field `luck`"),
+        ("target: {python: 'own_target:build'}\nseeds: {python: -1}\n", "Expected `int` >= 0"),
+        (
+            "target: {python: 'own_target:build'}\nseeds: {numpy: 9007199254740992}\n",
+            "9007199254740991",
+        ),
+        ("target: {python: 'own_target:build'}\nseeds: {numpy: true}\n", "got `bool`"),
+        ("target: {python: 'own_target:build'}\npolicy: gone.yaml\n", "gone.yaml: No such file"),
+        ("target: {python: 'own_target:build'}\ntarget: {python: x}\n", "appears more than once"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_is_refused(

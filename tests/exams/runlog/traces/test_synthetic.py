@@ -31,7 +31,7 @@ from gatemark.exams.runlog.traces.synthetic import (
     make_synthetic_trace,
 )
 from gatemark.exams.runlog.traces.trace import build_trace
-from gatemark.testing.schemas import file_remarks
+from gatemark.testing.schemas import run_file_rules
 
 SETTINGS = SyntheticSettings(cases=6, rounds=(1, 2), sentences=(1, 3))
 CASES = build_case_list(list_case_ids(SETTINGS))
@@ -156,7 +156,7 @@ def test_a_manifest_adds_up_and_pins_the_uncompressed_content() -> None:
     lines = [
         json.loads(line) for line in render_json_lines(list_manifest_records(manifest)).splitlines()
     ]
-    assert not file_remarks(_schema(), lines)
+    assert not run_file_rules(_schema(), lines)
     assert find_dataset_hash(manifest) == manifest.provenance.trace_dataset_hash
     assert [line["record_type"] for line in lines] == [
         "manifest_meta",

@@ -22,7 +22,7 @@ from gatemark.exams.advisory.dry_run.folder import (
 from gatemark.exams.advisory.kind import derive_kind
 from gatemark.exams.advisory.policy import make_lane_name
 from gatemark.exams.advisory.score import find_history_files
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson_interval
 
 Categorizer = Callable[[AdvisoryDecision], Category]
 
@@ -149,7 +149,7 @@ def _make_point(run: str, records: Sequence[AdvisoryDecision], category: Categor
         began=min(record.timestamp for record in records),
         records=len(records),
         agreement_rate=agreed / comparable if comparable else None,
-        interval=wilson(agreed, comparable) if comparable else None,
+        interval=wilson_interval(agreed, comparable) if comparable else None,
         uncertain_rate=found.count("uncertain") / len(found),
         false_positives=found.count("false_positive"),
         false_negatives=found.count("false_negative"),

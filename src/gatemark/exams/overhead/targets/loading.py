@@ -1,6 +1,6 @@
 """Find the target of a configuration, check what it says and returns, and name its windows.
 
-A target is a built-in example, or comes from a user's own function.
+A target comes from a user's own function.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ def name_target_errors(doing: str) -> Iterator[None]:
         ) from error
 
 
-EXAMPLES: Final[Mapping[str, str]] = {"numpy_lm": "gatemark.exams.overhead.targets.numpy_lm:build"}
 _REFERENCE: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", re.ASCII)
 _MEMBERS: Final = (
     *("kind", "device", "seq_len", "stride", "guards"),
@@ -67,19 +66,15 @@ def build_target(
     *,
     needs_restore: bool = True,
 ) -> OverheadTarget:
-    """Build the target of ``{"example": NAME}`` or ``{"python": "module:function"}``.
+    """Build the target of ``{"python": "module:function"}``.
 
     A function is looked up in ``folder`` first. It gets the options and the seeds.
     """
-    if set(spec) == {"example"}:
-        if spec["example"] not in EXAMPLES:
-            known = ", ".join(EXAMPLES)
-            raise UsageError(f"unknown example target {spec['example']!r} (known: {known})")
-        reference = EXAMPLES[spec["example"]]
-    elif set(spec) == {"python"}:
-        reference = spec["python"]
-    else:
-        raise UsageError(f"target must name an example or a python function, got {dict(spec)}")
+    if set(spec) != {"python"}:
+        raise UsageError(
+            f'target must name a function, as in {{python: "module:function"}}, got {dict(spec)}'
+        )
+    reference = spec["python"]
     with _make_importable(folder):
         builder = _load(reference)
         with name_target_errors(f"{reference}(options, seeds)"):

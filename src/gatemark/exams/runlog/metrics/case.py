@@ -22,7 +22,7 @@ from gatemark.exams.runlog.records.metrics import (
 )
 from gatemark.exams.runlog.records.names import count_ctu, strip_case_id
 from gatemark.exams.runlog.records.run import BufferDecision, RunLog, SummaryEvent, TokengateFlush
-from gatemark.statistics.quantiles import distribution
+from gatemark.statistics.quantiles import summarize_distribution
 
 UNKNOWN_REASON = "unknown"
 
@@ -317,7 +317,7 @@ def _measure_usage(log: RunLog) -> dict[str, object]:
 
 
 def _describe_spread(values: Sequence[float]) -> Distribution | None:
-    found = distribution(values)
+    found = summarize_distribution(values)
     return None if found is None else msgspec.convert(found, Distribution)
 
 
