@@ -21,7 +21,9 @@ from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.packs.gate import gate_result
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.report.outputs import render, write_reports
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings
@@ -319,7 +321,7 @@ def gate(
     """Judge the recorded evidence of a result by a pack; calls no target."""
     workspace = _open_workspace(store, actor)
     reference = result.id if isinstance(result, GateResult) else result
-    return GateResult(rejudge(workspace, reference, fspath(pack), waivers=waivers), workspace)
+    return GateResult(gate_result(workspace, reference, fspath(pack), waivers=waivers), workspace)
 
 
 def import_log(path: AnyPath, *, tool: str = "auto", arm: str | None = None) -> Samples:

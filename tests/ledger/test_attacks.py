@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import gatemark as this_build
-from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+from gatemark.core.canonical import DIGEST_PREFIX, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, InvalidValueError, OtherRulesError
 from gatemark.core.result import Result
 from gatemark.ledger.checks.ledger_check import verify_ledger
@@ -28,6 +28,7 @@ from .governed import (
     FAILED,
     FIRST,
     MOMENT,
+    ONE,
     SECOND,
     TWO,
     Governed,
@@ -509,12 +510,154 @@ def test_attack_nothing_is_decided_on_top_of_rules_of_the_future(
     store = ("--store", place / "store")
     for words in (
         ("promote", f"{ASSET}@2", "--to", "retired", "--actor", "olga"),
-        ("rollback", ASSET, "--actor", "olga"),
+        ("approve", f"{ASSET}@2", "--to", "enabled", "--actor", "bob"),
+        ("asset", "resume", f"{ASSET}@1", "--actor", "olga"),
+        ("asset", "add", f"{ASSET}@3", "--digest", FIRST.id, "--actor", "alice"),
         ("release", f"{ASSET}@2", "--dry-run"),
     ):
         ran = gatemark(*words, *store)
         assert (ran.code, NOT_AGAIN in ran.err) == (3, True), ran.err
     assert workspace.events.head() == before
+
+
+def test_attack_a_version_enabled_by_rules_of_the_future_does_not_serve(
+    gatemark: Run, place: Path
+) -> None:
+    seq = forge_promotion(place, OTHER)
+    store = ("--store", place / "store")
+    found = gatemark("route", ASSET, *store, "--json")
+    assert (found.code, found.json["primary"]["version"]) == (3, "1")
+    assert f"2 is left out: event {seq} is {NOT_AGAIN}" in found.json["warnings"][0]
+    assert [one["target"]["version"] for one in found.json["shadow"]] == []
+    for words in (("route", ASSET), ("why", f"{ASSET}@2"), ("asset", "show", ASSET)):
+        ran = gatemark(*words, *store)
+        assert (ran.code, f"event {seq}: {NOT_AGAIN}" in ran.out + ran.err) == (3, True), ran.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rollback", ASSET),
+        ("rollback", f"{ASSET}@2", "--to", "1"),
+        ("demote", ASSET, "--reason", "nobody here can decide it"),
+        ("asset", "pause", f"{ASSET}@1"),
+    ],
+)
+def test_what_takes_away_goes_on_after_rules_of_the_future(
+    gatemark: Run, check: Run, place: Path, words: tuple[str, ...]
+) -> None:
+    seq = forge_promotion(place, OTHER)
+    store = ("--store", place / "store")
+    done = gatemark(*words, "--actor", "olga", *store)
+    assert done.code == 0, done.err
+    assert check() == (3, None)
+    found = gatemark("route", ASSET, *store, "--json")
+    assert (found.code, found.json["primary"]["version"]) == (3, "1")
+    assert found.json["undecided"] == [f"event {seq}: {NOT_AGAIN}: this build has rules 1"]
+
+
+def test_attack_no_version_by_rules_of_the_future_is_returned_to(
+    gatemark: Run, check: Run, place: Path
+) -> None:
+    """A forger fills the list of versions to return to; none of them takes a place in it."""
+    forge_promotion(place, OTHER)
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    told = {"asset": ASSET, "environment": "production", "policy_digest": POLICY.digest}
+    forged = {"decided_by": by_rules(OTHER), **told}
+    for name in ("1", "2", "1"):
+        book.move(name, "superseded", "enabled", [SECOND], **forged)
+    store = ("--store", place / "store")
+    assert gatemark("rollback", ASSET, "--actor", "olga", *store).code == 1
+    done = gatemark("rollback", ASSET, "--actor", "olga", "--stop", *store, "--json")
+    assert done.code == 0, done.err
+    assert [event["fact"]["after"] for event in done.json["events"]] == ["rolled_back"]
+    assert check() == (3, None)
+    found = gatemark("route", ASSET, *store, "--json")
+    assert (found.code, found.json["primary"]) == (3, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("transition", {"before": "superseded", "after": "shadow", "cause": "demote"}),
+        ("transition", {"before": "enabled", "after": "enabled", "cause": "rollback"}),
+        ("transition", {"before": "enabled", "after": "enabled", "cause": "demote"}),
+        ("pause", {"reason": None}),
+        ("break_glass_reviewed", {"incident": "i-1"}),
+    ],
+)
+def test_attack_an_event_by_rules_of_the_future_calls_itself_harmless(
+    gatemark: Run, place: Path, kind: str, payload: dict[str, Any]
+) -> None:
+    """What counts is whether the version gains by it, not what the event is called."""
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    more = {"candidate_digest": TWO, "policy_digest": POLICY.digest, "result_ids": [SECOND.id]}
+    said = {"asset": ASSET, "environment": "production", "version": "2"}
+    said |= more | payload if kind == "transition" else payload
+    seq = book.add(kind, "mallory", decided_by=by_rules(OTHER), **said).seq
+    card = gatemark("asset", "show", ASSET, "--store", place / "store", "--json")
+    assert card.code == 3
+    assert {one["version"]: one["is_undecided"] for one in card.json["versions"]}["2"]
+    found = gatemark("route", ASSET, "--store", place / "store", "--json")
+    assert (found.code, found.json["primary"]["version"]) == (3, "1")
+    assert str(seq) in found.json["undecided"][0]
+    assert found.json["shadow"] == []
+
+
+def test_attack_a_version_gets_other_pins_by_rules_of_the_future(
+    gatemark: Run, place: Path
+) -> None:
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    said = {"asset": ASSET, "kind": "prompt", "version": "1", "digest": ONE, "author": "mallory"}
+    pins = {"model": "a-model-of-mallory"}
+    book.add("asset_registered", "mallory", decided_by=by_rules(OTHER), pins=pins, **said)
+    found = gatemark("route", ASSET, "--store", place / "store", "--json")
+    assert (found.code, found.json["primary"], found.json["fallback"]) == (3, None, None)
+    assert "1 is left out" in found.json["reason"]
+
+
+@pytest.mark.parametrize("roles", [["admin", "operator", "approver"], []])
+def test_attack_roles_by_rules_of_the_future_give_and_take_no_right(
+    gatemark: Run, place: Path, roles: list[str]
+) -> None:
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    person = "mallory" if roles else "olga"
+    said = {"actor": person, "roles": roles, "decided_by": by_rules(OTHER)}
+    book.add("roles_granted", "mallory", "*", **said)
+    store = ("--store", place / "store")
+    ran = gatemark("demote", ASSET, "--stop", "--reason", "x", "--actor", "mallory", *store)
+    assert (ran.code, "mallory must be" in ran.err) == (1, True), ran.err
+    ran = gatemark("role", "list", *store, "--json")
+    assert "mallory" not in ran.out
+    ran = gatemark("demote", ASSET, "--stop", "--reason", "x", "--actor", "olga", *store)
+    assert ran.code == 0, ran.err
+
+
+def test_attack_a_policy_by_rules_of_the_future_is_not_in_force(gatemark: Run, place: Path) -> None:
+    policy = msgspec.to_builtins(msgspec.structs.replace(POLICY, rollback_window=0))
+    said = {"policy": policy, "policy_digest": digest(policy), "decided_by": by_rules(OTHER)}
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    book.add("policy_changed", "mallory", "*", **said)
+    store = ("--store", place / "store")
+    ran = gatemark("policy", "show", *store)
+    assert digest(policy) not in ran.out
+    found = gatemark("route", ASSET, *store, "--json")
+    assert (found.code, found.json["primary"]["version"]) == (3, "1")
+
+
+@pytest.mark.parametrize(("cause", "code"), [("promote", 1), ("rollback", 0)])
+def test_attack_a_version_that_was_never_added_does_not_serve(
+    gatemark: Run, place: Path, cause: str, code: int
+) -> None:
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
+    told = {"asset": ASSET, "environment": "production", "policy_digest": POLICY.digest}
+    decided = by_rules(LIFECYCLE_RULES.current)
+    book.move("9", "superseded", "enabled", [SECOND], cause=cause, decided_by=decided, **told)
+    found = gatemark("route", ASSET, "--store", place / "store", "--json")
+    assert (found.code, found.json["primary"]["version"]) == (0, "1")
+    assert found.json["warnings"][0] == "9 is left out: it was never added"
+    done = gatemark("rollback", ASSET, "--actor", "olga", "--store", place / "store")
+    assert done.code == code, done.err
 
 
 def test_attack_rules_of_the_future_excuse_no_later_decision_of_the_asset(

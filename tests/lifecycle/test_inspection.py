@@ -384,10 +384,9 @@ def test_what_was_written_past_the_rules_is_found(story: Story, words: str) -> N
 def test_events_that_no_state_can_follow_are_told_once() -> None:
     world = World()
     world.to_shadow("1.0.0")
-    step = moved(world, "1.0.0", "enabled", cause="rollback")
-    bad = LifecycleEvent(len(world.lines) + 1, "olu", world.now, step, world.by)
-    world.lines.append(bad)
-    world.lines.append(LifecycleEvent(bad.seq + 1, "olu", world.now, step, world.by))
-    found = inspected(world)
-    assert [finding.seq for finding in found] == [bad.seq, bad.seq]
-    assert "events of triage cannot be checked from here on" in found[1].message
+    unreadable = PolicyAdopted(policy={"name": 7}, policy_digest="sha256:" + "0" * 64)
+    for seq in (len(world.lines) + 1, len(world.lines) + 2):
+        world.lines.append(LifecycleEvent(seq, "olu", world.now, unreadable, world.by))
+    (found,) = inspected(world)
+    assert found.seq == len(world.lines) - 1
+    assert "events of * cannot be checked from here on" in found.message

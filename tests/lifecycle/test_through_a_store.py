@@ -326,7 +326,7 @@ def test_evidence_that_was_changed_is_no_evidence(site: Site) -> None:
     for name in ("id", "stamp", "schema"):
         del fields[name]
     blob = Blob("answers", digest_bytes(b"answers"), "text/plain")
-    made = seal(**{**fields, "blobs": (blob,)})
+    made = seal(**{**fields, "blobs": (blob,), "evidence": ()})
     site.workspace.results.append(made)
     with pytest.raises(IntegrityError, match="missing"):
         site.promote("1.0.0", "eligible", made.id, actor="eve")

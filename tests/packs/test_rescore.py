@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.ledger.tamper import reseal
 
-from gatemark.core.canonical import digest_bytes
+from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.reason import Reason
 from gatemark.core.result import Result, seal
 from gatemark.workspace import Workspace
@@ -327,8 +328,76 @@ def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) ->
 
 def test_a_result_without_its_pack_is_unjudged(gatemark: Run, store: Path) -> None:
     result = by_title(Workspace(store=str(store)), "shouting")
-    kept = tuple(blob for blob in result.blobs if blob.name != "pack.json")
-    add(store, forged(result, blobs=kept))
+    add(store, forged(result, blobs=()))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["issues"]) == (3, [])
     assert "no pack was kept with it" in ran.json["unjudged"][0]
+
+
+def test_a_result_without_the_answers_it_counts_is_found(gatemark: Run, store: Path) -> None:
+    result = by_title(Workspace(store=str(store)), "shouting")
+    kept = tuple(blob for blob in result.blobs if not blob.name.endswith(".candidate.jsonl"))
+    assert len(kept) < len(result.blobs)
+    seq = add(store, forged(result, blobs=kept))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    said = [issue["message"] for issue in ran.json["issues"]]
+    assert any("its account of the evidence is not what the evidence gives" in one for one in said)
+
+
+def first_pack(store: Path) -> Result:
+    return by_title(Workspace(store=str(store)), "shouting")
+
+
+def change_figures(result: Result, old: str, new: str) -> list[Any]:
+    text = msgspec.json.encode(result.figures).decode()
+    assert old in text
+    found: list[Any] = json.loads(text.replace(old, new))
+    return found
+
+
+FORGERIES: dict[str, Callable[[Result], dict[str, Any]]] = {
+    "bench": lambda one: {"bench": {"value": 0.999, "reason": None}},
+    "no bench": lambda one: {"bench": None},
+    "regression": lambda one: {"regression": {"value": -0.5, "reason": None}},
+    "a number in a figure": lambda one: {"figures": change_figures(one, '["i33",1,', '["i33",7,')},
+    "a word in a figure": lambda one: {"figures": change_figures(one, '["i33",', '["i34",')},
+    "a figure less": lambda one: {"figures": msgspec.to_builtins(one.figures)[:-1]},
+    "a measure of another version": lambda one: {
+        "measurements": [
+            number | {"version": 7} if number["name"] == "score" else number
+            for number in msgspec.to_builtins(one.measurements)
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.parametrize(("build", "code"), [(None, 4), ("99.0.0", 3)])
+def test_what_a_result_says_besides_its_verdict_is_derived_again(
+    gatemark: Run, store: Path, what: str, build: str | None, code: int
+) -> None:
+    honest = first_pack(store)
+    members = FORGERIES[what](honest)
+    if build is not None:
+        members["runtime"] = {**honest.runtime, "gatemark": build}
+    add(store, reseal(honest, **members))
+    found = verify(gatemark, store).code
+    # Numbers follow from the rules, whichever build has them.
+    assert found == (4 if what in ("bench", "no bench", "regression") else code)
+
+
+def test_a_lenient_policy_under_the_name_of_another_build_is_found(
+    gatemark: Run, store: Path
+) -> None:
+    """Another policy of the same options would have been another version of the rules."""
+    honest = first_pack(store)
+    policy = msgspec.to_builtins(honest.policy)
+    for rule in policy["rules"]:
+        rule["bound"] = 0.0 if rule["op"] == ">=" else 1.0
+    runtime = {**honest.runtime, "gatemark": "0.1.9"}
+    named = digest_bytes(canonical_bytes(policy))
+    add(store, reseal(honest, policy=policy, policy_digest=named, runtime=runtime))
+    ran = verify(gatemark, store)
+    assert ran.code == 4
+    assert any("policy is not the one" in issue["message"] for issue in ran.json["issues"])

@@ -11,9 +11,11 @@ import msgspec
 import pytest
 from tests.exams.advisory.decisions import good_lane
 from tests.exams.overhead.arms import loss_arm, ppl_pair
+from tests.ledger.tamper import reseal
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
@@ -161,15 +163,15 @@ def test_a_sitting_that_is_not_the_results_own_is_found(
 
 
 @pytest.mark.parametrize("seal_exam", [seal_advisory, seal_review])
-def test_lost_pins_leave_a_result_unjudged(
-    gatemark: Run, tmp_path: Path, store: Path, seal_exam: Any
-) -> None:
+def test_lost_pins_are_found(gatemark: Run, tmp_path: Path, store: Path, seal_exam: Any) -> None:
     result = seal_exam(gatemark, tmp_path, store)
     kept = tuple(blob for blob in result.blobs if blob.name != "expected_ids.txt")
     add(store, forged(result, blobs=kept))
     ran = verify(gatemark, store)
-    assert (ran.code, ran.json["issues"]) == (3, [])
-    assert "expected ids was not kept" in ran.json["unjudged"][0]
+    assert ran.code == 4
+    assert (
+        "account of the evidence is not what the evidence gives" in ran.json["issues"][0]["message"]
+    )
 
 
 def test_an_absent_arm_leaves_an_overhead_result_unjudged(
@@ -247,3 +249,26 @@ suites:
     assert "unusable" not in ran.out
     verified = gatemark("ledger", "verify", "--rescore", *store)
     assert verified.code == 0, verified.out
+
+
+def test_a_caveat_that_its_evidence_gives_cannot_be_left_out(
+    gatemark: Run, tmp_path: Path, store: Path
+) -> None:
+    honest = seal_overhead(gatemark, tmp_path, store)
+    assert honest.caveats
+    add(store, reseal(honest, caveats=[f"see: {text}" for text in honest.caveats]))
+    assert verify(gatemark, store).code == 0
+    add(store, reseal(honest, caveats=list(honest.caveats[1:])))
+    ran = verify(gatemark, store)
+    assert (ran.code, "lacks a caveat" in ran.json["issues"][0]["message"]) == (4, True)
+
+
+def test_a_run_log_without_a_list_of_expected_ids_is_derived_again(
+    gatemark: Run, tmp_path: Path, store: Path
+) -> None:
+    row = dict(schemas().get("exaid.metrics").good_files[0][0])
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    ran = gatemark("score", "runlog", tmp_path / "rows.jsonl", "--seal", "--store", store)
+    assert ran.code == 0, ran.err
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["unjudged"]) == (0, [])

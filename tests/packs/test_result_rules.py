@@ -12,8 +12,9 @@ import pytest
 from tests.ledger.tamper import GONE, reseal
 
 import gatemark as this_build
+from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import IntegrityError, OtherRulesError
-from gatemark.core.result import Result
+from gatemark.core.result import Blob, PackRef, Result
 from gatemark.core.rules import RulesVersions
 from gatemark.evidence.exam import exam_suite, suites
 from gatemark.evidence.result_rules import check_result_rules
@@ -112,6 +113,9 @@ FORGED = [
     {"pack": 1},
     {"agreement": 1},
     {"pack": 99, "agreement": 1, "an_exam_of_another_package": 1},
+    {"pack": 1, "agreement": 1, "an_exam_of_another_package": 1},
+    {"pack": 1, "agreement": 1, "compare": 1},
+    {"pack": 1, "agreement": 1, "overhead": 1},
 ]
 
 
@@ -129,6 +133,8 @@ def test_a_forged_version_comes_through_no_door(
     [
         ({"pack": 2, "agreement": 1}, "recorded under pack rules 2, not decided again"),
         ({"pack": 1, "agreement": 7}, "recorded under agreement rules 7, not decided again"),
+        ({"pack": 1, "agreement": 1, "spelling": 1}, "recorded under spelling rules 1"),
+        ({"pack": 1, "agreement": 1, "overhead": 1}, "recorded under overhead rules 1"),
     ],
 )
 def test_a_result_of_a_future_build_is_kept_and_not_decided_again(
@@ -137,12 +143,30 @@ def test_a_result_of_a_future_build_is_kept_and_not_decided_again(
     honest = last_result(store)
     runtime = {**honest.runtime, **FUTURE}
     later = add(store, reseal(honest, rules=rules, runtime=runtime))
-    for door in doors(evals, store, later):
+    *strict, last_pass = doors(evals, store, later)
+    for door in strict:
         ran = gatemark(*door)
         assert (ran.code, said in ran.out + ran.err) == (3, True), (door, ran.out, ran.err)
     ran = gatemark("ledger", "verify", "--rescore", "--store", store, "--json")
     assert ran.json["issues"] == []
     assert len(ran.json["unjudged"]) == 1
+    ran = gatemark(*last_pass)
+    assert (ran.code, said in ran.out) == (0, True), (ran.out, ran.err)
+    assert "skipped a later one" in ran.out
+
+
+@pytest.mark.parametrize("rules", [{}, {"pack": 99, "agreement": 1}])
+def test_a_forged_result_stops_no_later_run_of_its_pack(
+    gatemark: Run, evals: Path, store: Path, rules: dict[str, int]
+) -> None:
+    honest = last_result(store)
+    add(store, reseal(honest, rules=rules))
+    ran = gatemark("run", evals / "pack.yaml", "--store", store)
+    assert ran.code == 0, ran.err
+    text = (evals / "pack.yaml").read_text()
+    (evals / "looser.yaml").write_text(text.replace("score_min: 0.5", "score_min: 0.1"))
+    ran = gatemark("run", evals / "looser.yaml", "--store", store)
+    assert (ran.code, "already has a result with other content" in ran.err) == (2, True)
 
 
 def test_changed_bytes_of_a_result_of_a_future_build_are_found(
@@ -152,18 +176,105 @@ def test_changed_bytes_of_a_result_of_a_future_build_are_found(
     runtime = {**honest.runtime, **FUTURE}
     later = reseal(honest, rules={"pack": 2, "agreement": 1}, runtime=runtime)
     other = reseal(later, evidence=[*msgspec.to_builtins(honest.evidence)[:-1]])
-    blob = msgspec.to_builtins(honest.blobs[0]) | {"digest": "sha256:" + "0" * 64}
-    add(store, reseal(other, blobs=[blob]))
+    blobs = msgspec.to_builtins(honest.blobs)
+    added = blobs[0] | {"name": "notes.txt", "digest": "sha256:" + "0" * 64}
+    add(store, reseal(other, blobs=[*blobs, added]))
     ran = gatemark("ledger", "verify", "--store", store, "--json")
     assert (ran.code, len(ran.json["issues"])) == (4, 1)
     assert "is missing from the store" in ran.json["issues"][0]["message"]
 
 
+def keeping(result: Result, name: str, data: bytes, **members: Any) -> Result:
+    """A result that keeps other bytes under a name, as its only definition."""
+    others = [blob for blob in msgspec.to_builtins(result.blobs) if blob["name"] != name]
+    blob = {"name": name, "digest": digest_bytes(data), "media_type": "application/json"}
+    return reseal(result, blobs=[*others, blob], **members)
+
+
 def test_an_exam_that_is_not_installed_is_not_decided_again(store: Path) -> None:
-    rules = {"pack": 1, "agreement": 1, "an_exam_of_another_package": 1}
-    other = msgspec.structs.replace(last_result(store), rules=rules)
-    with pytest.raises(OtherRulesError, match="no exam called 'an_exam_of_another_package'"):
-        check_result_rules(other)
+    workspace = Workspace(store=str(store))
+    honest = last_result(store)
+    pack = msgspec.json.decode(workspace.blobs.get(honest.pack.digest))
+    pack["suites"][1]["kind"] = "reading"
+    data = canonical_bytes(pack)
+    workspace.blobs.put(data)
+    named = msgspec.to_builtins(honest.pack) | {"digest": digest_bytes(data)}
+    other = keeping(honest, "pack.json", data, pack=named)
+    rules = {"pack": 1, "reading": 1}
+    read = msgspec.structs.replace(
+        other,
+        rules=rules,
+        pack=msgspec.convert(named, PackRef),
+        blobs=(Blob("pack.json", digest_bytes(data), ""),),
+    )
+    with pytest.raises(OtherRulesError, match="no exam called 'reading'"):
+        check_result_rules(read, workspace.blobs)
+    with pytest.raises(IntegrityError, match="does not name its reading rules"):
+        check_result_rules(msgspec.structs.replace(read, rules={"pack": 1}), workspace.blobs)
+
+
+def without(honest: Result, *keys: str) -> list[dict[str, Any]]:
+    """The evidence of a result, with accounts that say less about themselves."""
+    accounts = msgspec.to_builtins(honest.evidence)
+    return [
+        account | {"checks": {k: v for k, v in account["checks"].items() if k not in keys}}
+        for account in accounts
+    ]
+
+
+@pytest.mark.parametrize("runtime", [{}, FUTURE], ids=["this build", "a future build"])
+@pytest.mark.parametrize("keys", [("arm",), ("kind",), ("suite", "kind", "arm")], ids=str)
+def test_rules_cannot_be_hidden_by_an_account_that_says_less(
+    gatemark: Run, evals: Path, store: Path, keys: tuple[str, ...], runtime: dict[str, str]
+) -> None:
+    honest = last_result(store)
+    members = {"evidence": without(honest, *keys), "runtime": honest.runtime | runtime}
+    forged = add(store, reseal(honest, rules={"pack": 1}, **members))
+    codes = {door[:2]: gatemark(*door).code for door in doors(evals, store, forged)}
+    assert set(codes.values()) == {4}, codes
+
+
+def test_rules_cannot_be_hidden_by_a_result_without_its_pack(
+    gatemark: Run, evals: Path, store: Path
+) -> None:
+    honest = last_result(store)
+    blobs = [blob for blob in msgspec.to_builtins(honest.blobs) if blob["name"] != "pack.json"]
+    add(store, reseal(honest, rules={"pack": 1}, blobs=blobs))
+    ran = gatemark("ledger", "verify", "--store", store)
+    assert (ran.code, "not the pack that they are of" in ran.out) == (4, True)
+
+
+def test_rules_cannot_be_hidden_behind_another_pack(
+    gatemark: Run, evals: Path, store: Path
+) -> None:
+    workspace = Workspace(store=str(store))
+    honest = last_result(store)
+    pack = msgspec.json.decode(workspace.blobs.get(honest.pack.digest))
+    del pack["suites"][1]
+    data = canonical_bytes(pack)
+    workspace.blobs.put(data)
+    workspace.store.close()
+    forged = add(store, keeping(honest, "pack.json", data, rules={"pack": 1}))
+    codes = {door[:2]: gatemark(*door).code for door in doors(evals, store, forged)}
+    assert set(codes.values()) == {4}, codes
+
+
+@pytest.mark.parametrize("name", ["pack.json", "compare.json"])
+def test_rules_of_an_exam_cannot_be_hidden_behind_an_added_definition(
+    gatemark: Run, evals: Path, tmp_path: Path, name: str
+) -> None:
+    store = tmp_path / "store"
+    at = ("--seal", "--store", store, "-j", 1)
+    assert gatemark("score", "agreement", "--pairs", evals / "pairs.jsonl", *at).code == 0
+    honest = last_result(store)
+    pack = canonical_bytes({"gatemark": 1, "suites": []})
+    workspace = Workspace(store=str(store))
+    workspace.blobs.put(pack)
+    workspace.store.close()
+    rules = {"pack": 1} if name == "pack.json" else {"compare": 1}
+    add(store, keeping(honest, name, pack, rules=rules))
+    ran = gatemark("ledger", "verify", "--store", store)
+    assert (ran.code, "keeps 2 definitions" in ran.out) == (4, True), ran.out
 
 
 def test_an_exam_names_its_own_rules(
@@ -177,13 +288,14 @@ def test_an_exam_names_its_own_rules(
     ran = gatemark("score", "agreement", "--pairs", evals / "pairs.jsonl", *at)
     sealed = last_result(tmp_path / "store")
     assert (ran.code, sealed.rules) == (0, {"agreement": 2})
-    check_result_rules(sealed)
+    blobs = Workspace(store=str(tmp_path / "store")).blobs
+    check_result_rules(sealed, blobs)
     monkeypatch.undo()
     with pytest.raises(IntegrityError, match="not the rules of the build that it names"):
-        check_result_rules(sealed)
+        check_result_rules(sealed, blobs)
     runtime = {**sealed.runtime, **FUTURE}
     with pytest.raises(OtherRulesError, match="agreement rules 2"):
-        check_result_rules(msgspec.structs.replace(sealed, runtime=runtime))
+        check_result_rules(msgspec.structs.replace(sealed, runtime=runtime), blobs)
 
 
 def test_the_version_of_gatemark_says_nothing_about_the_rules_of_another_package(
@@ -202,8 +314,10 @@ def test_the_version_of_gatemark_says_nothing_about_the_rules_of_another_package
     monkeypatch.setitem(suites()._plugins(), "reading", foreign)
     honest = last_result(store)
     assert honest.runtime["gatemark"] == this_build.__version__
+    pack = PackRef("score-reading", 1, honest.pack.digest)
+    read = msgspec.structs.replace(honest, rules={"reading": 1}, pack=pack, blobs=(), evidence=())
     with pytest.raises(OtherRulesError, match="recorded under reading rules 1"):
-        check_result_rules(msgspec.structs.replace(honest, rules={**honest.rules, "reading": 1}))
+        check_result_rules(read, Workspace(store=str(store)).blobs)
 
 
 def test_sealed_comparisons_name_the_rules_of_comparisons(gatemark: Run, tmp_path: Path) -> None:
@@ -219,5 +333,6 @@ def test_sealed_comparisons_name_the_rules_of_comparisons(gatemark: Run, tmp_pat
     assert ran.code in (0, 3), ran.err
     sealed = last_result(tmp_path / "store")
     assert sealed.rules == {"compare": 1}
+    blobs = Workspace(store=str(tmp_path / "store")).blobs
     with pytest.raises(IntegrityError, match="does not name its compare rules"):
-        check_result_rules(msgspec.structs.replace(sealed, rules={"pack": 1}))
+        check_result_rules(msgspec.structs.replace(sealed, rules={"pack": 1}), blobs)

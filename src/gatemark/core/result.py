@@ -324,6 +324,8 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 PACK_BLOB: Final = "pack.json"
 """The name of the pack that is stored with its result."""
+PACK_VERSION: Final = 1
+"""The newest version of the format of packs that this build reads."""
 RecordedRules = Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=1)]
 """The version of every set of rules that decided a result, by what they are about."""
 OCCASION = ("started_at", "finished_at", "actor", "cost")

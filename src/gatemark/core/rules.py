@@ -36,7 +36,11 @@ class RulesVersions(msgspec.Struct, frozen=True):
                 f"{self.subject} rules {recorded} are not the rules of the build that it names, "
                 f"which has rules {self.current}"
             )
-        raise OtherRulesError(
+        raise OtherRulesError(self.describe_other(recorded))
+
+    def describe_other(self, recorded: int) -> str:
+        """Return what is said of a decision of another version."""
+        return (
             f"recorded under {self.subject} rules {recorded}, not decided again: "
             f"this build has rules {self.current}"
         )

@@ -101,7 +101,7 @@ def _check_citation(workspace: Workspace, episode: Episode, cite: str | None) ->
             )
         return None
     result = workspace.results.get(cite)
-    check_result_rules(result)
+    check_result_rules(result, workspace.blobs)
     breached = (episode.breached or episode.opened).end
     about = "" if result.candidate is None else result.candidate.id.partition("/")[0]
     if about != episode.asset:

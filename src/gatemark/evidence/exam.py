@@ -315,20 +315,27 @@ class Suite(msgspec.Struct, frozen=True):
     summary: str
     options: type[msgspec.Struct]
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the kind is part of this build, and not of another distribution."""
+        return self.options.__module__.partition(".")[0] == gatemark.__name__
+
 
 class ExamSuite(Suite, frozen=True):
     """An exam as a plugin: the whole declaration.
 
     ``gatemark score``, the suite kind in packs, sealing and ``ledger verify --rescore`` follow from
     it. ``examine`` runs the exam over its files; without it, the records of one role are folded.
-    ``role_options`` gives the options that follow from which roles have a file. ``rules`` are the
-    versions of its rules (default: version 1 only); results name the current one.
+    ``role_options`` gives the options that follow from which roles have a file. ``own_options`` say
+    what no record proves, so that only Gatemark's own features set them, and no pack may. ``rules``
+    are the versions of its rules (default: version 1 only); results name the current one.
     """
 
     build: Callable[[Any, Registry[AnyMeasure]], AnyExam]
     roles: tuple[EvidenceRole, ...] = (RECORDS,)
     examine: Callable[[ExamRun], ExamOutcome] | None = None
     role_options: Callable[[Collection[str]], dict[str, object]] | None = None
+    own_options: Mapping[str, str] = {}
     documents: tuple[DocumentType, ...] = ()
     rules: RulesVersions | None = None
 
@@ -339,7 +346,6 @@ class ExamSuite(Suite, frozen=True):
 
     @property
     def is_built_in(self) -> bool:
-        """Whether the exam is part of this build, and not of another distribution."""
         return self.build.__module__.partition(".")[0] == gatemark.__name__
 
 
@@ -374,6 +380,7 @@ def schemas() -> Registry[RecordSchema]:
         places=(
             "gatemark.*.records",
             "gatemark.exams.*.records",
+            "gatemark.exams.*.record_schema",
             "gatemark.exams.runlog.records.*",
         ),
         attribute="SCHEMA",

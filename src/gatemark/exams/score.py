@@ -322,6 +322,9 @@ def _score(
         options: dict[str, object] = msgspec.to_builtins(request.parameters)
     else:
         options = to_options(request.parameters, started_at)
+    for name, why in suite.own_options.items():
+        if options.get(name):
+            raise UsageError(f"{suite.kind}: {name} cannot be set: {why}")
     scored = score_exam(workspace, suite.kind, options, request, started_at=started_at)
     return exam_report(scored)
 

@@ -37,10 +37,13 @@ from gatemark.lifecycle.commands import (
     Command,
     Demote,
     Promote,
+    PushShadow,
+    PushWindow,
+    ReportService,
     RollBack,
     Tick,
 )
-from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide, rule_on
+from gatemark.lifecycle.decisions.decide import TAKES_AWAY, Decided, decide, rule_on
 from gatemark.lifecycle.decisions.decision import DecisionMoment, UnknownAssetError
 from gatemark.lifecycle.default_policy import default_document
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact, Facts
@@ -51,6 +54,8 @@ from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.workspace import Workspace
 
 ATTEMPTS: Final = 50
+_GOES_ON: Final = (*TAKES_AWAY, Tick, PushWindow, PushShadow, ReportService)
+"""Commands that may lead to facts which give nobody authority."""
 _UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 MAX_DUE: Final = 10_000
 
@@ -77,9 +82,8 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
         with cache.lock:
             head = workspace.events.head()
             state = _by_the_clock(workspace, cache.read(asset, head), now)
-            check_rules(state)
             try:
-                decided = decide(state, _with_evidence(workspace, command), now)
+                decided = _decide(workspace, state, command, now)
             except UnknownAssetError as error:
                 raise RefusedError(str(unknown_asset(workspace, asset))) from error
         if not decided.facts:
@@ -143,9 +147,20 @@ def _decided_by(workspace: Workspace, state: LifecycleState) -> DecidedBy:
 
 def check_rules(state: LifecycleState) -> None:
     """Refuse to decide on top of a decision that this build cannot decide again."""
-    before = max(state.governance.rules, state.asset.rules)
-    if before:
-        LIFECYCLE_RULES.check(before)
+    for rules in state.undecided.values():
+        LIFECYCLE_RULES.check(rules)
+
+
+def _decide(
+    workspace: Workspace, state: LifecycleState, command: Command, now: datetime
+) -> Decided:
+    """Decide a command; after a decision of other rules, only what gives nobody authority."""
+    if not isinstance(command, _GOES_ON):
+        check_rules(state)
+    decided = decide(state, _with_evidence(workspace, command), now)
+    if any(fact.gives_authority for fact in decided.facts):
+        check_rules(state)
+    return decided
 
 
 def preview(workspace: Workspace, command: Command) -> Facts:
@@ -154,8 +169,7 @@ def preview(workspace: Workspace, command: Command) -> Facts:
     with cache.lock:
         now = workspace.clock()
         state = _by_the_clock(workspace, cache.read(_asset_of(command)), now)
-        check_rules(state)
-        return decide(state, _with_evidence(workspace, command), now).facts
+        return _decide(workspace, state, command, now).facts
 
 
 def run_due(workspace: Workspace, asset: str, environment: str) -> tuple[CommandResult, ...]:

@@ -81,7 +81,7 @@ def _read_cited(workspace: Workspace, asset: str, must_go_on: bool, result_id: s
     try:
         result = _get(workspace, result_id)
         if result is not None:
-            _check_rules(result, must_go_on=must_go_on)
+            _check_rules(workspace, result, must_go_on=must_go_on)
         if result is not None and not must_go_on:
             _check_evidence(workspace, result)
     except IntegrityError:
@@ -107,10 +107,10 @@ def _get(workspace: Workspace, result_id: str) -> Result | None:
         return None
 
 
-def _check_rules(result: Result, *, must_go_on: bool) -> None:
+def _check_rules(workspace: Workspace, result: Result, *, must_go_on: bool) -> None:
     """Refuse to cite a result of rules that this build does not have; a rollback may."""
     try:
-        check_result_rules(result)
+        check_result_rules(result, workspace.blobs)
     except OtherRulesError:
         if not must_go_on:
             raise

@@ -10,12 +10,13 @@ from functools import lru_cache
 from typing import Literal
 
 from gatemark.core.errors import UsageError
+from gatemark.ledger.event_kinds import LIFECYCLE_RULES
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.decisions.citation import citation_problems
 from gatemark.lifecycle.model.nouns import PRODUCTION, Noun, Pins
 from gatemark.lifecycle.model.stages import CANARY, EVIDENCED, LANE, LANE_NOTE
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, share_of
-from gatemark.lifecycle.state_cache import asset_state_cache
+from gatemark.lifecycle.state_cache import asset_state_cache, describe_undecided
 from gatemark.workspace import DEFAULT_STORE, Workspace
 
 
@@ -63,6 +64,8 @@ class Route(Noun, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     revision: int
     reason: str | None
+    undecided: tuple[str, ...] = ()
+    """Events by rules that this build does not have. What rests on them does not serve."""
 
 
 def route_of(
@@ -82,7 +85,11 @@ def route_of(
         return _target(state, environment, version)
 
     primary = target(place.enabled)
-    earlier = [name for name in reversed(place.lineage) if name != place.enabled]
+    earlier = [
+        name
+        for name in reversed(place.lineage)
+        if name != place.enabled and state.asset.find_undecided(environment, name) is None
+    ]
     reachable = earlier[: state.policy.rollback_window]
     fallback = next((found for found in map(target, reachable) if found is not None), None)
     if primary is None and place.enabled is not None and fallback is not None:
@@ -106,6 +113,7 @@ def route_of(
         warnings=tuple(dict.fromkeys(warnings)),
         revision=max(state.asset.revision, state.governance.revision),
         reason=None if primary is not None else _reason(state, place, warnings),
+        undecided=describe_undecided(state),
     )
 
 
@@ -117,6 +125,12 @@ def _unfit(
     now: datetime,
 ) -> str | None:
     """Return why a version must not serve although its stage allows it."""
+    if version not in state.asset.versions:
+        return "it was never added"
+    undecided = state.asset.find_undecided(environment, version)
+    if undecided is not None:
+        rules = state.asset.undecided[undecided]
+        return f"event {undecided} is {LIFECYCLE_RULES.describe_other(rules)}"
     if not is_valid(version):
         return "its evidence does not verify"
     access = state.asset.track(environment, version).break_glass

@@ -36,6 +36,7 @@ from gatemark.lifecycle.events.fact import (
     Fact,
     LifecycleEvent,
     advance,
+    count_events,
     find_fact_kind,
     fold,
 )
@@ -79,7 +80,7 @@ def _read_decided_by(said: object) -> DecidedBy:
     if said is None:
         raise IntegrityError("does not say which policy and rules decided it")
     by = convert_stored(said, DecidedBy)
-    # An action under another version is read as recorded; whoever decides on top of it checks that.
+    # What follows from an action under another version of the rules is for the state to say.
     with suppress(OtherRulesError):
         LIFECYCLE_RULES.check(by.rules)
     return by
@@ -240,6 +241,17 @@ def asset_state_cache(workspace: Workspace) -> AssetStateCache:
 def read_state(workspace: Workspace, asset: str) -> LifecycleState:
     """Return the current state of an asset."""
     return asset_state_cache(workspace).read(asset)
+
+
+def describe_undecided(state: LifecycleState) -> tuple[str, ...]:
+    """Return what a state says about events by rules that this build does not have."""
+    numbers: dict[int, list[int]] = {}
+    for seq, rules in sorted(state.undecided.items()):
+        numbers.setdefault(rules, []).append(seq)
+    return tuple(
+        f"{count_events(seqs)}: {LIFECYCLE_RULES.describe_other(rules)}"
+        for rules, seqs in numbers.items()
+    )
 
 
 def unknown_asset(workspace: Workspace, asset: str) -> UnknownNameError:

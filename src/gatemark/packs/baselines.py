@@ -16,16 +16,16 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import IncomparableError, RefusedError, UsageError
+from gatemark.core.errors import IncomparableError, OtherRulesError, RefusedError, UsageError
 from gatemark.core.result import PACK_BLOB, Result
 from gatemark.core.stored import convert_stored
 from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_ACCEPTED, BASELINE_SET, BaselineAccepted, BaselineSet
+from gatemark.packs.git_state import ask_git
 from gatemark.packs.pack import Pack, PackAsset
-from gatemark.packs.pack_file import ask_git
-from gatemark.packs.seal import read_pack_of_result
+from gatemark.packs.stored_pack import read_pack_of_result
 from gatemark.workspace import Workspace
 
 LAST_PASS: Final = "last-pass"  # noqa: S105 - a word of the command line
@@ -63,7 +63,7 @@ def set_baseline(workspace: Workspace, name: str, reference: str, note: str = ""
             f"starting with a letter; not {', '.join(sorted(_RESERVED))} or the id of a result"
         )
     result = workspace.existing_results().get(reference)
-    check_result_rules(result)
+    check_result_rules(result, workspace.blobs)
     pack = read_pack_of_result(workspace, result)
     if result.verdict != "pass" and result.id not in list_accepted(workspace):
         raise RefusedError(
@@ -80,7 +80,7 @@ def accept_baseline(workspace: Workspace, reference: str, reason: str) -> tuple[
     if not reason.strip():
         raise UsageError("say why with --reason")
     result = workspace.existing_results().get(reference)
-    check_result_rules(result)
+    check_result_rules(result, workspace.blobs)
     pack = read_pack_of_result(workspace, result)
     payload = BaselineAccepted(result.id, result.verdict, reason.strip())
     return result, _append_event(workspace, BASELINE_ACCEPTED, pack.asset.name, payload).at
@@ -110,7 +110,7 @@ def list_accepted(workspace: Workspace) -> dict[str, tuple[Event, BaselineAccept
 def choose_baseline(workspace: Workspace, pack: Pack, folder: Path, wanted: str) -> ChosenBaseline:
     """Find the result that an id, ``last-pass``, ``git:REF`` or a name stands for."""
     chosen = _find_baseline(workspace, pack, folder, wanted)
-    check_result_rules(workspace.existing_results().get(chosen.result))
+    check_result_rules(workspace.existing_results().get(chosen.result), workspace.blobs)
     return chosen
 
 
@@ -132,10 +132,17 @@ def is_result_id(text: str) -> bool:
 
 
 def _find_last_pass(workspace: Workspace, pack: Pack) -> ChosenBaseline:
+    skipped = ""
     for result in iterate_results_of_pack(workspace, pack):
-        if result.verdict == "pass":
-            how = f"last-pass: the last passing result of pack {pack.name}, {_name_result(result)}"
-            return ChosenBaseline(result.id, how)
+        if result.verdict != "pass":
+            continue
+        try:
+            check_result_rules(result, workspace.blobs)
+        except OtherRulesError as error:
+            skipped += f"; skipped a later one: {error}"
+            continue
+        how = f"last-pass: the last passing result of pack {pack.name}, {_name_result(result)}"
+        return ChosenBaseline(result.id, how + skipped)
     raise IncomparableError(
         f"no result of pack {pack.name} for {_name_asset(pack.asset)} has passed in this store",
         ("run the pack on what serves now first, or name a baseline with --baseline",),

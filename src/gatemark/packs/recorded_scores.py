@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.packs.answers import ItemKey
-from gatemark.packs.pack import ScorerSpec, SuiteSpec
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.samples.records import SampleOrigin
 from gatemark.samples.score_direction import direction_of_name
 from gatemark.samples.score_settings import find_other_settings

@@ -14,7 +14,6 @@ from gatemark.packs.conditions import (
     UNASKED,
     UNRELATED_INPUTS,
 )
-from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.recorded_scores import (
     RecordedScores,
@@ -23,6 +22,7 @@ from gatemark.packs.recorded_scores import (
 )
 from gatemark.packs.recordings import find_contradiction
 from gatemark.packs.similar_texts import is_rendering, is_same_target
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.samples.read_samples import LABEL, VERDICTS
 from gatemark.samples.score_direction import DirectionClues, find_direction
 

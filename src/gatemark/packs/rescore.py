@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,9 +23,9 @@ from gatemark.core.errors import (
     OtherRulesError,
 )
 from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Finding, Verdict, Waiver, decide
+from gatemark.core.policy import Bench, Finding, Verdict, Waiver, decide
 from gatemark.core.reason import Reason
-from gatemark.core.result import PACK_BLOB, Result, read_result
+from gatemark.core.result import PACK_BLOB, Figure, Result, read_result
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import (
@@ -39,18 +39,23 @@ from gatemark.evidence.exam import (
     exam_suite,
     read_exam_inputs,
     runtime_versions,
+    suites,
 )
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
-from gatemark.evidence.result_rules import check_result_rules
+from gatemark.evidence.result_rules import COMPARE_BLOB, check_result_rules
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.small_file import read_expected_ids
 from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore, Store, erasure_of
 from gatemark.packs.judge import PackDecision
-from gatemark.packs.rejudge import JudgedAgain, rejudge_pack, run_suites_again
-from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
+from gatemark.packs.rescored_words import list_other_words
+from gatemark.packs.seal_compare import compare_again
+from gatemark.packs.stored_run import JudgedAgain, rejudge_pack, run_suites_again
 
+T = TypeVar("T")
+_LONGEST_NAME: Final = 255
+"""In bytes, on the file systems that matter."""
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
 """Tolerance for numbers that another version of a library computes."""
 
@@ -69,7 +74,7 @@ def rescore_store(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tu
             # Of an erased result the store gives what is left; its seal covered the rest.
             is_whole = not is_erased(result_id)
             result = read_result(result_id, document) if is_whole else store.results.get(result_id)
-            check_result_rules(result)
+            check_result_rules(result, store.blobs)
         except (IntegrityError, NewerFormatError, OtherRulesError):
             # The check of results reports it.
             continue
@@ -108,20 +113,28 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
     except GatemarkError as error:
         why = f"its evidence cannot be judged: {error}"
         return _excuse_other_build(result, why) or Rescored(differences=(why,))
-    if derived.judged.policy.digest != result.policy_digest:
-        # Rules follow from options; a build with other rules cannot judge by these.
-        why = "its policy is not the one that its pack makes"
-        changed = _excuse_other_build(result, why)
-        if changed is not None:
-            return changed
     differences = [*derived.differences, *_list_differences(result, derived.judged)]
-    return Rescored(
-        tuple(differences), (*derived.unjudged, *_list_other_measures(result, derived.judged))
-    )
+    unchecked = [
+        *_list_other_measures(result, derived.judged),
+        *list_other_words(result, derived.judged, _choose_tolerance(result)),
+    ]
+    if _is_of_this_software(result):
+        # Nothing excuses what this very build would have sealed otherwise.
+        return Rescored((*differences, *unchecked), derived.unjudged)
+    return Rescored(tuple(differences), (*derived.unjudged, *unchecked))
 
 
 def _is_of_another_build(result: Result) -> bool:
     return result.runtime.get("gatemark") != runtime_versions()["gatemark"]
+
+
+def _is_of_this_software(result: Result) -> bool:
+    """Whether this build sealed a result, and no suite in it is of another package."""
+    kinds = {*result.rules, *(account.checks.get("kind", "") for account in result.evidence)}
+    found = [suites().find(kind) for kind in sorted(kinds)]
+    return not _is_of_another_build(result) and all(
+        plugin is None or plugin.is_built_in for plugin in found
+    )
 
 
 def _excuse_other_build(result: Result, why: str) -> Rescored | None:
@@ -141,6 +154,9 @@ def _list_other_measures(result: Result, derived: PackDecision) -> Iterator[str]
             yield f"{old.name} is measured by version {new.version} now, it was {old.version}"
         elif new is None and _is_of_another_build(result):
             yield f"{old.name} is not measured any more"
+    if _is_of_another_build(result):
+        known = {number.key for number in result.measurements}
+        yield from (f"{name} is missing from it" for name, _ in after.keys() - known)
 
 
 class DerivedExam(msgspec.Struct, frozen=True):
@@ -160,7 +176,7 @@ def derive_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[Derive
 
     Waivers apply to an exam of its own. A suite of a pack is judged without them.
     """
-    check_result_rules(result)
+    check_result_rules(result, blobs)
     kept = {blob.name: blob.digest for blob in result.blobs}
     if EXAM_INPUTS in kept:
         inputs = read_exam_inputs(blobs.get(kept[EXAM_INPUTS]))
@@ -190,9 +206,6 @@ def _run_exam_again(blobs: BlobStore, result: Result, inputs: ExamInputs) -> Exa
     if not needed <= set(inputs.roles):
         raise IncomparableError("an evidence file was not there when it was made")
     with _spool_evidence(blobs, result) as (paths, expected):
-        # An exam that requires certain files counts the expected ids from them, without a list.
-        if account.expected is not None and expected is None and not needed:
-            raise IncomparableError("the list of expected ids was not kept with it")
         return run_exam(
             ExamRun(
                 kind=inputs.kind,
@@ -219,10 +232,27 @@ def _judge_exam_again(result: Result, kind: str, examined: ExamOutcome) -> Judge
     policy, numbers = examined.exam.policy(), examined.report.measurements
     verdict = decide(policy, (evidence,), numbers, result.waivers, now=result.finished_at)
     pack = digest({"kind": kind, "policy": policy})
+    closing = examined.exam.closing(examined.report, evidence, verdict)
+    names = {
+        file.name: before.name
+        for file, before in zip(examined.evidence.files, account.files, strict=True)
+    }
+    caveats = _rename_files((*verdict.caveats, *closing.caveats), names, tuple[str, ...])
+    verdict = msgspec.structs.replace(verdict, caveats=caveats)
+    drawn = (*closing.figures, *examined.report.figures)
+    figures = _rename_files(drawn, names, tuple[Figure, ...])
     return JudgedAgain(
-        PackDecision(policy, numbers, (), verdict, (evidence,)),
+        PackDecision(policy, numbers, figures, verdict, (evidence,)),
         differences=() if pack == result.pack.digest else ("its pack is not the exam it names",),
     )
+
+
+def _rename_files(value: object, names: Mapping[str, str], form: type[T]) -> T:
+    """Return a value in which files have the names that users gave them."""
+    text = msgspec.json.encode(value)
+    for now, before in names.items():
+        text = text.replace(msgspec.json.encode(now)[1:-1], msgspec.json.encode(before)[1:-1])
+    return msgspec.json.decode(text, type=form)
 
 
 @contextmanager
@@ -235,13 +265,21 @@ def _spool_evidence(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as name:
         folder = Path(name)
         paths = [
-            _spool(blobs, file.digest, folder / str(number))
+            _spool(blobs, file.digest, _choose_place(folder / str(number), file.name))
             for number, file in enumerate(account.files)
         ]
         expected = None
         if pins:
             expected = read_expected_ids(_spool(blobs, pins[0].digest, folder / EXPECTED_IDS))
         yield paths, expected
+
+
+def _choose_place(folder: Path, name: str) -> Path:
+    """Return where to write a file: under its own name, which figures quote, if that is one."""
+    folder.mkdir()
+    own = Path(name).name
+    is_usable = own not in ("", "..") and own.isprintable() and len(own.encode()) <= _LONGEST_NAME
+    return folder / (own if is_usable else "evidence")
 
 
 def _read_choices(checks: Mapping[str, str]) -> ReadingChoices:
@@ -280,6 +318,12 @@ def _list_differences(result: Result, derived: PackDecision) -> Iterator[str]:
     if derived.evidence != result.evidence:
         yield "its account of the evidence is not what the evidence gives"
     yield from _list_number_differences(result, derived.measurements)
+    for name, old, new in (
+        ("bench", result.bench, derived.verdict.bench),
+        ("regression", result.regression, derived.verdict.regression),
+    ):
+        if not _is_same_total(old, new, _choose_tolerance(result)):
+            yield f"its {name} is not what its evidence gives"
     if derived.verdict.outcome != result.verdict:
         yield f"its verdict is {result.verdict}, its evidence gives {derived.verdict.outcome}"
     yield from _list_finding_differences(result, derived.verdict.findings)
@@ -315,6 +359,14 @@ def _choose_tolerance(result: Result) -> float:
     packages = ("python", "gatemark", *PACKAGES)
     is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
     return 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
+
+
+def _is_same_total(old: Bench | None, new: Bench | None, tolerance: float) -> bool:
+    if old is None or new is None:
+        return old is new
+    if old.value is None or new.value is None:
+        return old.value is new.value and _has_same_reason(old.reason, new.reason, tolerance)
+    return abs(old.value - new.value) <= tolerance
 
 
 def _list_number_differences(result: Result, derived: Sequence[Measurement]) -> Iterator[str]:

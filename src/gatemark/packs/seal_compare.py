@@ -22,7 +22,7 @@ from gatemark.core.reason import ReasonKind
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.result_rules import COMPARE_RULES
+from gatemark.evidence.result_rules import COMPARE_BLOB, COMPARE_RULES
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.recorded_scores import read_recorded_scores
@@ -33,7 +33,6 @@ from gatemark.samples.importer import ReadOptions
 from gatemark.samples.views import ComparisonReport, Sameness
 from gatemark.workspace import Workspace
 
-COMPARE_BLOB: Final = "compare.json"
 NAME: Final = "compare"
 COMPARISON_OPEN: Final = ReasonKind(
     "comparison_open", "the comparison does not decide: delta {delta}, p {p_value} (n={n})"
@@ -103,8 +102,6 @@ def seal_comparison(
         baseline=references[0],
         snapshots=(),
         runtime={**runtime_versions(), **_find_answer_time(sides["candidate"])},
-        bench=judged.verdict.bench,
-        regression=judged.verdict.regression,
         blobs=(
             *(Blob(f"{s}.jsonl", digest_bytes(sides[s]), "application/jsonl") for s in _SIDES),
             Blob(COMPARE_BLOB, digest_bytes(definition), "application/json"),

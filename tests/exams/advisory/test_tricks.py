@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from gatemark.core.policy import Waiver, decide
-from gatemark.exams.advisory.contradictions import parse_moment
 from gatemark.exams.advisory.dry_run.reply import Advice, read_reply
-from gatemark.exams.advisory.records import SCHEMA
+from gatemark.exams.advisory.record import parse_moment
+from gatemark.exams.advisory.record_schema import SCHEMA
 from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY
 from gatemark.targets.replies import decode_reply
 

@@ -193,3 +193,37 @@ def test_a_pack_holds_votes_for_the_first_answer(gatemark: Run, tmp_path: Path) 
 def test_nobody_chooses_the_rules() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field `rules`"):
         msgspec.convert({"rules": 1}, PreferenceOptions)
+
+
+@pytest.mark.parametrize("where", ["score", "pack"])
+def test_nobody_claims_a_coin_that_only_a_blind_review_throws(
+    gatemark: Callable[..., Any], tmp_path: Path, where: str
+) -> None:
+    """Otherwise a pack could skip the order rule for votes that always showed one side first."""
+    vote = {"choice": "candidate", "first": "candidate", "reviewer": "ann"}
+    lines = [json.dumps({"item": f"i{n}", **vote}) + "\n" for n in range(40)]
+    (tmp_path / "votes.jsonl").write_text("".join(lines))
+    (tmp_path / "pack.yaml").write_text(PACK_THAT_CLAIMS)
+    words = {
+        "score": ("score", "pairwise", tmp_path / "votes.jsonl", "--drawn-positions"),
+        "pack": ("run", tmp_path / "pack.yaml", "--store", tmp_path / "store"),
+    }[where]
+    ran = gatemark(*words)
+    assert (ran.code, "only a blind review draws positions" in ran.err) == (2, True), ran.err
+
+
+PACK_THAT_CLAIMS = """
+gatemark: 1
+name: votes
+version: 1
+asset: {kind: prompt, name: triage}
+score_min: 0.5
+regression_max: 0.5
+suites:
+  - id: people
+    kind: pairwise
+    weight: 1
+    evidence: {records: votes.jsonl}
+    baseline_evidence: none
+    options: {drawn_positions: true}
+"""

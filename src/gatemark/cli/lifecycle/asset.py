@@ -11,6 +11,7 @@ from gatemark.cli.lifecycle.options import Acting, acting_options, environment_o
 from gatemark.cli.options import MOMENT, StrictGroup, json_option, store_option
 from gatemark.cli.screen import Outputs, optional_import, output_options, say, show
 from gatemark.core.canonical import json_file
+from gatemark.core.errors import ExitCode
 from gatemark.core.result import AssetKind
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_required_pack
@@ -147,16 +148,19 @@ def list_assets(store: str, json: bool) -> None:
 @environment_option
 @store_option
 @json_option
-def show_asset(asset: str, environment: str, store: str, json: bool) -> None:
+def show_asset(asset: str, environment: str, store: str, json: bool) -> int:
     """Show the versions of an asset and their stages.
 
-    Other commands take the revision as --expect.
+    Other commands take the revision as --expect. Exit 3 if a decision about the asset was made by
+    rules that this build does not have.
 
     \b
     Example:
       gatemark asset show triage
     """
-    show(asset_card(Workspace(store=store), asset, environment), asset_text, json=json)
+    card = asset_card(Workspace(store=store), asset, environment)
+    show(card, asset_text, json=json)
+    return ExitCode.INCONCLUSIVE if card.undecided else ExitCode.PASS
 
 
 @asset_command.command("history")

@@ -24,7 +24,8 @@ def route_command(*, asset: str, environment: str, store: str, json: bool) -> in
 
     A version whose results are missing, changed or not passed is left out. Accepted routing notes
     of attributions about a routed version are shown with the id of the attribution; they do not
-    change the route. Exit 1 if nothing may serve.
+    change the route. Exit 1 if nothing may serve, and 3 if the ledger has decisions about the asset
+    by rules that this build does not have: what rests on them does not serve.
 
     \b
     Example:
@@ -34,6 +35,10 @@ def route_command(*, asset: str, environment: str, store: str, json: bool) -> in
     show(found, _format_lines, json=json)
     for warning in () if json else found.warnings:
         say(f"warning: {warning}", err=True)
+    for note in () if json else found.undecided:
+        say(f"could not be judged: {note}", err=True)
+    if found.undecided:
+        return ExitCode.INCONCLUSIVE
     return ExitCode.PASS if found.primary is not None else ExitCode.FAIL
 
 

@@ -27,7 +27,8 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
     """Show why a version is where it is: results, votes, gates.
 
     Every citation is verified again, and each possible step lists what is missing for it. Exit 4 if
-    a citation no longer verifies.
+    a citation no longer verifies, and 3 if a decision was made by rules that this build does not
+    have.
 
     \b
     Examples:
@@ -42,7 +43,9 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
     found = msgspec.structs.replace(found, next_moves=moves)
     outputs.write({".json": lambda: json_file(found), ".html": lambda: _render_page(found)})
     outputs.show(found, why_text)
-    return ExitCode.INTEGRITY if found.problems else ExitCode.PASS
+    if found.problems:
+        return ExitCode.INTEGRITY
+    return ExitCode.INCONCLUSIVE if found.undecided else ExitCode.PASS
 
 
 def _render_page(found: Why) -> bytes:

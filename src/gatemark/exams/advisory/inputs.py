@@ -16,9 +16,9 @@ import xxhash
 
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.exams.advisory.category import COMPARABLE, CategoryKey, categorize
-from gatemark.exams.advisory.decision import HASH_PATTERN, ContentHash, InputSource
 from gatemark.exams.advisory.kind import RecordKind
 from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.record import HASH_PATTERN, ContentHash, InputSource
 
 InputPairs = npt.NDArray[np.uint64]
 """Rows of two: what an input is called, and what is in it."""

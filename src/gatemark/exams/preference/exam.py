@@ -64,7 +64,7 @@ class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     )
     coverage_min: Annotated[float, option("Minimum share of pinned items with votes.")] = 1.0
     drawn_positions: Annotated[
-        bool, option("A coin per vote decided which side was shown first; blind reviews set this.")
+        bool, option("Set by blind reviews alone: a coin per vote decided which side came first.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -261,4 +261,5 @@ SUITE = ExamSuite(
     build=PairwiseExam,
     roles=(EvidenceRole("records", "Votes, one per line.", positional=True),),
     examine=examine_votes,
+    own_options={"drawn_positions": "only a blind review draws positions by a coin and can say so"},
 )

@@ -303,7 +303,7 @@ class LedgerCheck:
     def _check_rules(self, seq: int | None, result: Result) -> None:
         """Report a result of other rules as recorded and not decided again."""
         try:
-            check_result_rules(result)
+            check_result_rules(result, self._store.blobs)
         except OtherRulesError as error:
             self.unjudged.append(str(error))
         except IntegrityError as error:

@@ -85,6 +85,7 @@ def decide_roll_back(state: LifecycleState, command: RollBack, moment: DecisionM
     version = command.version or (None if command.to else place.canary) or place.enabled
     if version is None:
         raise RefusedError(f"{state.asset.name}: nothing is live in {command.environment}")
+    known_version(state, version)
     track = state.asset.track(command.environment, version)
     row = move(track.stage, "rolled_back", "rollback", state.asset.kind)
     if row is None:
@@ -162,7 +163,13 @@ def demotion_facts(state: LifecycleState, demotion: Demotion, moment: DecisionMo
 
 def _restorable(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> str | None:
     place, policy = state.asset.place(demotion.environment), state.policy
-    earlier = [name for name in reversed(place.lineage) if name != demotion.version]
+    earlier = [
+        name
+        for name in reversed(place.lineage)
+        if name != demotion.version
+        # What this build cannot decide takes no place among the versions to return to.
+        and state.asset.find_undecided(demotion.environment, name) is None
+    ]
     if demotion.returns_to is not None:
         if demotion.returns_to not in earlier[: policy.rollback_window]:
             reachable = ", ".join(earlier[: policy.rollback_window]) or "none"

@@ -27,7 +27,7 @@ from gatemark.lifecycle.decisions.decide import rule_on
 from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
 from gatemark.lifecycle.events.canary import WindowJudged
-from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance
+from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance, count_events
 from gatemark.lifecycle.events.governance import PolicyAdopted
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import Cited
@@ -74,7 +74,7 @@ class Inspector:
         """Actions under another version of the rules, or in a format of a newer build."""
         newer = () if self._newer is None else (self._newer,)
         return newer + tuple(
-            f"{_events(numbers)}: {why}" for why, numbers in self._not_decided.items()
+            f"{count_events(numbers)}: {why}" for why, numbers in self._not_decided.items()
         )
 
     def step(self, line: LifecycleEvent) -> list[EventFinding]:
@@ -186,9 +186,9 @@ class Inspector:
 
 
 def _older_rules(state: LifecycleState, line: LifecycleEvent) -> Iterator[EventFinding]:
-    """Yield that a decision rests on one of higher rules: no build decides on top of those."""
-    before = max(state.governance.rules, state.asset.rules)
-    if line.rules < before:
+    """Yield that a decision rests on one of higher rules: builds only take away after those."""
+    before = max(state.undecided.values(), default=0)
+    if line.rules < before and line.fact.gives_authority:
         yield EventFinding(
             line.seq, f"names rules {line.rules}, but rules {before} had decided before it"
         )
@@ -318,11 +318,6 @@ def _is_one_act(before: LifecycleEvent, line: LifecycleEvent) -> bool:
         line.fact.subject,
     )
     return same and line.seq == before.seq + 1
-
-
-def _events(numbers: Sequence[int]) -> str:
-    first, last = numbers[0], numbers[-1]
-    return f"event {first}" if first == last else f"{len(numbers)} events from {first} to {last}"
 
 
 def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:

@@ -39,6 +39,9 @@ class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
     expires_at: datetime
     note: Note = ""
 
+    def may_raise(self, _asset: Asset) -> bool:
+        return False
+
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         asset.approvals.append(
             Approval(
@@ -79,6 +82,9 @@ class GateWaived(VersionFact, frozen=True, kw_only=True):
     note: Note
     expires_at: datetime
 
+    def may_raise(self, _asset: Asset) -> bool:
+        return False
+
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         asset.waivers.append(
             GateWaiver(
@@ -116,6 +122,9 @@ class GateOverridden(VersionFact, frozen=True, kw_only=True):
     gate: Gate
     waiver: int
     reason: str
+
+    def may_raise(self, _asset: Asset) -> bool:
+        return False
 
     @property
     def sentence(self) -> str:

@@ -46,6 +46,10 @@ class WindowPushed(VersionFact, frozen=True, kw_only=True):
     invariants: Annotated[tuple[InvariantCount, ...], Meta(max_length=100)] = ()
     traffic: Traffic | None = None
 
+    @property
+    def gives_authority(self) -> bool:
+        return False
+
     def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
         rollout = asset.ensure_place(self.environment).rollout
         if rollout is None or rollout.version != self.version:
@@ -90,6 +94,10 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
     missing_count: int = 0
     is_ratio_off: bool = False
     is_pooled: bool | None = None
+
+    @property
+    def gives_authority(self) -> bool:
+        return False
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Count the window and drop its single values."""
@@ -137,6 +145,9 @@ class WatchClosed(VersionFact, frozen=True, kw_only=True):
     clean_count: int
     other_count: int
 
+    def may_raise(self, _asset: Asset) -> bool:
+        return False
+
     def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
         place = asset.ensure_place(self.environment)
         if place.rollout is not None and place.rollout.version == self.version:
@@ -161,6 +172,10 @@ class ShadowMeasured(VersionFact, frozen=True, kw_only=True):
 
     live: VersionName
     pairs: ShadowPairs
+
+    @property
+    def gives_authority(self) -> bool:
+        return False
 
     def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
         track = asset.ensure_track(self.environment, self.version)
@@ -193,6 +208,10 @@ class ServiceReported(AssetFact, frozen=True, kw_only=True):
             raise InvalidValueError(f"good {self.good} exceeds total {self.total}")
         if self.start >= self.end:
             raise InvalidValueError("a span must end after it starts")
+
+    @property
+    def gives_authority(self) -> bool:
+        return False
 
     @property
     def span(self) -> ServiceSpan:

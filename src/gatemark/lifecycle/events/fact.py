@@ -8,7 +8,7 @@ kind automatically.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
@@ -16,7 +16,14 @@ from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from gatemark.core.errors import IntegrityError
-from gatemark.ledger.event_kinds import DecidedBy, EventKind, declare, event_kinds, find_kind
+from gatemark.ledger.event_kinds import (
+    LIFECYCLE_RULES,
+    DecidedBy,
+    EventKind,
+    declare,
+    event_kinds,
+    find_kind,
+)
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.model.nouns import AssetName, Noun, Role, VersionName
 from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
@@ -84,6 +91,14 @@ class Fact(Noun, frozen=True, kw_only=True):
         """Whether a history has a line for it."""
         return not self.declared.is_measurement
 
+    @property
+    def gives_authority(self) -> bool:
+        """Whether somebody or something may gain by it.
+
+        What only measures or takes away goes on after an event that this build cannot decide.
+        """
+        return True
+
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
         """Apply this event to the state."""
         raise NotImplementedError
@@ -117,10 +132,13 @@ class GovernanceFact(Fact, frozen=True, kw_only=True):
         return WORKSPACE_SUBJECT
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        self.apply(state.governance, event)
+        """Apply this event, unless it was decided by rules that this build does not have."""
+        if event.is_undecided:
+            state.governance.undecided[event.seq] = event.rules
+        else:
+            self.apply(state.governance, event)
         state.governance.revision = event.seq
         state.governance.last_at = event.at
-        state.governance.rules = max(state.governance.rules, event.rules)
 
     def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
         """Apply this event to the governance state."""
@@ -140,13 +158,23 @@ class AssetFact(Fact, frozen=True, kw_only=True):
         return self.asset
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
+        """Apply this event, also if this build does not have the rules that decided it.
+
+        What is live is as recorded, so that people take away the right version. A version that
+        gained by such an event does not serve, and nothing returns to it.
+        """
         if self.asset != state.asset.name:
             raise IntegrityError(f"event {event.seq} is about {self.asset}, not {state.asset.name}")
         state.asset.revision = event.seq
         # Times never decrease along the ledger, unless a clock that ran ahead was set back.
         state.asset.last_at = event.at
-        state.asset.rules = max(state.asset.rules, event.rules)
+        if event.is_undecided:
+            state.asset.undecided[event.seq] = event.rules
+            self.mark_undecided(state.asset, event)
         self.apply(state.asset, event)
+
+    def mark_undecided(self, asset: Asset, event: LifecycleEvent) -> None:
+        """Mark the version that gains by an event that this build cannot decide, if any."""
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Apply this event to the asset; by default, nothing changes."""
@@ -161,6 +189,14 @@ class VersionFact(AssetFact, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         return f"{self.asset}@{self.version}"
+
+    def mark_undecided(self, asset: Asset, event: LifecycleEvent) -> None:
+        if self.may_raise(asset):
+            asset.ensure_track(self.environment, self.version).undecided = event.seq
+
+    def may_raise(self, _asset: Asset) -> bool:
+        """Whether the version may serve after this event what it did not serve before it."""
+        return self.gives_authority
 
 
 class LifecycleEvent(msgspec.Struct, frozen=True):
@@ -178,9 +214,20 @@ class LifecycleEvent(msgspec.Struct, frozen=True):
         return 0 if self.decided_by is None else self.decided_by.rules
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether this build does not have the rules that decided it."""
+        return self.decided_by is not None and self.rules != LIFECYCLE_RULES.current
+
+    @property
     def through(self) -> str:
         """The channel it came through as text, or empty for what nobody decides."""
         return "" if self.decided_by is None else self.decided_by.channel.words
+
+
+def count_events(numbers: Sequence[int]) -> str:
+    """Return the numbers of some events, in order, as text."""
+    first, last = numbers[0], numbers[-1]
+    return f"event {first}" if first == last else f"{len(numbers)} events from {first} to {last}"
 
 
 def fact_kinds() -> Iterator[FactKind]:

@@ -19,7 +19,7 @@ from gatemark.lifecycle.model.nouns import (
     Stage,
     VersionName,
 )
-from gatemark.lifecycle.model.stages import CANARY, FALLEN, MOVES
+from gatemark.lifecycle.model.stages import AUTHORITY, CANARY, FALLEN, MOVES
 from gatemark.lifecycle.model.state import Asset, EnvironmentState, Pause, Rollout, Track
 
 _MOVERS: Final[tuple[Role, ...]] = tuple(dict.fromkeys(role for row in MOVES for role in row.roles))
@@ -58,6 +58,15 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
     salt: str | None = None
     watch_until: datetime | None = None
     clock_behind_ms: int = 0
+
+    @property
+    def gives_authority(self) -> bool:
+        return self.cause not in ("demote", "rollback")
+
+    def may_raise(self, asset: Asset) -> bool:
+        """Whether it does not lead to a lower stage than the version really has."""
+        stage = asset.track(self.environment, self.version).stage
+        return AUTHORITY.get(self.after, 0) >= AUTHORITY.get(stage, 0)
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Move the version, start or end its canary, and set what is enabled."""
@@ -118,7 +127,7 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
         if self.after in _ENDS and self.version in place.lineage:
             place.lineage = [name for name in place.lineage if name != self.version]
         if self.after == "enabled":
-            if self.cause == "rollback":
+            if self.cause == "rollback" and self.version in place.lineage:
                 place.lineage = place.lineage[: place.lineage.index(self.version) + 1]
             else:
                 others = (name for name in place.lineage if name != self.version)
@@ -154,6 +163,10 @@ class VersionPaused(VersionFact, frozen=True, kw_only=True):
 
     reason: PauseReason | None
     note: Note = ""
+
+    @property
+    def gives_authority(self) -> bool:
+        return self.reason is None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Pause or resume; a resumed canary counts clean windows from zero."""

@@ -35,6 +35,8 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
     note: Note = ""
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        # Pins and digest come from here: what cannot be decided serves in no environment.
+        undecided = event.seq if event.is_undecided else None
         if asset.kind is None:
             asset.kind, asset.risk = self.kind, self.risk
         asset.versions[self.version] = AssetVersion(
@@ -47,6 +49,7 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
             is_scope_change=self.is_scope_change,
             added_at=event.at,
             seq=event.seq,
+            undecided=undecided,
         )
 
     @property

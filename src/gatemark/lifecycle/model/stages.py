@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -97,6 +98,17 @@ EVIDENCED: Final[frozenset[Stage]] = frozenset(
     {"eligible", "shadow", "canary_1", "canary_5", "canary_25", "enabled", "superseded"}
 )
 """Stages that require cited results."""
+
+AUTHORITY: Final[Mapping[Stage, int]] = {
+    "eligible": 1,
+    "shadow": 2,
+    "canary_1": 3,
+    "canary_5": 4,
+    "canary_25": 5,
+    "superseded": 6,
+    "enabled": 7,
+}
+"""How far up a stage is; 0 for stages that give no traffic. A superseded version may return."""
 
 CANARY: Final[tuple[Stage, ...]] = ("canary_1", "canary_5", "canary_25")
 

@@ -39,6 +39,8 @@ class AssetVersion(msgspec.Struct, frozen=True):
     is_scope_change: bool
     added_at: datetime
     seq: int
+    undecided: int | None = None
+    """The event that added it, if that was decided by rules that this build does not have."""
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -118,6 +120,8 @@ class Track(msgspec.Struct):
     break_glass: BreakGlassAccess | None = None
     shadowed: list[tuple[str, ShadowPairs]] = []
     """Measurements since it entered shadow, each with the version that was live."""
+    undecided: int | None = None
+    """The last event by rules that this build does not have from which it may have gained."""
 
 
 class CanaryWindow(msgspec.Struct):
@@ -197,9 +201,16 @@ class Asset(msgspec.Struct):
     approvals: list[Approval] = []
     waivers: list[GateWaiver] = []
     revision: int = 0
-    rules: int = 0
-    """Highest version of the rules that decided anything about it; 0 before any decision."""
+    undecided: dict[int, int] = {}
+    """Events by rules that this build does not have, and the versions of those rules."""
     last_at: datetime | None = None
+
+    def find_undecided(self, environment: str, version: str) -> int | None:
+        """Return the event that a version rests on here and that this build cannot decide."""
+        known = self.versions.get(version)
+        if known is not None and known.undecided is not None:
+            return known.undecided
+        return self.track(environment, version).undecided
 
     def place(self, environment: str) -> EnvironmentState:
         """Return an environment; an empty one if nothing happened there yet."""
@@ -235,8 +246,8 @@ class AccessGrant(msgspec.Struct, frozen=True):
 class GovernanceState(msgspec.Struct):
     """Roles, and the release policy in force since the event ``policy_seq``.
 
-    Before any such event it is the default policy. ``rules`` is the highest version of the rules
-    that decided anything here so far; 0 before any decision.
+    Before any such event it is the default policy. ``undecided`` are the events by rules that this
+    build does not have, and the versions of those rules: they give and take no right.
 
     ``looks`` maps what a name looks like to the name, for everybody who ever had a role. ``access``
     has what each person was given by others, oldest first.
@@ -250,7 +261,7 @@ class GovernanceState(msgspec.Struct):
     policy_editor: str | None = None
     policy_seq: int = 0
     revision: int = 0
-    rules: int = 0
+    undecided: dict[int, int] = {}
     last_at: datetime | None = None
 
 
@@ -264,6 +275,11 @@ class LifecycleState(msgspec.Struct):
     def policy(self) -> ReleasePolicy:
         """The release policy as it applies to the asset."""
         return policy_for(self.governance.policy, self.asset.name, self.asset.kind)
+
+    @property
+    def undecided(self) -> dict[int, int]:
+        """Events by rules that this build does not have, and the versions of those rules."""
+        return self.governance.undecided | self.asset.undecided
 
 
 def share_of(stage: Stage) -> float:

@@ -69,6 +69,7 @@ def asset_text(card: AssetCard) -> str:
         f"required pack: {card.required_pack or 'not set'}"
         + (f" (by {card.required_pack_editor})" if card.required_pack_editor else ""),
         *([LANE_NOTE] if card.kind == LANE else []),
+        *map(_undecided, card.undecided),
         "",
     ]
     rows = [("version", "stage", "since", "author", "digest", "")]
@@ -76,6 +77,8 @@ def asset_text(card: AssetCard) -> str:
         flags = [f"paused: {version.paused}"] if version.paused else []
         if version.has_break_glass:
             flags.append("BREAK-GLASS")
+        if version.is_undecided:
+            flags.append("NOT DECIDED")
         rows.append(
             (
                 version.version,
@@ -87,6 +90,10 @@ def asset_text(card: AssetCard) -> str:
             )
         )
     return _join_lines([*lines, *align_columns(rows)])
+
+
+def _undecided(note: str) -> str:
+    return f"NOT DECIDED: {note}; what rests on it does not serve"
 
 
 def history_text(history: History) -> str:
@@ -144,6 +151,7 @@ def why_text(why: Why) -> str:
         lines.append(f"  PAUSED: {words.one_line(why.paused)}")
     if why.break_glass:
         lines.append(f"  BREAK-GLASS: {words.one_line(why.break_glass)}")
+    lines.extend(f"  {_undecided(note)}" for note in why.undecided)
     lines.extend(f"  PROBLEM: {words.one_line(problem)}" for problem in why.problems)
     lines.extend(["", "Results"])
     lines.extend(_format_citation(one) for one in why.citations)

@@ -11,7 +11,12 @@ import msgspec
 from gatemark.lifecycle.events.fact import Tone
 from gatemark.lifecycle.model.nouns import PRODUCTION, GateFinding, Pins
 from gatemark.lifecycle.model.state import LifecycleState
-from gatemark.lifecycle.state_cache import asset_state_cache, read_state, unknown_asset
+from gatemark.lifecycle.state_cache import (
+    asset_state_cache,
+    describe_undecided,
+    read_state,
+    unknown_asset,
+)
 from gatemark.workspace import Workspace
 
 Worth = Literal["verified", "missing", "changed"]
@@ -150,6 +155,8 @@ class Why(View, frozen=True, kw_only=True):
     next_moves: tuple[str, ...]
     is_one_person: bool = False
     """Whether the store is in one-person mode: nobody else had to approve."""
+    undecided: tuple[str, ...] = ()
+    """Events by rules that this build does not have. What rests on them does not serve."""
 
 
 class VersionLine(View, frozen=True, kw_only=True):
@@ -164,6 +171,7 @@ class VersionLine(View, frozen=True, kw_only=True):
     pins: Pins
     paused: str | None
     has_break_glass: bool
+    is_undecided: bool
     result_ids: tuple[str, ...]
 
 
@@ -181,6 +189,8 @@ class AssetCard(View, frozen=True, kw_only=True):
     canary: str | None
     versions: tuple[VersionLine, ...]
     is_one_person: bool = False
+    undecided: tuple[str, ...] = ()
+    """Events by rules that this build does not have. What rests on them does not serve."""
 
 
 class AssetRow(View, frozen=True, kw_only=True):
@@ -222,6 +232,7 @@ def _make_card(state: LifecycleState, asset: str, environment: str) -> AssetCard
             _make_line(state, environment, name) for name in reversed(list(state.asset.versions))
         ),
         is_one_person=state.governance.policy.one_person,
+        undecided=describe_undecided(state),
     )
 
 
@@ -238,6 +249,7 @@ def _make_line(state: LifecycleState, environment: str, name: str) -> VersionLin
         pins=version.pins,
         paused=None if track.paused is None else track.paused.reason,
         has_break_glass=track.break_glass is not None,
+        is_undecided=state.asset.find_undecided(environment, name) is not None,
         result_ids=track.result_ids,
     )
 

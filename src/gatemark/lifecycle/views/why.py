@@ -17,7 +17,7 @@ from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, moves_of
 from gatemark.lifecycle.model.state import BreakGlassAccess, LifecycleState, Track
-from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
+from gatemark.lifecycle.state_cache import asset_state_cache, describe_undecided, unknown_asset
 from gatemark.lifecycle.views.history import asset_lines, find_approvers, workspace_lines
 from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why, Worth
 from gatemark.workspace import Workspace
@@ -64,6 +64,7 @@ def explain_stage(workspace: Workspace, ref: VersionRef, environment: str = PROD
         overrides=_list_overrides(lines, environment, ref.version),
         problems=_list_problems(track, citations),
         is_one_person=state.governance.policy.one_person,
+        undecided=describe_undecided(state),
         next_moves=tuple(
             f"{row.after} ({row.cause} by {', '.join(row.roles)})"
             for row in moves_of(state.asset.kind)

@@ -12,7 +12,6 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.advisory.category import COMPARABLE, Category, categorize
-from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.ask import open_policy
 from gatemark.exams.advisory.dry_run.folder import (
     DECISIONS_FILE,
@@ -21,6 +20,7 @@ from gatemark.exams.advisory.dry_run.folder import (
 )
 from gatemark.exams.advisory.kind import derive_kind
 from gatemark.exams.advisory.policy import make_lane_name
+from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.exams.advisory.score import find_history_files
 from gatemark.statistics.proportion import wilson_interval
 

@@ -1,0 +1,73 @@
+"""Compare the figures and caveats of a result with those that its evidence gives.
+
+Both are for people, and a later build may word them in another way. So it is compared what they
+say, not how: the numbers of every figure and caveat, and the words in cells that are no sentences.
+A result may say more than its evidence gives, such as who chose a baseline, but never less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+
+from gatemark.core.result import Figure, Result
+from gatemark.ledger.port import erasure_of
+from gatemark.packs.judge import PackDecision
+
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
+Leaf = float | str | tuple[str, ...] | None
+
+
+def list_other_words(result: Result, derived: PackDecision, tolerance: float) -> Iterator[str]:
+    """Yield which figures and caveats of a result its evidence does not give."""
+    if erasure_of(result) is not None:
+        return
+    for number, (old, new) in enumerate(zip_longest(result.figures, derived.figures), 1):
+        if old is None or new is None or not _says_the_same(old, new, tolerance):
+            title = (old or new).title
+            yield f"its figure {number} ({title}) is not what its evidence gives"
+    said = Counter(map(_find_numbers, result.caveats))
+    for caveat in derived.verdict.caveats:
+        numbers = _find_numbers(caveat)
+        if not said[numbers]:
+            yield f"it lacks a caveat that its evidence gives: {caveat}"
+        said[numbers] -= 1
+
+
+def _says_the_same(old: Figure, new: Figure, tolerance: float) -> bool:
+    pairs = zip_longest(
+        _list_leaves(msgspec.to_builtins(old)), _list_leaves(msgspec.to_builtins(new))
+    )
+    return all(_is_close(one, other, tolerance) for one, other in pairs)
+
+
+def _is_close(one: Leaf, other: Leaf, tolerance: float) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= tolerance
+    return one == other
+
+
+def _list_leaves(value: object) -> Iterator[Leaf]:
+    """Yield what a figure says: numbers, words, and of sentences their numbers."""
+    if isinstance(value, dict):
+        for key in sorted(value):
+            yield from _list_leaves(value[key])
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        yield str(len(value))
+        for one in value:
+            yield from _list_leaves(one)
+    elif isinstance(value, str):
+        yield _find_numbers(value) if " " in value.strip() else value
+    elif isinstance(value, bool) or value is None:
+        yield str(value)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def _find_numbers(text: str) -> tuple[str, ...]:
+    return tuple(_NUMBER.findall(text))
