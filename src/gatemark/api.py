@@ -243,6 +243,8 @@ def compare(
     seed: int = DEFAULT_SEED,
     resamples: int = 9_999,
     largest_drop: float | None = None,
+    lower_is_better: Sequence[str] = (),
+    higher_is_better: Sequence[str] = (),
     tool: str = "auto",
     id_path: str | None = None,
     base_arm: str | None = None,
@@ -252,7 +254,8 @@ def compare(
 
     Both are files of samples or logs of a tool that ``gatemark import`` reads. ``margin`` is the
     largest drop that you tolerate, for scores inside [0, 1]. ``largest_drop`` declares how far the
-    score of one item can move: it gives graded scores a tighter bound.
+    score of one item can move: it gives graded scores a tighter bound. ``lower_is_better`` and
+    ``higher_is_better`` name scores whose direction neither the logs nor their names tell.
     """
     request = CompareRequest(
         base=fspath(base),
@@ -269,6 +272,8 @@ def compare(
             seed=seed,
             resamples=resamples,
             largest_drop=largest_drop,
+            lower_is_better=tuple(lower_is_better),
+            higher_is_better=tuple(higher_is_better),
         ),
     )
     return LogComparison(compare_files(request, ReadingChoices()))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gatemark.packs.asked_arms import AskedArms
-from gatemark.packs.conditions import CACHED, CHANGED, MODELS, RESUMED, SAME_ARMS
+from gatemark.packs.conditions import CACHED, CHANGED, MODELS, OTHER_SCORING, RESUMED, SAME_ARMS
 from gatemark.packs.pack_file import BASELINE, CANDIDATE
+from gatemark.packs.recorded_scores import find_other_scoring
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.targets.journal import KEY_VARIABLE, Reuse
 
 MAX_LISTED = 20
 
 
-def find_arm_conditions(asked: AskedArms, *graded: str) -> dict[str, str]:
+def find_arm_conditions(
+    asked: AskedArms, suites: Sequence[SuiteSpec], *graded: str
+) -> dict[str, str]:
     """Return the conditions that follow from how the arms were called, the candidate's first.
 
     ``graded`` names what graders were asked about, if the verdict does not depend on all of it.
@@ -31,6 +35,10 @@ def find_arm_conditions(asked: AskedArms, *graded: str) -> dict[str, str]:
     if BASELINE in arms and arms[CANDIDATE].source.identity == arms[BASELINE].source.identity:
         why = "candidate and baseline are the same, so nothing was compared"
         conditions.setdefault(SAME_ARMS, {})[why] = None
+    if BASELINE in arms:
+        sides = (arms[BASELINE].source.scores_for, arms[CANDIDATE].source.scores_for)
+        if (other := find_other_scoring(suites, sides)) is not None:
+            conditions.setdefault(OTHER_SCORING, {})[other] = None
     reused: dict[str, int] = {}
     for name, arm in arms.items():
         models = arm.models

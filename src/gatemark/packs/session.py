@@ -120,7 +120,7 @@ def make_answered_run(run: Run, asked: AskedArms, *graded: str) -> AnsweredRun:
         run=run,
         arms={name: arm.answers for name, arm in asked.arms.items()},
         qualifications=asked.qualifications,
-        conditions=find_arm_conditions(asked, *graded),
+        conditions=find_arm_conditions(asked, run.pack.suites, *graded),
         answer_time=find_answer_time(run, asked),
     )
 
