@@ -118,7 +118,12 @@ def _commands(folder: Path) -> Iterator[Line]:
             workspace,
             Promote(actor="ann", asset="triage", version="1.0.0", to=to, result_ids=cites),  # type: ignore[arg-type]
         )
-    act(workspace, Approve(actor="bob", asset="triage", version="1.0.0", stage="enabled"))
+    act(
+        workspace,
+        Approve(
+            actor="bob", asset="triage", version="1.0.0", stage="enabled", note="read the results"
+        ),
+    )
     act(workspace, Promote(actor="ann", asset="triage", version="1.0.0", to="enabled"))
     started = time.perf_counter()
     rounds = 100

@@ -17,7 +17,16 @@ ONE_MEANING = frozenset(
         *("--configs", "--costs", "--coverage-gate", "--created-at", "--dry-run", "--extractor"),
         *("--fixtures", "--guarded", "--jobs", "--kind", "--limit", "--manifest", "--max-errors"),
         *("--min-decisive", "--name", "--noise", "--note", "--on-bad-line", "--on-unpaired"),
-        *("--out", "--output", "--pack", "--peeking", "--policy", "--port", "--profile"),
+        *(
+            "--out",
+            "--output",
+            "--pack",
+            "--peeking",
+            "--policy",
+            "--port",
+            "--profile",
+            "--question",
+        ),
         *(
             "--reason",
             "--repeat",

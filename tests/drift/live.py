@@ -66,7 +66,7 @@ class Live:
             act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
         act(self.workspace, AdoptPolicy(actor="root", policy=ReleasePolicy(name="no-wait")))
         self.to_shadow(version)
-        self.do(Approve, "bob", version, stage="enabled")
+        self.do(Approve, "bob", version, stage="enabled", note="read it")
         self.promote(version, "enabled")
 
     def to_shadow(self, version: str) -> None:
@@ -88,7 +88,7 @@ class Live:
         enabled = self.place.enabled
         self.to_shadow(version)
         compared = self.seal(version, baseline=digest(enabled))
-        self.do(Approve, "bob", version, stage="canary_1", result_ids=(compared,))
+        self.do(Approve, "bob", version, stage="canary_1", result_ids=(compared,), note="read it")
         self.promote(version, "canary_1", compared)
 
     def seal(self, version: str, **more: Any) -> str:

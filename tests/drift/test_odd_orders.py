@@ -33,7 +33,7 @@ def live(tmp_path: Path) -> Live:
 
 
 def demote(live: Live, version: str) -> None:
-    act(live.workspace, Demote(actor="olu", asset=ASSET, version=version, note="odd"))
+    act(live.workspace, Demote(actor="olu", asset=ASSET, version=version, note="odd", stop=True))
 
 
 def bring_back(live: Live, version: str) -> None:

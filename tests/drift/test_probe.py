@@ -305,7 +305,7 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
     found = live.probe(19)
     assert level(found) == "INSUFFICIENT_BASELINE"
     assert "entered shadow, citing sha256:" in str(found.closed[0].closed_because)
-    live.do(Approve, "bob", "1.0.0", stage="enabled")
+    live.do(Approve, "bob", "1.0.0", stage="enabled", note="read it")
     live.promote("1.0.0", "enabled")
     assert live.stage() == "enabled"
 
@@ -374,7 +374,7 @@ def test_a_return_after_a_warning_needs_a_fresh_result_too(live: Live) -> None:
         live.promote("1.0.0", "enabled")
     assert "only a new required-pack result can promote it again" in " ".join(refused.value.lines())
     fresh = live.seal("1.0.0")
-    live.do(Approve, "bob", "1.0.0", stage="enabled", result_ids=(fresh,))
+    live.do(Approve, "bob", "1.0.0", stage="enabled", result_ids=(fresh,), note="read it")
     live.promote("1.0.0", "enabled", fresh)
     assert live.stage() == "enabled"
 
@@ -391,7 +391,7 @@ def test_an_open_breach_holds_a_promotion(live: Live) -> None:
     from gatemark.lifecycle.commands import Approve
 
     compared = live.seal("2.0.0", baseline=digest("1.0.0"))
-    live.do(Approve, "bob", "2.0.0", stage="canary_1", result_ids=(compared,))
+    live.do(Approve, "bob", "2.0.0", stage="canary_1", result_ids=(compared,), note="read it")
     with pytest.raises(RefusedError) as refused:
         live.promote("2.0.0", "canary_1", compared)
     assert "drift" in " ".join(refused.value.lines())

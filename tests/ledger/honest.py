@@ -92,7 +92,16 @@ class Honest:
 
     def approve(self, version: str, stage: Any, *cites: Result) -> None:
         ids = tuple(one.id for one in cites)
-        self.do(Approve(actor="bob", asset=ASSET, version=version, stage=stage, result_ids=ids))
+        self.do(
+            Approve(
+                actor="bob",
+                asset=ASSET,
+                version=version,
+                stage=stage,
+                result_ids=ids,
+                note="read the results",
+            )
+        )
 
     def clean_window(self) -> None:
         """One window of measurements, judged when it is over."""
@@ -161,7 +170,7 @@ def enable_second(book: Honest) -> None:
 
 def roll_back(book: Honest) -> None:
     """Back to version 1 without asking anybody."""
-    book.do(RollBack(actor=SYSTEM, asset=ASSET))
+    book.do(RollBack(actor=SYSTEM, asset=ASSET, stop=True))
 
 
 def write_history(workspace: Workspace, clock: Clock) -> Honest:

@@ -46,7 +46,18 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     plain("promote", version, "--to", "evaluating", *ann)
     plain("promote", version, "--to", "eligible", "--cite", result[7:19], *ann)
     plain("promote", version, "--to", "shadow", *ann)
-    plain("approve", version, "--to", "enabled", "--actor", "bob", "--store", live / "store")
+    plain(
+        "approve",
+        version,
+        "--to",
+        "enabled",
+        "--note",
+        "seen",
+        "--actor",
+        "bob",
+        "--store",
+        live / "store",
+    )
     plain("promote", version, "--to", "enabled", *ann)
     return {"desk": desk, "live": live}
 
@@ -149,7 +160,7 @@ def test_demote_needs_a_reason_and_a_role(live: Run) -> None:
     ran = live(
         *("demote", ASSET, "--reason", "wrong language", "--to", "shadow", "--stop"), actor="ann"
     )
-    assert "enabled → shadow (demote): (--stop) wrong language" in ran.out
+    assert "enabled → shadow (demote): (stop) wrong language" in ran.out
     assert live("demote", f"{ASSET}@1.0.0", "--reason", "x", "--note", "y", actor="ann").code == 2
 
 
@@ -169,7 +180,7 @@ def test_a_self_approval_is_refused(desk: Run) -> None:
     result = sealed()
     desk("role", "grant", "ann", "author", "approver", actor="ada")
     desk("asset", "add", f"{ASSET}@1.0.0", "--kind", "classifier", "--from", result, actor="ann")
-    ran = desk("approve", f"{ASSET}@1.0.0", "--to", "canary", actor="ann")
+    ran = desk("approve", f"{ASSET}@1.0.0", "--to", "canary", "--note", "mine", actor="ann")
     assert ran.code == 1
     assert "ann is the author of parcel-mail@1.0.0 and cannot approve it" in ran.err
 
@@ -416,10 +427,15 @@ def test_breaking_the_glass_is_red_everywhere(live: Run, tmp_path: Path) -> None
     assert "BREAK-GLASS for INC-7" in live("asset", "history", ASSET).out
     live("why", f"{ASSET}@1.1.0", "-o", "why.html")
     assert 'class="break-glass"' in (tmp_path / "why.html").read_text()
-    assert live("approve", f"{ASSET}@1.1.0", "--confirm-break-glass", "--to", "enabled").code == 2
-    review = ("approve", f"{ASSET}@1.1.0", "--confirm-break-glass")
+    assert (
+        live(
+            "approve", f"{ASSET}@1.1.0", "--confirm-break-glass", "--to", "enabled", "--note", "x"
+        ).code
+        == 2
+    )
+    review = ("approve", f"{ASSET}@1.1.0", "--confirm-break-glass", "--note", "it leaked")
     assert "was reviewed" in live(*review, actor="bob").out
-    assert live("promote", f"{ASSET}@1.1.0", "--to", "shadow", "--break-glass", "I").code == 2
+    assert live("promote", f"{ASSET}@1.1.0", "--to", "shadow", "--break-glass", "I").code == 1
     assert live("ledger", "verify").code == 0
 
 
@@ -485,7 +501,7 @@ def test_erased_evidence_is_told_and_cannot_carry_another_step(live: Run, tmp_pa
     assert (checked.code, "was erased; what it held is gone" in checked.out) == (0, True)
     assert live("route", ASSET).code == 0
     live("demote", ASSET, "--stop", "--to", "shadow", "--reason", "try again", actor="ann")
-    refused = live("approve", f"{ASSET}@1.0.0", "--to", "enabled", actor="bob")
+    refused = live("approve", f"{ASSET}@1.0.0", "--to", "enabled", "--note", "seen", actor="bob")
     assert refused.code == 1
     assert "only a fresh result can be cited" in refused.err
 

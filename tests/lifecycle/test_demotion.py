@@ -30,11 +30,12 @@ def with_two(policy: ReleasePolicy | None = None) -> World:
 
 
 def roll_back(world: World, actor: str = "olu", **more: Any) -> Any:
-    return world.do(RollBack(actor=actor, asset=ASSET, **more))
+    return world.do(RollBack(actor=actor, asset=ASSET, **{"stop": True, **more}))
 
 
 def demote(world: World, actor: str = "system", **more: Any) -> Any:
-    return world.do(Demote(actor=actor, asset=ASSET, **more))
+    said: dict[str, Any] = {"note": "complaints", "stop": True, **more}
+    return world.do(Demote(actor=actor, asset=ASSET, **said))
 
 
 def test_rollback_restores_the_version_before_citing_its_original_results() -> None:

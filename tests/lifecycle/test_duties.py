@@ -168,7 +168,9 @@ def test_whoever_got_access_from_the_breaker_of_glass_does_not_review_it() -> No
         )
     )
     with pytest.raises(RefusedError, match="dan got the role approver from olu"):
-        world.do(ReviewBreakGlass(actor="dan", asset=ASSET, version="2.0.0"))
+        world.do(
+            ReviewBreakGlass(actor="dan", asset=ASSET, version="2.0.0", note="read the incident")
+        )
 
 
 def alone() -> World:
@@ -193,7 +195,14 @@ ALL = ("admin", "author", "evaluator", "pack_owner", "approver", "operator")
 
 def _vote(world: World, actor: str) -> Approve:
     cited = world.state.asset.track("production", "1.0.0").result_ids
-    return Approve(actor=actor, asset=ASSET, version="1.0.0", stage="enabled", result_ids=cited)
+    return Approve(
+        actor=actor,
+        asset=ASSET,
+        version="1.0.0",
+        stage="enabled",
+        result_ids=cited,
+        note="read the results",
+    )
 
 
 def test_the_one_person_mode_is_refused_where_somebody_else_ever_had_a_role() -> None:

@@ -26,7 +26,6 @@ from gatemark.lifecycle.commands import (
     Promote,
     SetRequiredPack,
 )
-from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.gate import gate_result
 from gatemark.packs.init import write_starter
@@ -83,7 +82,14 @@ class Place:
     def approve(self, version: str, stage: Any, *cites: str) -> None:
         act(
             self.workspace,
-            Approve(actor="bob", asset=ASSET, version=version, stage=stage, result_ids=cites),
+            Approve(
+                actor="bob",
+                asset=ASSET,
+                version=version,
+                stage=stage,
+                result_ids=cites,
+                note="read the results",
+            ),
         )
 
     def to_shadow(self, version: str, cited: str) -> None:
@@ -130,7 +136,7 @@ def test_judging_old_answers_again_does_not_renew_the_30_days(place: Place) -> N
 def test_after_a_fall_only_new_answers_lead_back(place: Place) -> None:
     place.enable_first()
     place.later(days=1)
-    act(place.workspace, Demote(actor="ann", asset=ASSET, version="1.0.0", note="drift"))
+    act(place.workspace, Demote(actor="ann", asset=ASSET, version="1.0.0", note="drift", stop=True))
     place.later(days=1)
     old = place.seal("1.0.0", answered_at=START + timedelta(hours=23))
     place.promote("1.0.0", "evaluating")
@@ -177,7 +183,7 @@ def test_a_result_without_answer_times_renews_nothing(place: Place) -> None:
     place.approve("2.0.0", "canary_1", silent)
     said = refusal(lambda: place.promote("2.0.0", "canary_1", silent))
     assert "no cited result compares with the live version 1.0.0" in said
-    act(place.workspace, Demote(actor="ann", asset=ASSET, version="1.0.0", note="drift"))
+    act(place.workspace, Demote(actor="ann", asset=ASSET, version="1.0.0", note="drift", stop=True))
     place.later(days=1)
     place.promote("1.0.0", "evaluating")
     silent = place.seal("1.0.0", is_timed=False, title="judged after the fall")
@@ -225,8 +231,7 @@ def test_runs_and_judgements_know_when_the_answers_were_given(tmp_path: Path) ->
     silent_path = answers_of(workspace, live, tmp_path / "silent.jsonl", with_times=False)
     silent = run(candidate={"recorded": str(silent_path)})
     assert answer_time_of(silent) is None
-    ref = VersionRef(asset=ASSET, version="1.0.0")
-    new = NewVersion(ref=ref, kind="classifier", result=silent.id)
+    new = NewVersion(asset=ASSET, version="1.0.0", kind="classifier", result=silent.id)
     add_version(workspace, new, actor="ann")
     set_required_pack(workspace, ASSET, pack, actor="pam")
     place.promote("1.0.0", "evaluating")

@@ -67,6 +67,7 @@ def vote(world: World, version: str, stage: Any, **more: Any) -> ApprovalGiven:
         "result_ids": world.state.asset.track("production", version).result_ids,
         "policy_digest": world.state.governance.policy_digest,
         "decision": "approve",
+        "note": "read it",
         "expires_at": world.now + timedelta(hours=72),
         **more,
     }
@@ -198,7 +199,7 @@ def returns_from_a_fall_by_an_old_result(world: World) -> int:
     world.to_shadow("1.0.0")
     old = world.state.asset.track("production", "1.0.0").result_ids
     world.later(hours=1)
-    world.do(Demote(actor="olu", asset=ASSET, version="1.0.0"))
+    world.do(Demote(actor="olu", asset=ASSET, version="1.0.0", note="complaints"))
     world.promote("1.0.0", "evaluating", actor="ann")
     return write(world, "eve", moved(world, "1.0.0", "eligible", result_ids=old))
 

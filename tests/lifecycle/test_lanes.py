@@ -60,7 +60,7 @@ class LaneStore:
         return self("promote", f"{ASSET}@1", "--to", to, *more, actor=actor)
 
     def approve(self, to: str = "shadow", actor: str = "bob") -> Any:
-        return self("approve", f"{ASSET}@1", "--to", to, actor=actor)
+        return self("approve", f"{ASSET}@1", "--to", to, "--note", "read it", actor=actor)
 
 
 @pytest.fixture

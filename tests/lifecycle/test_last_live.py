@@ -58,7 +58,7 @@ def test_the_choice_is_part_of_the_command(
     place: Place, command: type[Demote] | type[RollBack]
 ) -> None:
     with pytest.raises(RefusedError, match="no earlier version can take over"):
-        act(place.workspace, command(actor="ann", asset=ASSET, needs_fallback=True))
+        act(place.workspace, command(actor="ann", asset=ASSET, note="complaints"))
     assert live(place) == "1.0.0"
 
 

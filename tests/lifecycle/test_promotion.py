@@ -350,7 +350,7 @@ def test_broken_glass_enables_now_and_shows_and_needs_a_second_look() -> None:
     assert facts[-1].cause == "break_glass"
     assert "break_glass" in {gate.state for gate in facts[-1].gates}
     assert world.stage("2.0.0") == "enabled"
-    review = ReviewBreakGlass(actor="ann", asset=ASSET, version="2.0.0")
+    review = ReviewBreakGlass(actor="ann", asset=ASSET, version="2.0.0", note="read the incident")
     with pytest.raises(RefusedError):
         world.do(review)
     assert world.do(msgspec.structs.replace(review, actor="bob"))
@@ -416,7 +416,9 @@ def test_a_late_look_behind_the_glass_is_on_record_and_changes_nothing() -> None
     world.to_shadow("2.0.0")
     world.promote("2.0.0", "enabled", incident="INC-7", note="1.0.0 leaks")
     world.later(hours=4)
-    assert world.do(ReviewBreakGlass(actor="bob", asset=ASSET, version="2.0.0"))
+    assert world.do(
+        ReviewBreakGlass(actor="bob", asset=ASSET, version="2.0.0", note="read the incident")
+    )
     world.tick()
     assert world.stage("2.0.0") == "rolled_back"
     glass = world.state.asset.track("production", "2.0.0").break_glass
@@ -479,7 +481,9 @@ def test_who_broke_the_glass_cannot_review_it() -> None:
     world.to_shadow("1.0.0")
     world.promote("1.0.0", "enabled", incident="INC-7", note="now", actor="both")
     with pytest.raises(RefusedError, match="both used break-glass"):
-        world.do(ReviewBreakGlass(actor="both", asset=ASSET, version="1.0.0"))
+        world.do(
+            ReviewBreakGlass(actor="both", asset=ASSET, version="1.0.0", note="read the incident")
+        )
 
 
 def _roles(person: str, *roles: str) -> object:
@@ -516,7 +520,11 @@ def test_approving_what_is_not_next_is_refused() -> None:
     world.add("1.0.0")
     for stage in ("canary_1", "enabled", "shadow"):
         with pytest.raises(RefusedError):
-            world.do(Approve(actor="bob", asset=ASSET, version="1.0.0", stage=stage))  # type: ignore[arg-type]
+            world.do(
+                Approve(
+                    actor="bob", asset=ASSET, version="1.0.0", stage=stage, note="read the results"
+                )
+            )  # type: ignore[arg-type]
 
 
 def test_an_unknown_version_is_refused_with_those_that_are_known() -> None:

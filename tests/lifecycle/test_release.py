@@ -81,16 +81,16 @@ def test_from_draft_to_enabled_takes_four_commands_by_people(place: ReleasePlace
     first = place.release("ann", "2.0.0", run=place.run)
     assert (first.stage, first.next_stage) == ("shadow", "canary_1")
     assert first.next_by == ("bob",)
-    assert first.next_command == f"gatemark release {ASSET}@2.0.0 --approve"
+    assert first.next_command == f'gatemark release {ASSET}@2.0.0 --approve --note "REASON"'
     assert [line for line in first.missing if "sign_off: 0 of 1 approvals" in line]
     assert [line for line in first.missing if "shadow must last 24 h" in line]
     assert [line for line in first.missing if "shadow must have 50 pairs with 1.0.0" in line]
     place.shadow_day()
-    second = place.release("bob", "2.0.0", approve=True)
+    second = place.release("bob", "2.0.0", approve=True, note="read it")
     assert second.stage == "canary_1"
     assert second.missing == ("2 clean canary windows in a row, 0 so far (gatemark canary push)",)
     place.clean_windows(6)
-    third = place.release("bob", "2.0.0", approve=True)
+    third = place.release("bob", "2.0.0", approve=True, note="read it")
     assert (third.stage, third.missing) == ("enabled", ())
     assert place.command_count == 4
     assert place.release("bob", "2.0.0").done == ()
@@ -99,7 +99,9 @@ def test_from_draft_to_enabled_takes_four_commands_by_people(place: ReleasePlace
 def test_a_dry_run_writes_nothing(place: ReleasePlace) -> None:
     place.add("2.0.0")
     before = place.workspace.events.head()
-    planned = place.release("ann", "2.0.0", run=place.run, approve=True, dry_run=True)
+    planned = place.release(
+        "ann", "2.0.0", run=place.run, approve=True, note="read it", dry_run=True
+    )
     assert planned.is_dry_run
     assert planned.done == ("draft → evaluating (promote)",)
     assert place.workspace.events.head() == before

@@ -140,7 +140,7 @@ def test_drift_of_a_version_that_left_does_not_hold_back_its_successor() -> None
     world.end_watch()
     from gatemark.lifecycle.commands import Demote
 
-    world.do(Demote(actor="system", asset=ASSET))
+    world.do(Demote(actor="system", asset=ASSET, note="complaints", stop=True))
     world.approve("2.0.0", "enabled")
     assert blockers(world, "2.0.0") == ()
 

@@ -113,7 +113,7 @@ def test_both_arms_are_equally_large_and_only_the_canary_differs() -> None:
 def test_a_new_rollout_deals_anew() -> None:
     world = canary()
     first = route(world).canary
-    world.do(Demote(actor="olu", asset=ASSET, version="2.0.0", to="shadow"))
+    world.do(Demote(actor="olu", asset=ASSET, version="2.0.0", to="shadow", note="complaints"))
     world.later(minutes=1)
     compared = world.result("2.0.0", baseline="1.0.0")
     world.approve("2.0.0", "canary_1", compared)
@@ -182,7 +182,7 @@ def test_a_version_behind_glass_is_routed_for_as_long_as_the_glass_counts() -> N
     assert found.primary.version == "1.0.0"
     assert "2.0.0 is left out: its break-glass time was over" in found.warnings[0]
     # A look that comes too late does not bring it back.
-    world.do(ReviewBreakGlass(actor="bob", asset=ASSET, version="2.0.0"))
+    world.do(ReviewBreakGlass(actor="bob", asset=ASSET, version="2.0.0", note="read the incident"))
     late = route(world).primary
     assert late is not None
     assert late.version == "1.0.0"

@@ -95,7 +95,14 @@ class Site:
     def approve(self, version: str, stage: Any, *cites: str, actor: str = "bob") -> Any:
         return act(
             self.workspace,
-            Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites),
+            Approve(
+                actor=actor,
+                asset=ASSET,
+                version=version,
+                stage=stage,
+                result_ids=cites,
+                note="read the results",
+            ),
         )
 
     def to_shadow(self, version: str) -> str:
@@ -302,7 +309,7 @@ def test_a_tampered_result_does_not_stop_a_rollback(site: Site) -> None:
     site.canary("2.0.0", "1.0.0")
     site.promote("2.0.0", "enabled", incident="INC-3", note="now")
     tamper(site, "UPDATE results SET verdict = 'fail', document = x'7b7d' WHERE id = ?", first)
-    acted = act(site.workspace, RollBack(actor="olu", asset=ASSET))
+    acted = act(site.workspace, RollBack(actor="olu", asset=ASSET, stop=True))
     assert [fact.after for fact in acted.facts] == ["rolled_back"]  # type: ignore[union-attr]
     assert route(site.workspace, ASSET).primary is None
 
@@ -312,7 +319,7 @@ def test_an_edited_event_stops_every_decision(site: Site) -> None:
     tamper(site, "UPDATE events SET actor = 'mallory' WHERE kind = 'approval'")
     fresh = Workspace(store=str(site.folder), clock=site.clock)
     with pytest.raises(IntegrityError):
-        act(fresh, Demote(actor="olu", asset=ASSET))
+        act(fresh, Demote(actor="olu", asset=ASSET, note="complaints", stop=True))
 
 
 def test_evidence_that_was_changed_is_no_evidence(site: Site) -> None:
@@ -346,7 +353,10 @@ def test_only_new_answers_are_fresh_evidence(site: Site) -> None:
     site.workspace.results.append(first)
     site.promote("1.0.0", "eligible", first.id, actor="eve")
     site.promote("1.0.0", "shadow")
-    act(site.workspace, Demote(actor=SYSTEM, asset=ASSET, version="1.0.0"))
+    act(
+        site.workspace,
+        Demote(actor=SYSTEM, asset=ASSET, version="1.0.0", note="complaints", stop=True),
+    )
     site.promote("1.0.0", "evaluating", actor="ann")
     with pytest.raises(RefusedError, match="cannot go"):
         site.promote("1.0.0", "eligible", first.id, actor="eve")
@@ -367,7 +377,7 @@ def test_a_rollback_goes_on_when_the_clock_is_behind_the_whole_ledger(site: Site
     site.workspace.events.append([EventDraft("noted", ahead, "other", "elsewhere", {})])
     with pytest.raises(RefusedError, match="clock went back"):
         site.promote("1.0.0", "retired")
-    acted = act(site.workspace, RollBack(actor="olu", asset=ASSET))
+    acted = act(site.workspace, RollBack(actor="olu", asset=ASSET, stop=True))
     assert acted.is_change
     assert acted.events[0].at == ahead
 
@@ -430,7 +440,7 @@ def test_an_actor_with_a_blank_in_the_name_is_refused(site: Site) -> None:
 def test_an_impossible_asset_name_is_refused(site: Site) -> None:
     for name in ("", "*", "a b", "-x", "x" * 129):
         with pytest.raises(RefusedError, match="asset"):
-            act(site.workspace, Demote(actor="olu", asset=name))
+            act(site.workspace, Demote(actor="olu", asset=name, note="complaints", stop=True))
 
 
 def test_history_tells_what_was_live_at_any_time(site: Site) -> None:
@@ -473,7 +483,7 @@ def test_the_library_call_follows_the_ledger(site: Site) -> None:
     site.enable("1.0.0")
     found = gatemark.assign(ASSET, "key", store=str(site.folder))
     assert (found.lane, found.target.version) == ("primary", "1.0.0")
-    act(site.workspace, RollBack(actor="olu", asset=ASSET))
+    act(site.workspace, RollBack(actor="olu", asset=ASSET, stop=True))
     with pytest.raises(UsageError, match="no version may serve"):
         gatemark.assign(ASSET, "key", store=str(site.folder))
 

@@ -318,6 +318,7 @@ class Walker:
                 version=version or self.version(),
                 stage=stage or self.dice.choice(("canary_1", "enabled", "shadow")),  # type: ignore[arg-type]
                 result_ids=result_ids,
+                note="read the results",
                 **self.by(actor, environment or self.place()),
             )
         )
@@ -325,12 +326,22 @@ class Walker:
     def demote(self) -> None:
         version = None if self.one_in(2) else self.version()
         to: Any = self.dice.choice(("shadow", "demoted"))
-        self.do(Demote(version=version, to=to, **self.by(self.person(SYSTEM), self.place())))
+        self.do(
+            Demote(
+                version=version,
+                to=to,
+                stop=True,
+                note="odd",
+                **self.by(self.person(SYSTEM), self.place()),
+            )
+        )
 
     def roll_back(self) -> None:
         version = None if self.one_in(2) else self.version()
         to = self.version() if self.one_in(3) else None
-        command = RollBack(version=version, to=to, **self.by(self.person("olu"), self.place()))
+        command = RollBack(
+            version=version, to=to, stop=True, **self.by(self.person("olu"), self.place())
+        )
         if self.do(command):
             assert not self.do(command)
 
@@ -356,7 +367,11 @@ class Walker:
         by = self.by(self.person("olu"), environment)
         self.do(Promote(version=version, to="enabled", incident="INC-1", note="now", **by))
         if self.one_in(2):
-            self.do(ReviewBreakGlass(version=version, **self.by(self.person("bob"), environment)))
+            self.do(
+                ReviewBreakGlass(
+                    version=version, note="read it", **self.by(self.person("bob"), environment)
+                )
+            )
 
     def measure(self, environment: str | None = None, kind: str | None = None) -> None:
         """Let a window pass, hand in what it brought, and tick."""

@@ -132,9 +132,10 @@ class World:
     def approve(
         self, version: str, stage: Any, *cites: str, actor: str = "bob", **more: Any
     ) -> Any:
+        said: dict[str, Any] = {"note": "read the results", **more}
         return self.do(
             Approve(
-                actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites, **more
+                actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites, **said
             )
         )
 

@@ -75,7 +75,12 @@ class Place:
         ]
         for stage, cites in steps:
             self.promote(asset, version, stage, *cites)
-        act(self.workspace, Approve(actor="bob", asset=asset, version=version, stage="enabled"))
+        act(
+            self.workspace,
+            Approve(
+                actor="bob", asset=asset, version=version, stage="enabled", note="read the results"
+            ),
+        )
         self.promote(asset, version, "enabled")
 
     def promote(self, asset: str, version: str, to: Any, *cites: str) -> None:

@@ -64,7 +64,7 @@ LINES: tuple[str, ...] = (
     "canary assign triage conversation-8841 --store live",
     "canary show triage --store live",
     "canary tick --store live",
-    "approve triage@1.1.0 --to enabled --actor bob --store live",
+    "approve triage@1.1.0 --to enabled --note seen --actor bob --store live",
     "rollback triage --note complaints --actor olu --store live",
     "asset pause triage@1.0.0 --reason freeze --actor olu --store live",
     "asset resume triage@1.0.0 --actor olu --store live",

@@ -169,7 +169,14 @@ class Scene:
     def approve(self, version: str, stage: Any, *cites: str, actor: str = "bob") -> None:
         act(
             self.workspace,
-            Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites),
+            Approve(
+                actor=actor,
+                asset=ASSET,
+                version=version,
+                stage=stage,
+                result_ids=cites,
+                note="read the results",
+            ),
         )
 
     def enable(self, version: str) -> str:

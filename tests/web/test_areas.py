@@ -11,11 +11,12 @@ from tests.web.scene import Scene
 
 from gatemark.lifecycle.decisions.decide import DECISIONS
 from gatemark.web.app import PAGES
-from gatemark.web.areas.moves import VERBS
+from gatemark.web.areas.moves import ACTS
 
 API = "/api/v1"
 VERSION = "/assets/{asset}/versions/{version}"
 MOVES = {
+    "approve": f"POST {VERSION}/votes",
     "promote": f"POST {VERSION}/promotion",
     "demote": "POST /assets/{asset}/demotion",
     "rollback": "POST /assets/{asset}/rollback",
@@ -141,7 +142,7 @@ def test_every_form_of_a_page_has_a_twin_in_the_interface(
     for form, twins in TWINS.items():
         assert twins, form
         assert set(twins) <= interface, form
-    assert set(MOVES) == set(VERBS)
+    assert set(MOVES) == set(ACTS)
 
 
 def test_what_a_page_shows_the_interface_tells(

@@ -15,10 +15,10 @@ def test_an_asset_page_offers_only_what_is_legal_and_keeps_the_last_version_live
     page = client.get(f"/assets/{ASSET}").text
     stages = [
         re.findall(r"<option[^>]*>(\w+)</option>", one)
-        for one in re.findall(r'<label>Stage<select name="to">(.*?)</select>', page)
+        for one in re.findall(r'<label>Stage<select name="to" required>(.*?)</select>', page)
     ]
     assert sorted(stages) == [["canary", "retired"], ["retired"]]
-    gates = re.findall(r'<select name="gate">(.*?)</select>', page)
+    gates = re.findall(r'<select name="gate" required>(.*?)</select>', page)
     assert set(gates) == {"<option>replay</option>"}
     fields = {"form_mark": mark, "version": "1.0.0", "note": "odd", "to": "demoted"}
     refused = client.post(f"/assets/{ASSET}/demote", data=fields)

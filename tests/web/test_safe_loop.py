@@ -146,7 +146,7 @@ def test_only_new_answers_lead_back_after_a_fall(loop: Loop) -> None:
     upgrade(live)
     old = live.now
     live.now = day(3)
-    act(live.workspace, Demote(actor="olu", asset=ASSET, version="2.0.0", note="drift"))
+    act(live.workspace, Demote(actor="olu", asset=ASSET, version="2.0.0", note="drift", stop=True))
     live.now = day(4)
     live.promote("2.0.0", "evaluating", actor="ann")
     stale = live.seal("2.0.0", answered_at=old)
@@ -190,7 +190,7 @@ def test_a_shadow_without_pairs_does_not_become_a_canary(loop: Loop) -> None:
         sent = client.post(f"{API}/versions/2.0.0/shadow", json={"spans": [span]}, headers=headers)
         assert sent.status_code == 200, sent.text
         assert "shadow must have" not in client.get(f"/assets/{ASSET}/versions/2.0.0").text
-    live.do(Approve, "bob", "2.0.0", stage="canary_1", result_ids=(compared,))
+    live.do(Approve, "bob", "2.0.0", stage="canary_1", result_ids=(compared,), note="read it")
     live.promote("2.0.0", "canary_1", compared)
     assert live.stage("2.0.0") == "canary_1"
 
@@ -286,7 +286,7 @@ def test_an_approval_from_before_the_clean_windows_does_not_enable(loop: Loop) -
     policy = ReleasePolicy(name="no-watch", watch_hours=0)
     act(live.workspace, AdoptPolicy(actor="root", policy=policy))
     live.to_canary("2.0.0")
-    live.do(Approve, "bob", "2.0.0", stage="enabled")
+    live.do(Approve, "bob", "2.0.0", stage="enabled", note="read it")
     for _ in range(6):
         begin = canary_state(live.workspace, ASSET).next_window
         live.now = begin + timedelta(minutes=16)
@@ -301,7 +301,7 @@ def test_an_approval_from_before_the_clean_windows_does_not_enable(loop: Loop) -
         words = "given before the 2 clean windows"
         assert (refused.status_code, words in refused.text) == (409, True), refused.text
         assert words in client.get(f"/assets/{ASSET}/versions/2.0.0").text
-        live.do(Approve, "bob", "2.0.0", stage="enabled")
+        live.do(Approve, "bob", "2.0.0", stage="enabled", note="read it")
         headers["If-Match"] = client.get(API).headers["etag"]
         done = client.post(promotion, json={"to": "enabled"}, headers=headers)
         assert (done.status_code, routed(client)) == (200, "2.0.0"), done.text

@@ -7,12 +7,15 @@ import importlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 import click
 import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.request_fields import parse_moment
 
 if TYPE_CHECKING:
     from gatemark.core.policy import Waiver
@@ -200,12 +203,9 @@ class MomentParam(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         try:
-            found = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"expected a time such as 2026-03-01T00:00:00Z, got {value!r}.", param, ctx)
-        if found.tzinfo is None:
-            self.fail(f"{value!r} needs a time zone, such as Z for UTC.", param, ctx)
-        return found.astimezone(UTC)
+            return parse_moment(value)
+        except InvalidValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 ALPHA: Final = FiniteRange(0, 0.5, min_open=True, max_open=True)

@@ -16,8 +16,9 @@ from gatemark.cli.options import (
     output_option,
     store_option,
 )
-from gatemark.cli.score import report_file_option, show_report, struct_options
+from gatemark.cli.score import report_file_option, show_report
 from gatemark.cli.screen import Outputs, count_progress, output_options, say, wants_color
+from gatemark.cli.struct_options import struct_options
 from gatemark.core.canonical import json_file
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.overhead.flat_report import COMPAT

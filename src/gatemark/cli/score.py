@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import click
-import msgspec
-from msgspec import NODEFAULT, Meta
 
 from gatemark.cli.options import (
-    FiniteRange,
-    OptionDecorator,
-    OptionGroup,
     StrictCommand,
     actor_option,
     document_option,
@@ -29,6 +23,7 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
+from gatemark.cli.struct_options import Decorator, struct_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
@@ -50,8 +45,6 @@ from gatemark.report.outputs import (
     write_reports,
 )
 from gatemark.workspace import Workspace
-
-Decorator = Callable[[Any], Any]
 
 
 class NamedFile(click.ParamType[tuple[str, str]]):
@@ -110,114 +103,6 @@ def list_given_files(
         elif value is not None:
             files.append((role.name, value))
     return files
-
-
-def struct_options(struct: type[msgspec.Struct]) -> Iterator[Decorator]:
-    """Yield an option per field that fits on the command line."""
-    hints = get_type_hints(struct, include_extras=True)
-    for field in msgspec.structs.fields(struct):
-        default = None if field.default is NODEFAULT else field.default
-        option = _make_option(field.name, hints[field.name], default)
-        if option is not None:
-            yield option
-
-
-S = TypeVar("S", bound=msgspec.Struct)
-
-
-def struct_group(struct: type[S], **own: OptionDecorator) -> OptionGroup[S]:
-    """Return options for the fields that say what they are for; ``own`` replace some of them."""
-    hints = get_type_hints(struct, include_extras=True)
-    options: dict[str, OptionDecorator] = {}
-    for field in msgspec.structs.fields(struct):
-        default = None if field.default is NODEFAULT else field.default
-        option = own.get(field.name)
-        if option is None and _unwrap_hint(hints[field.name])[1] is not None:
-            option = _make_option(field.name, hints[field.name], default)
-        if option is not None:
-            options[field.name] = option
-    return OptionGroup(struct, **options)
-
-
-def _make_option(name: str, hint: object, default: object) -> Decorator | None:
-    hint, meta = _unwrap_hint(hint)
-    extra = dict((meta.extra if meta else None) or {})
-    flag = "--" + name.replace("_", "-")
-    # An option with a name of its own also has the environment variable of that name.
-    flags = extra.get("flags") or (flag, name)
-    text = meta.description if meta else None
-    if hint is bool:
-        spelling = f"{flag}/--no-{name.replace('_', '-')}" if default else flag
-        spellings = extra.get("flags") or (spelling, name)
-        return click.option(*spellings, is_flag=True, default=default, help=text)
-    if hint == dict[str, float]:
-        return click.option(
-            flag,
-            name,
-            multiple=True,
-            metavar="NAME=NUMBER",
-            callback=_parse_numbers_by_name,
-            help=f"{text or ''} Repeatable.".strip(),
-        )
-    if hint == tuple[str, ...]:
-        return click.option(*flags, multiple=True, metavar=extra.get("metavar"), help=text)
-    kind = _choose_click_type(hint, meta, extra)
-    if kind is None:
-        return None
-    return click.option(
-        *flags,
-        type=kind,
-        default=default,
-        show_default=default not in (None, ""),
-        metavar=extra.get("metavar"),
-        help=text,
-    )
-
-
-def _parse_numbers_by_name(
-    ctx: click.Context, param: click.Parameter, given: Sequence[str]
-) -> dict[str, float]:
-    """Return numbers by name; raise for a repeated name."""
-    found: dict[str, float] = {}
-    for text in given:
-        name, equals, number = text.partition("=")
-        if not (name and equals) or name in found:
-            problem = "is given twice" if name in found else "expected NAME=NUMBER"
-            raise click.BadParameter(f"{text!r}: {problem}", ctx, param)
-        found[name] = FiniteRange().convert(number, param, ctx)
-    return found
-
-
-def _unwrap_hint(hint: object) -> tuple[object, Meta | None]:
-    """Return the type without ``None`` and annotations, and the annotation's metadata."""
-    meta = None
-    while get_origin(hint) is Annotated:
-        hint, *notes = get_args(hint)
-        meta = next((note for note in notes if isinstance(note, Meta)), meta)
-    if get_origin(hint) in (Union, types.UnionType):
-        rest = [one for one in get_args(hint) if one is not type(None)]
-        if len(rest) == 1:
-            inner, found = _unwrap_hint(rest[0])
-            return inner, found or meta
-    return hint, meta
-
-
-def _choose_click_type(
-    hint: object, meta: Meta | None, extra: Mapping[str, Any]
-) -> click.ParamType[object] | None:
-    if get_origin(hint) is Literal:
-        # Integer literals are versions of rules, which users do not choose.
-        words = get_args(hint)
-        return click.Choice(words) if all(isinstance(word, str) for word in words) else None
-    low = extra.get("low", meta.ge if meta else None)
-    high = extra.get("high", meta.le if meta else None)
-    is_open = bool(extra.get("is_open"))
-    if hint is float:
-        hint_text = str(extra.get("hint", ""))
-        return FiniteRange(low, high, hint=hint_text, min_open=is_open, max_open=is_open)
-    if hint is int:
-        return click.IntRange(low, high)
-    return click.STRING if hint is str else None
 
 
 class ScoreGroup(click.Group):

@@ -28,7 +28,7 @@ from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.assets import NewVersion, add_version, set_required_pack
 from gatemark.lifecycle.commands import Approve, GrantRoles, Promote
-from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage, parse_version_ref
+from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter
 from gatemark.packs.run_choices import RunChoices
@@ -112,8 +112,8 @@ def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
     for person, roles in PEOPLE.items():
         act(workspace, GrantRoles(actor=ADA, person=person, roles=roles))
     result = run_pack(workspace, str(pack), RunChoices())
-    ref = parse_version_ref(f"{ASSET}@{VERSION}")
-    add_version(workspace, NewVersion(ref=ref, kind="prompt", result=result.id), actor="ann")
+    new = NewVersion(asset=ASSET, version=VERSION, kind="prompt", result=result.id)
+    add_version(workspace, new, actor="ann")
     set_required_pack(workspace, ASSET, str(pack), actor="pam")
     _promote(workspace, clock, "evaluating", "ann")
     _promote(workspace, clock, "eligible", "eve", result.id)
@@ -124,7 +124,12 @@ def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
 
 def _vote_and_enable(workspace: Workspace, clock: _Clock) -> None:
     clock.on()
-    act(workspace, Approve(actor="bob", asset=ASSET, version=VERSION, stage="enabled"))
+    act(
+        workspace,
+        Approve(
+            actor="bob", asset=ASSET, version=VERSION, stage="enabled", note="read the results"
+        ),
+    )
     _promote(workspace, clock, "enabled", "olu")
 
 

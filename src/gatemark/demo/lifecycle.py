@@ -90,15 +90,23 @@ class Stagehand:
         return run_pack(self.workspace, str(variant), RunChoices())
 
     def add(self, version: str, result: Result, *pins: str) -> CommandResult:
-        ref = VersionRef(asset=ASSET, version=version)
-        new = NewVersion(ref=ref, kind="classifier", result=result.id, pins=pins)
+        new = NewVersion(
+            asset=ASSET, version=version, kind="classifier", result=result.id, pins=pins
+        )
         return add_version(self.workspace, new, actor=ANN)
 
     def promote(self, version: str, to: Stage, *cites: str) -> Promote:
         return Promote(actor=ANN, asset=ASSET, version=version, to=to, result_ids=cites)
 
     def approve(self, actor: str, version: str, stage: Stage, *cites: str) -> Approve:
-        return Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites)
+        return Approve(
+            actor=actor,
+            asset=ASSET,
+            version=version,
+            stage=stage,
+            result_ids=cites,
+            note="read the results",
+        )
 
     def pairs(self, version: str, start: datetime) -> PushShadow:
         """Return synthetic answers of the shadow and the live version to the same inputs."""

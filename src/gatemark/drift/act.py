@@ -287,7 +287,7 @@ def _make_command(
             version=version,
             signals=signals,
             note=note,
-            needs_fallback=not may_stop,
+            stop=may_stop,
         )
     return Demote(
         actor=SYSTEM,
@@ -296,7 +296,7 @@ def _make_command(
         to="shadow" if wanted == "shadow" else "demoted",
         signals=signals,
         note=note,
-        needs_fallback=not may_stop,
+        stop=may_stop,
     )
 
 

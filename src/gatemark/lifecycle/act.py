@@ -29,7 +29,7 @@ from gatemark.ledger.event_kinds import (
     DecidedBy,
     as_payload,
 )
-from gatemark.lifecycle.citations import Citations
+from gatemark.lifecycle.citations import Citations, result_ids
 from gatemark.lifecycle.commands import (
     AdoptPolicy,
     Approve,
@@ -57,6 +57,8 @@ ATTEMPTS: Final = 50
 _GOES_ON: Final = (*TAKES_AWAY, Tick, PushWindow, PushShadow, ReportService)
 """Commands that may lead to facts which give nobody authority."""
 _UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+STOPPED: Final = "(stop)"
+"""Prefix of the note of a person who accepts that nothing serves afterwards."""
 MAX_DUE: Final = 10_000
 
 
@@ -76,7 +78,7 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
     """Run a command. Of two concurrent commands, the second is decided again."""
     now = workspace.clock()
     asset = _asset_of(command)
-    command = _cleaned(command)
+    command = _complete(workspace, command)
     cache = asset_state_cache(workspace)
     for _ in range(ATTEMPTS):
         with cache.lock:
@@ -166,6 +168,7 @@ def _decide(
 def preview(workspace: Workspace, command: Command) -> Facts:
     """Return the facts that a command would write now; refuse as ``act`` would."""
     cache = asset_state_cache(workspace)
+    command = _complete(workspace, command)
     with cache.lock:
         now = workspace.clock()
         state = _by_the_clock(workspace, cache.read(_asset_of(command)), now)
@@ -210,8 +213,8 @@ def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) ->
     return LifecycleState(known, asset)
 
 
-def _cleaned(command: Command) -> Command:
-    """Return the command with an actor and note that the ledger accepts.
+def _complete(workspace: Workspace, command: Command) -> Command:
+    """Return the command with full ids of results, and an actor and note for the ledger.
 
     A note that is too long for a demotion or rollback is cut, so that it never blocks them.
     """
@@ -219,11 +222,15 @@ def _cleaned(command: Command) -> Command:
     if problem is not None:
         raise UsageError(problem)
     note = _UNPRINTED.sub(" ", command.note.replace("\r\n", "\n"))
+    if isinstance(command, Demote | RollBack) and command.stop and command.actor != SYSTEM:
+        note = f"{STOPPED} {note}".strip()
     if len(note) > MAX_NOTE:
         if not isinstance(command, TAKES_AWAY):
             raise UsageError(f"a note must have at most {MAX_NOTE} characters, got {len(note)}")
         note = note[: MAX_NOTE - 1] + "…"
     changes: dict[str, object] = {"note": note}
+    if isinstance(command, Promote | Approve):
+        changes["result_ids"] = result_ids(workspace, command.result_ids)
     return msgspec.structs.replace(command, **changes)
 
 

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
-from gatemark.core.canonical import canonical_bytes, digest, digest_bytes, is_digest
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
 from gatemark.evidence.small_file import read_small_file
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.lifecycle.act import CommandResult, act
-from gatemark.lifecycle.commands import AddVersion, SetRequiredPack
+from gatemark.lifecycle.commands import (
+    AddVersion,
+    AssetField,
+    NoteField,
+    SetRequiredPack,
+    VersionField,
+)
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
-from gatemark.lifecycle.model.nouns import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
+from gatemark.lifecycle.model.nouns import (
+    PRODUCTION,
+    Digest,
+    Pin,
+    Pins,
+    ResultReference,
+    Risk,
+    SchemaChange,
+    VersionName,
+    VersionRef,
+)
 from gatemark.lifecycle.model.state import LifecycleState
 from gatemark.lifecycle.pack_identity import identify_pack_file
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
@@ -29,33 +46,85 @@ _PIN_NAMES: Final = tuple(name for name in Pins.__struct_fields__ if name != "to
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version to register. Its content is a digest, a result or files."""
+    """A version by its digest, by a result about it, or by its files."""
 
-    ref: VersionRef
-    kind: AssetKind | None = None
-    risk: Risk | None = None
-    digest: str | None = None
-    result: str | None = None
-    files: tuple[str, ...] = ()
-    parent: str | None = None
-    pins: tuple[str, ...] = ()
-    schema: str | None = None
-    is_scope_change: bool = False
-    note: str = ""
+    asset: AssetField
+    version: VersionField
+    kind: (
+        Annotated[AssetKind, Meta(description="Kind of the asset; required for a new one.")] | None
+    ) = None
+    risk: Annotated[Risk, Meta(description="Risk; high risk needs more approvals.")] | None = None
+    digest: (
+        Annotated[Digest, Meta(description="Digest of its content.", extra={"metavar": "DIGEST"})]
+        | None
+    ) = None
+    result: (
+        Annotated[
+            ResultReference,
+            Meta(
+                description="Sealed result whose candidate it is.",
+                extra={"flags": ("--from", "--from-result", "result"), "metavar": "RESULT"},
+            ),
+        ]
+        | None
+    ) = None
+    files: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="File of its content, stored with it.",
+            extra={"flags": ("--file", "files"), "is_local": True},
+        ),
+    ] = ()
+    parent: (
+        Annotated[
+            VersionName,
+            Meta(
+                description="Version it was made from (default: the live one).",
+                extra={"metavar": "VERSION"},
+            ),
+        ]
+        | None
+    ) = None
+    pins: Annotated[
+        tuple[Pin, ...],
+        Meta(
+            max_length=64,
+            description="Pin: model, prompt, retrieval, ontology, policy, routing or tool.NAME.",
+            extra={"flags": ("--pin", "pins"), "metavar": "NAME=VALUE"},
+        ),
+    ] = ()
+    schema: (
+        Annotated[
+            str,
+            Meta(
+                description="File of its JSON Schema, compared with that of its parent.",
+                extra={"metavar": "FILE", "is_local": True},
+            ),
+        ]
+        | None
+    ) = None
+    is_scope_change: Annotated[
+        bool,
+        Meta(
+            description="Mark a wider scope, which security must approve.",
+            extra={"flags": ("--scope-change",)},
+        ),
+    ] = False
+    note: NoteField = ""
 
 
 def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> CommandResult:
     """Register a draft version; defaults come from the asset."""
-    state = read_state(workspace, new.ref.asset)
-    parent = new.parent or _usual_parent(state, new.ref.version)
+    state = read_state(workspace, new.asset)
+    parent = new.parent or _usual_parent(state, new.version)
     kind = new.kind or state.asset.kind
     if kind is None:
-        raise UsageError(f"{new.ref.asset} is new: give its --kind")
+        raise UsageError(f"{new.asset} is new: give its --kind")
     command = AddVersion(
         actor=actor,
-        asset=new.ref.asset,
+        asset=new.asset,
         kind=kind,
-        version=new.ref.version,
+        version=new.version,
         digest=_content_digest(workspace, new),
         risk=new.risk or state.asset.risk,
         parent=parent,
@@ -109,8 +178,6 @@ def _content_digest(workspace: Workspace, new: NewVersion) -> str:
     if sum(given) != 1:
         raise UsageError("name the content of the version: --digest, --from RESULT or --file")
     if new.digest is not None:
-        if not is_digest(new.digest):
-            raise UsageError(f"{new.digest!r} must be a digest (sha256: and 64 hex digits)")
         return new.digest
     if new.result is not None:
         candidate = workspace.existing_results().get(new.result).candidate
@@ -153,7 +220,7 @@ def _schema_change(
     after = _read_schema(str(new.schema))
     name = workspace.blobs.put(canonical_bytes(after))
     before = None if parent is None else state.asset.versions.get(parent)
-    step = None if parent is None else bump(parent, new.ref.version)
+    step = None if parent is None else bump(parent, new.version)
     if before is None or before.schema is None:
         return SchemaChange(digest=name, change=None, bump=step)
     stored = msgspec.json.decode(workspace.blobs.get(before.schema.digest))

@@ -291,7 +291,9 @@ def _who(
     gates: dict[Gate, Role] = {"sign_off": "approver", "security_review": "security_approver"}
     for gate, role in gates.items():
         if any(f"{gate}: " in line for line in missing):
-            return people_with(state, (role,), request.ref.version), f"{command} --approve"
+            return people_with(
+                state, (role,), request.ref.version
+            ), f'{command} --approve --note "REASON"'
     if _lacks_result(missing):
         return people_with(state, ("evaluator",)), f"{command} --run"
     return people_with(state, row.roles), command

@@ -29,13 +29,47 @@ class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     golden set. ``source`` names the origin of the samples.
     """
 
-    name: ReviewName
-    labels: Annotated[tuple[Label, ...], Meta(min_length=2, max_length=256)]
-    source: Annotated[str, Meta(min_length=1, max_length=512)]
-    field: LabelField = "label"
-    labels_per_item: Annotated[int, Meta(ge=1, le=100)] = 1
-    reviewers: tuple[Actor, ...] = ()
-    question: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] = "Which label fits?"
+    name: Annotated[ReviewName, Meta(description="Name of the set.")]
+    labels: Annotated[
+        tuple[Label, ...],
+        Meta(
+            min_length=2,
+            max_length=256,
+            description="Label that may be given.",
+            extra={"flags": ("--label",), "metavar": "TEXT"},
+        ),
+    ]
+    source: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=512,
+            description="Origin of the samples.",
+            extra={"flags": ("--source", "--origin"), "metavar": "TEXT"},
+        ),
+    ]
+    field: Annotated[
+        LabelField,
+        Meta(
+            description="Field of the accepted label: label for rows that calibrate a judge, "
+            "target for a golden set."
+        ),
+    ] = "label"
+    labels_per_item: Annotated[
+        int, Meta(ge=1, le=100, description="Number of people who label each sample.")
+    ] = 1
+    reviewers: Annotated[
+        tuple[Actor, ...],
+        Meta(
+            max_length=100,
+            description="Person who may label (default: everybody).",
+            extra={"flags": ("--reviewer",), "metavar": "NAME"},
+        ),
+    ] = ()
+    question: Annotated[
+        str,
+        Meta(min_length=1, max_length=MAX_REASON, description="Question to reviewers."),
+    ] = "Which label fits?"
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) != len(self.labels):

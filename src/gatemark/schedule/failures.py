@@ -161,7 +161,7 @@ def _respond(workspace: Workspace, run: FailedRun, asset: str, version: str, eve
         version=version,
         note=f"schedule {run.schedule.id} failed (on_fail: {run.schedule.on_fail})",
         signals=(event,),
-        needs_fallback=run.schedule.on_fail == "fallback",
+        stop=run.schedule.on_fail != "fallback",
     )
     try:
         act(workspace, demote)

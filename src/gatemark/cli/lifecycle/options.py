@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
 import click
 import msgspec
 
-from gatemark.cli.options import OptionGroup, actor_option, json_option, store_option
+from gatemark.cli.options import (
+    OptionDecorator,
+    OptionGroup,
+    actor_option,
+    json_option,
+    store_option,
+)
 from gatemark.cli.screen import print_json, say
+from gatemark.cli.struct_options import request_options
 from gatemark.core.errors import UsageError
+from gatemark.core.request_fields import RequestField, find_field, read_request, request_fields
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
 from gatemark.lifecycle.act import CommandResult, act, preview
 from gatemark.lifecycle.commands import Command
-from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
+from gatemark.lifecycle.decisions.decide import TAKES_AWAY
+from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.views.text import document_of, lines_of
 from gatemark.workspace import Workspace
 
-F = TypeVar("F", bound=Callable[..., Any])
+K = TypeVar("K", bound=msgspec.Struct)
+D = TypeVar("D", bound=Command)
+G = TypeVar("G", bound=msgspec.Struct)
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -34,44 +45,62 @@ class Caller(msgspec.Struct, frozen=True):
         return acting_workspace(self.store, self.actor, must_exist=must_exist)
 
 
-class AboutVersion(TypedDict):
-    """The fields that every command about one version has."""
-
-    actor: str
-    asset: str
-    version: str
-    environment: str
-    note: str
-
-
 class Acting(Caller, frozen=True, kw_only=True):
     """A caller whose action the ledger records, with a note."""
 
     note: str
 
-    def about(self, workspace: Workspace, ref: VersionRef, environment: str) -> AboutVersion:
-        """Return who does something about which version, where and why."""
-        return {
-            "actor": workspace.actor,
-            "asset": ref.asset,
-            "version": ref.version,
-            "environment": environment,
-            "note": self.note,
-        }
-
     def show(self, *several: CommandResult, unchanged: str) -> None:
         """Print what was recorded, or that nothing changed."""
         show_acted(*several, unchanged=unchanged, json=self.json)
 
-    def carry_out(
-        self, workspace: Workspace, command: Command, *, unchanged: str, dry_run: bool
-    ) -> bool:
+
+R = TypeVar("R", bound=msgspec.Struct)
+C = TypeVar("C", bound=Command)
+
+
+class RequestOptions(Caller, Generic[R], frozen=True, kw_only=True):
+    """What somebody asks for on the command line: the fields of a request, still as given."""
+
+    struct: type[R]
+    subject: str
+    given: dict[str, object]
+
+    def request(self) -> R:
+        """Return the request; a value that it may not hold is refused with its option."""
+        return self._read(self.struct)
+
+    def _read(self, struct: type[K], **known: object) -> K:
+        flags = {field.name: field.flags for field in request_fields(struct)}
+        given = {name: value for name, value in self.given.items() if name in flags}
+
+        def place(name: str) -> str:
+            return _name_option(name, flags[name])
+
+        return read_request(struct, given, known, place=place)
+
+
+class ActOptions(RequestOptions[C], Generic[C], frozen=True, kw_only=True):
+    """The same of a command, which can be tried without doing it."""
+
+    dry_run: bool
+    expected_revision: int | None = None
+
+    def command(self, workspace: Workspace) -> C:
+        """Return the command of this person."""
+        return self.command_of(self.struct, workspace)
+
+    def command_of(self, kind: type[D], workspace: Workspace) -> D:
+        """Return the command, or another one that has some of its fields."""
+        return self._read(kind, actor=workspace.actor, expected_revision=self.expected_revision)
+
+    def carry_out(self, workspace: Workspace, command: Command, *, unchanged: str) -> bool:
         """Run a command and print what it recorded; with ``dry_run`` what it would record.
 
         Return whether it was run.
         """
-        if not dry_run:
-            self.show(act(workspace, command), unchanged=unchanged)
+        if not self.dry_run:
+            show_acted(act(workspace, command), unchanged=unchanged, json=self.json)
             return True
         facts = preview(workspace, command)
         if self.json:
@@ -83,6 +112,12 @@ class Acting(Caller, frozen=True, kw_only=True):
         if not facts:
             say(unchanged, err=True)
         return False
+
+
+def _name_option(name: str, flags: tuple[str, ...]) -> str:
+    if name in SUBJECT:
+        return name.upper()
+    return flags[0] if flags else "--" + name.replace("_", "-")
 
 
 note_option = click.option(
@@ -112,12 +147,59 @@ expect_option = click.option(
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Show what would be recorded or refused; write nothing."
 )
-cite_option = click.option(
-    "--cite",
-    multiple=True,
-    metavar="RESULT",
-    help="Id of a sealed result to cite, or its first digits. Repeatable.",
-)
+SUBJECT: Final = ("asset", "version")
+"""The fields that ASSET@VERSION gives."""
+
+
+def request_group(kind: type[R], **own: OptionDecorator) -> OptionGroup[RequestOptions[R]]:
+    """Return the argument and the options of a request about an asset; ``own`` replace some."""
+    return OptionGroup(
+        partial(_collect, RequestOptions, kind),
+        subject=_subject_argument(kind),
+        **{**request_options(kind, without=SUBJECT), **own},
+        actor=actor_option,
+        store=store_option,
+        json=json_option,
+    )
+
+
+def act_options(kind: type[C], **own: OptionDecorator) -> OptionGroup[ActOptions[C]]:
+    """Return the argument and the options of a command of the lifecycle; ``own`` replace some."""
+    # Commands that take authority away need no lock.
+    locked = {} if issubclass(kind, TAKES_AWAY) else {"expected_revision": expect_option}
+    return OptionGroup(
+        partial(_collect, ActOptions, kind),
+        subject=_subject_argument(kind),
+        **{**request_options(kind, without=SUBJECT), **own},
+        **locked,
+        dry_run=dry_run_option,
+        actor=actor_option,
+        store=store_option,
+        json=json_option,
+    )
+
+
+def _subject_argument(kind: type[msgspec.Struct]) -> OptionDecorator:
+    version = find_field(kind, "version")
+    if version is None:
+        return click.argument("subject", metavar="ASSET")
+    required = version.is_required
+    return click.argument("subject", metavar="ASSET@VERSION" if required else "ASSET[@VERSION]")
+
+
+def _collect(group: type[G], struct: type[msgspec.Struct], /, *, subject: str, **given: Any) -> G:
+    own = {name: given.pop(name) for name in group.__struct_fields__ if name in given}
+    fields = _parse_subject(subject, find_field(struct, "version"))
+    # An option that was not given has the default of its field.
+    fields |= {name: value for name, value in given.items() if value is not None}
+    return group(struct=struct, subject=subject, given=fields, **own)
+
+
+def _parse_subject(text: str, version: RequestField | None) -> dict[str, object]:
+    if version is None or (not version.is_required and "@" not in text):
+        return {"asset": text}
+    ref = parse_version_ref(text)
+    return {"asset": ref.asset, "version": ref.version}
 
 
 def acting_workspace(store: str, actor: str | None, *, must_exist: bool = True) -> Workspace:

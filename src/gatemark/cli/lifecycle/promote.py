@@ -2,58 +2,19 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
-
 import click
 
-from gatemark.cli.lifecycle.options import (
-    Acting,
-    acting_options,
-    anchor,
-    cite_option,
-    dry_run_option,
-    environment_option,
-    expect_option,
-)
+from gatemark.cli.lifecycle.options import ActOptions, act_options, anchor
 from gatemark.cli.options import StrictCommand
+from gatemark.cli.struct_options import request_option
 from gatemark.core.errors import UsageError
-from gatemark.lifecycle.citations import result_ids
+from gatemark.core.request_fields import request_fields
 from gatemark.lifecycle.commands import Approve, Promote, ReviewBreakGlass
-from gatemark.lifecycle.model.nouns import Decision, Stage, parse_version_ref
-
-CANARY = "canary"
-TARGETS = ["evaluating", "rejected", "eligible", "shadow", CANARY, "enabled", "retired"]
-VOTED = ["shadow", CANARY, "enabled"]
-
-
-def _parse_stage(word: str) -> Stage:
-    return "canary_1" if word == CANARY else cast("Stage", word)
 
 
 @click.command("promote", cls=StrictCommand)
-@click.argument("version", metavar="ASSET@VERSION")
-@click.option("--to", required=True, type=click.Choice(TARGETS), help="Stage to go to.")
-@cite_option
-@click.option(
-    "--break-glass",
-    metavar="INCIDENT",
-    help="Incident that justifies enabling at once, without approvals. Needs --note.",
-)
-@environment_option
-@expect_option
-@dry_run_option
-@acting_options
-def promote_command(
-    acting: Acting,
-    *,
-    version: str,
-    to: str,
-    cite: tuple[str, ...],
-    break_glass: str | None,
-    environment: str,
-    expect: int | None,
-    dry_run: bool,
-) -> None:
+@act_options(Promote)
+def promote_command(asked: ActOptions[Promote]) -> None:
     """Move a version to a stage, citing sealed results.
 
     Cited results must be in the store, pass and be about this candidate; those of the required pack
@@ -66,49 +27,22 @@ def promote_command(
       gatemark promote triage@2.1.0 --to eligible --cite 3f2a9c01
       gatemark promote triage@2.1.0 --to canary --cite 77ab01cd
     """
-    ref = parse_version_ref(version)
-    if break_glass is not None and to != "enabled":
-        raise UsageError("--break-glass needs --to enabled")
-    workspace = acting.workspace()
-    command = Promote(
-        to=_parse_stage(to),
-        result_ids=result_ids(workspace, cite),
-        incident=break_glass,
-        expected_revision=expect,
-        **acting.about(workspace, ref, environment),
-    )
-    unchanged = f"{ref} already exists"
-    if acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run):
+    workspace = asked.workspace()
+    unchanged = f"{asked.subject} already exists"
+    if asked.carry_out(workspace, asked.command(workspace), unchanged=unchanged):
         anchor(workspace)
 
 
-@click.command("approve", cls=StrictCommand)
-@click.argument("version", metavar="ASSET@VERSION")
-@click.option("--to", type=click.Choice(VOTED), help="Stage that the version may go to.")
-@cite_option
-@click.option(
-    "--decision",
-    type=click.Choice(get_args(Decision)),
-    default="approve",
-    help="Decision to record.",
+# Not required, as one of two options.
+stage_option = request_option(
+    next(field for field in request_fields(Approve) if field.name == "stage"), required=False
 )
+
+
+@click.command("approve", cls=StrictCommand)
+@act_options(Approve, stage=stage_option)
 @click.option("--confirm-break-glass", is_flag=True, help="Confirm a break-glass promotion.")
-@environment_option
-@expect_option
-@dry_run_option
-@acting_options
-def approve_command(
-    acting: Acting,
-    *,
-    version: str,
-    to: str | None,
-    cite: tuple[str, ...],
-    decision: Decision,
-    confirm_break_glass: bool,
-    environment: str,
-    expect: int | None,
-    dry_run: bool,
-) -> None:
+def approve_command(asked: ActOptions[Approve], *, confirm_break_glass: bool) -> None:
     """Approve one step of one version, bound to its current results and policy.
 
     An approval applies to this candidate, these results, this policy and this stage; it is void as
@@ -117,24 +51,12 @@ def approve_command(
 
     \b
     Examples:
-      gatemark approve triage@2.1.0 --to canary --cite 77ab01cd --actor bob
-      gatemark approve triage@2.1.0 --confirm-break-glass --actor bob
+      gatemark approve triage@2.1.0 --to canary --cite 77ab01cd --note "read both" --actor bob
+      gatemark approve triage@2.1.0 --confirm-break-glass --note "it leaked" --actor bob
     """
-    ref = parse_version_ref(version)
-    if confirm_break_glass == (to is not None):
+    if confirm_break_glass == ("stage" in asked.given):
         raise UsageError("give either --to STAGE or --confirm-break-glass")
-    workspace = acting.workspace()
-    command: Approve | ReviewBreakGlass
-    about = acting.about(workspace, ref, environment)
-    if to is None:
-        command = ReviewBreakGlass(expected_revision=expect, **about)
-    else:
-        command = Approve(
-            stage=_parse_stage(to),
-            decision=decision,
-            result_ids=result_ids(workspace, cite),
-            expected_revision=expect,
-            **about,
-        )
-    unchanged = f"{ref} was already reviewed"
-    acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run)
+    workspace = asked.workspace()
+    kind = ReviewBreakGlass if confirm_break_glass else Approve
+    command = asked.command_of(kind, workspace)
+    asked.carry_out(workspace, command, unchanged=f"{asked.subject} was already reviewed")

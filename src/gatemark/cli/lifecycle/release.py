@@ -31,7 +31,9 @@ from gatemark.workspace import Workspace
 @click.command("release", cls=StrictCommand)
 @click.argument("version", metavar="ASSET@VERSION")
 @click.option(
-    "--approve", is_flag=True, help="Approve the next step that needs it, and take the step."
+    "--approve",
+    is_flag=True,
+    help="Approve the next step that needs it, and take the step. Needs --note.",
 )
 @click.option(
     "--run",
@@ -54,7 +56,7 @@ def release_command(
     \b
     Examples:
       gatemark release triage@2.1.0 --run
-      gatemark release triage@2.1.0 --approve --actor bob
+      gatemark release triage@2.1.0 --approve --note "read the result" --actor bob
       gatemark release triage@2.1.0 --dry-run
     """
     ref = parse_version_ref(version)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import click
-import msgspec
 
 from gatemark.cli.lifecycle.options import Acting, Caller, acting_options, caller_options
 from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.review.vote import shown_text
 from gatemark.cli.screen import put, show
+from gatemark.cli.struct_options import given_group
 from gatemark.core.errors import UsageError
+from gatemark.core.request_fields import read_request
 from gatemark.report.outputs import write_text
 from gatemark.report.words import number
 from gatemark.review.labelling import LabelItem, LabelPlan
@@ -36,48 +36,16 @@ def labels() -> None:
     """Collect labels of samples from people, and accept what they agree on."""
 
 
+plan_options = given_group(LabelPlan, without=("name",))
+
+
 @labels.command("create")
 @click.argument("name")
 @click.argument("samples")
-@click.option(
-    "--label",
-    "label",
-    multiple=True,
-    required=True,
-    metavar="TEXT",
-    help="Label that may be given. Repeatable.",
-)
-@click.option("--source", "--origin", required=True, metavar="TEXT", help="Origin of the samples.")
-@click.option(
-    "--field",
-    type=click.Choice(["label", "target"]),
-    default="label",
-    help="Field of the accepted label: label for rows that calibrate a judge, target for a "
-    "golden set.",
-)
-@click.option(
-    "--labels-per-item",
-    type=click.IntRange(1, 100),
-    default=1,
-    help="Number of people who label each sample.",
-)
-@click.option(
-    "--reviewer",
-    multiple=True,
-    metavar="NAME",
-    help="Person who may label (default: everybody). Repeatable.",
-)
 @caller_options
+@plan_options
 def create_labels_command(
-    caller: Caller,
-    *,
-    name: str,
-    samples: str,
-    label: tuple[str, ...],
-    source: str,
-    field: Literal["label", "target"],
-    labels_per_item: int,
-    reviewer: tuple[str, ...],
+    given: dict[str, object], caller: Caller, *, name: str, samples: str
 ) -> None:
     """Create a set of samples to label.
 
@@ -85,18 +53,7 @@ def create_labels_command(
     Example:
       gatemark review labels create tone new.jsonl --label good --label bad --source "pilot, May"
     """
-    fields = {
-        "name": name,
-        "labels": label,
-        "source": source,
-        "field": field,
-        "labels_per_item": labels_per_item,
-        "reviewers": reviewer,
-    }
-    try:
-        plan = msgspec.convert(fields, LabelPlan)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"labels {name}: {error}") from error
+    plan = read_request(LabelPlan, {"name": name, **given})
     count = create_labels(caller.workspace(must_exist=False), plan, samples)
     show(
         {"labels": plan.name, "items": count, "plan_digest": plan.digest},

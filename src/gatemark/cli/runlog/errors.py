@@ -7,8 +7,8 @@ import msgspec
 
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import ExtractorOptions, extractor_options, stoplists_option
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import show
+from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
 from gatemark.report.outputs import write_attachments

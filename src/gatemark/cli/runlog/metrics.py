@@ -15,8 +15,8 @@ from gatemark.cli.runlog.options import (
     read_source_date,
     stoplists_option,
 )
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Reports, count_progress, report_options, say
+from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.metrics.request import MetricsRequest
 from gatemark.exams.runlog.metrics.score import score_runlog

@@ -9,7 +9,7 @@ import click
 import msgspec
 from msgspec import Meta
 
-from gatemark.cli.score import struct_group
+from gatemark.cli.struct_options import struct_group
 from gatemark.evidence.exam import option
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec
 from gatemark.exams.runlog.concepts.port import ConceptSettings, SourceChoices

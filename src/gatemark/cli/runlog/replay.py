@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import click
 
 from gatemark.cli.options import StrictCommand, json_option
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import say, show
+from gatemark.cli.struct_options import struct_group
 from gatemark.exams.runlog.replay.view import TraceView, TurnLine, ViewRequest, view_trace
 from gatemark.report.words import one_line
 

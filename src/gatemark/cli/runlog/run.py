@@ -9,8 +9,8 @@ import msgspec
 
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option, read_source_date
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, say, show
+from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, is_moment, matches_pattern
 from gatemark.exams.runlog.replay.models import parse_model_choice

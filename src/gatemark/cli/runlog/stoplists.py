@@ -12,8 +12,8 @@ from gatemark.cli.runlog.options import (
     extractor_options,
     read_source_date,
 )
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
+from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
 from gatemark.report.outputs import write_attachments

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.runlog.options import cases_option
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import count_progress, show
+from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import UsageError
 from gatemark.evidence.exam import option
 from gatemark.exams.runlog.make_traces import (

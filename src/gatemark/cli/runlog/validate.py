@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from gatemark.cli.options import StrictCommand
-from gatemark.cli.score import struct_group
 from gatemark.cli.screen import Outputs, count_progress, output_options, say
+from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.traces.files import render_plain_json
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import NotAllowedError, RefusedError
+from gatemark.core.errors import ConflictError, NotAllowedError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import (
     Approve,
@@ -30,6 +30,7 @@ from gatemark.lifecycle.decisions.decision import (
     decides,
     illegal,
     known_version,
+    require_note,
     require_role,
     roles_of,
 )
@@ -189,6 +190,8 @@ def decide_approve(state: LifecycleState, command: Approve, moment: DecisionMome
     if conflict is not None:
         raise NotAllowedError(conflict)
     require_role(state.governance, command.actor, ApprovalGiven.declared.roles, "approve")
+    require_note(command, "a vote")
+    _require_unchanged(state, command)
     named = state.policy.approvals.approvers
     if named and command.actor not in named:
         raise RefusedError(f"{command.actor} is not among the approvers: {', '.join(named)}")
@@ -221,6 +224,14 @@ def decide_approve(state: LifecycleState, command: Approve, moment: DecisionMome
             note=command.note,
         ),
     )
+
+
+def _require_unchanged(state: LifecycleState, command: Approve) -> None:
+    """Refuse a vote of somebody who looked at another candidate, or at another policy."""
+    seen = (command.candidate_digest, command.policy_digest)
+    now = (state.asset.versions[command.version].digest, state.governance.policy_digest)
+    if any(old not in (None, new) for old, new in zip(seen, now, strict=True)):
+        raise ConflictError("the candidate or the release policy changed since you looked at it")
 
 
 def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bool:
@@ -257,10 +268,10 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
     require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
     if not policy.one_person:
         _require_apart(state, command, moment)
-    if not command.note.strip():
-        raise RefusedError("an override needs a note that says why")
+    require_note(command, "an override")
+    expires_at = command.expires_at or moment.now + timedelta(hours=command.hours)
     longest = timedelta(days=policy.approvals.waiver_max_days)
-    if not moment.now < command.expires_at <= moment.now + longest:
+    if not moment.now < expires_at <= moment.now + longest:
         raise RefusedError(
             f"an override must expire within {policy.approvals.waiver_max_days:g} days from now"
         )
@@ -272,7 +283,7 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
             candidate_digest=state.asset.versions[command.version].digest,
             gate=command.gate,
             note=command.note,
-            expires_at=command.expires_at,
+            expires_at=expires_at,
         ),
     )
 
@@ -333,6 +344,7 @@ def decide_review(
     known_version(state, command.version)
     roles = BreakGlassReviewed.declared.roles
     require_role(state.governance, command.actor, roles, "review a break-glass act")
+    require_note(command, "a break-glass review")
     access = state.asset.track(command.environment, command.version).break_glass
     if access is None:
         raise RefusedError(f"{state.asset.name}@{command.version} has no break-glass act to review")

@@ -86,6 +86,12 @@ def _or(words: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def require_note(command: Command, what: str) -> None:
+    """Refuse an act that nobody gave a reason for."""
+    if not command.note.strip():
+        raise RefusedError(f"{what} needs a note that says why")
+
+
 class UnknownAssetError(RefusedError):
     """A command about an asset that was never added."""
 

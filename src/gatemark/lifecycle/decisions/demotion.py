@@ -16,6 +16,7 @@ from gatemark.lifecycle.decisions.decision import (
     illegal,
     known_version,
     moved,
+    require_note,
     require_role,
 )
 from gatemark.lifecycle.events.fact import Fact, Facts
@@ -46,6 +47,7 @@ class Demotion(msgspec.Struct, frozen=True, kw_only=True):
 @decides(Demote)
 def decide_demote(state: LifecycleState, command: Demote, moment: DecisionMoment) -> Facts:
     """Demote a version to shadow or demoted; repeating it has no effect."""
+    require_note(command, "a demotion")
     place = state.asset.place(command.environment)
     version = command.version or place.enabled
     if version is None:
@@ -68,7 +70,7 @@ def decide_demote(state: LifecycleState, command: Demote, moment: DecisionMoment
         note=command.note,
         signals=command.signals,
         evidence=command.evidence,
-        needs_fallback=command.needs_fallback,
+        needs_fallback=not command.stop,
     )
     return demotion_facts(state, change, moment)
 
@@ -104,7 +106,7 @@ def decide_roll_back(state: LifecycleState, command: RollBack, moment: DecisionM
         signals=command.signals,
         evidence=command.evidence,
         returns_to=command.to,
-        needs_fallback=command.needs_fallback,
+        needs_fallback=not command.stop,
     )
     return demotion_facts(state, change, moment)
 

@@ -286,6 +286,7 @@ def _step(
             version=fact.version,
             to=fact.after,
             signals=fact.signals,
+            stop=True,
         )
         return (demote,)
     returned = next(
@@ -305,6 +306,7 @@ def _step(
             version=fact.version,
             to=to,
             signals=fact.signals,
+            stop=True,
         )
         for to in dict.fromkeys((None, returned))
     )

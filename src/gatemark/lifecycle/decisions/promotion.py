@@ -38,6 +38,8 @@ def decide_promote(state: LifecycleState, command: Promote, moment: DecisionMome
     """Decide a promotion or retirement, after steps (1) clock and (2) lock."""
     known_version(state, command.version)
     track = state.asset.track(command.environment, command.version)
+    if command.incident is not None and command.to != "enabled":
+        raise RefusedError("break-glass access can only enable a version")
     # (3) The table of moves.
     cause: Cause = "promote" if command.incident is None else "break_glass"
     row = move(track.stage, command.to, cause, state.asset.kind)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.ledger.event_kinds import APPROVAL, BREAK_GLASS
-from gatemark.lifecycle.commands import Approve, ReviewBreakGlass, Waive
+from gatemark.lifecycle.commands import Approve, Command, ReviewBreakGlass, Waive
 from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, event
 from gatemark.lifecycle.model.nouns import Cites, Decision, Digest, Gate, Note, Pin, Role, Stage
 from gatemark.lifecycle.model.state import Approval, Asset, BreakGlassAccess, GateWaiver
@@ -41,6 +41,11 @@ class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
 
     def may_raise(self, _asset: Asset) -> bool:
         return False
+
+    def commands(self, actor: str) -> tuple[Command, ...]:
+        """Return the vote, which may not have said what the voter saw."""
+        unseen: dict[str, object] = {"candidate_digest": None, "policy_digest": None}
+        return tuple(msgspec.structs.replace(vote, **unseen) for vote in super().commands(actor))
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         asset.approvals.append(

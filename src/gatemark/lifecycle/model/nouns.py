@@ -68,13 +68,40 @@ CANARY_SHARES: Final[dict[Stage, float]] = {"canary_1": 0.01, "canary_5": 0.05, 
 """The stages of a canary, in order, and the share of traffic in each."""
 
 AssetName = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        extra={"looks": "Latin letters, digits and any of . _ -, beginning with a letter or digit"},
+    ),
 ]
 VersionName = Annotated[
-    str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$",
+        extra={
+            "looks": "Latin letters, digits and any of . _ + -, beginning with a letter or digit"
+        },
+    ),
 ]
 Actor = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\u0000-\u0020\u007f]+$")]
-Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+Digest = Annotated[
+    str,
+    Meta(
+        pattern=r"^sha256:[0-9a-f]{64}$",
+        extra={"looks": "a digest (sha256: and 64 hex digits)"},
+    ),
+]
+ResultReference = Annotated[
+    str,
+    Meta(
+        pattern=r"^(sha256:)?[0-9a-f]{8,64}$",
+        extra={"looks": "a result id (sha256:… or 8 or more hex digits)"},
+    ),
+]
 MAX_NOTE: Final = 2_000
 Note = Annotated[str, Meta(max_length=MAX_NOTE, pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$")]
 Pin = Annotated[str, Meta(min_length=1, max_length=256)]

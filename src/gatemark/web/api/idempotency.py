@@ -38,7 +38,7 @@ class KeyedRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """Return the handler, which stores answers by person and key."""
         usual = super().get_route_handler()
-        is_repeatable = self.openapi_extra == REPEATABLE
+        is_repeatable = REPEATABLE.items() <= (self.openapi_extra or {}).items()
 
         async def handle(request: Request) -> Response:
             await _check_json(request)

@@ -85,6 +85,7 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
             line.version: _list_target_stages(line.stage, card.enabled, card.kind)
             for line in card.versions
         },
+        "urgent": {line.version for line in card.versions if _may_skip(line.stage, card.kind)},
         "lane_note": LANE_NOTE if card.kind == LANE else None,
         "gates": waivable_gates(read_state(workspace, asset).policy),
     }
@@ -97,6 +98,12 @@ def _list_target_stages(stage: str, enabled: str | None, kind: str) -> list[str]
         for row in moves_of(LANE if kind == LANE else None)
         if row.before == stage and row.cause == "promote" and not (row.only_if and enabled)
     ]
+
+
+def _may_skip(stage: str, kind: str) -> bool:
+    """Whether break-glass access can enable a version from its stage."""
+    rows = moves_of(LANE if kind == LANE else None)
+    return any(row.before == stage and row.cause == "break_glass" for row in rows)
 
 
 def _find_canary(workspace: Workspace, asset: str, environment: str) -> CanaryState | None:

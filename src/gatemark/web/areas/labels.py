@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from gatemark.accounts.identity import Identity
-from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
+from gatemark.core.request_fields import read_request
 from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan, propose
 from gatemark.review.labels import (
     Accepted,
@@ -254,10 +254,7 @@ def make_labels(
 ) -> LabelsMade:
     """Create a label set from samples in the caller's name."""
     require_maker(identity, "make a label set")
-    try:
-        plan = msgspec.convert(fields, LabelPlan)
-    except msgspec.ValidationError as error:
-        raise InvalidValueError(f"labels: {error}") from error
+    plan = read_request(LabelPlan, fields)
     with write_temporary_files({SAMPLES: samples}) as paths:
         count = create_labels(workspace.acting_as(identity.person), plan, paths[SAMPLES])
     return LabelsMade(labels=plan.name, items=count, plan_digest=plan.digest)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from gatemark.web.areas.moves import ApprovalForm, approve_step
+from gatemark.lifecycle.commands import VOTED_STAGES, Approve
+from gatemark.web.areas.moves import carry_out
 from gatemark.web.areas.overview import open_step, open_steps, step_packet
 from gatemark.web.render import Fields, back, member, one, page
+from gatemark.web.request_body import form_body, form_limits
 from gatemark.web.site import site_of
 
 router = APIRouter()
@@ -31,6 +33,8 @@ def step_page(request: Request, asset: str, version: str) -> Response:
         "title": f"{asset}@{version}: to {step.to}",
         "step": step,
         "may_vote": may_vote,
+        "stage": next(word for word, stage in VOTED_STAGES.items() if stage == step.to),
+        "vote": form_limits(Approve),
         "packet": step_packet(site_of(request).workspace, step),
     }
     return page(request, "step.html", identity, context)
@@ -40,15 +44,8 @@ def step_page(request: Request, asset: str, version: str) -> Response:
 def step_post(request: Request, asset: str, version: str, fields: Fields) -> Response:
     """Store a vote."""
     identity = member(request)
-    ballot = ApprovalForm(
-        asset=asset,
-        version=version,
-        stage=one(fields, "stage"),  # type: ignore[arg-type]
-        decision=one(fields, "decision"),
-        result_ids=tuple(fields.get("cite", ())),
-        candidate_digest=one(fields, "candidate_digest"),
-        policy_digest=one(fields, "policy_digest"),
-        note=one(fields, "note"),
-    )
-    approve_step(site_of(request).workspace, identity, ballot, one(fields, "tag"))
+    given = form_body(Approve, fields)
+    workspace = site_of(request).workspace
+    tag = one(fields, "tag")
+    carry_out(workspace, identity, Approve, given, tag, asset=asset, version=version)
     return back("/approvals", "voted")

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Final, get_args
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from gatemark.attribution.routing_notes import noted_route
 from gatemark.core.errors import UnknownNameError, UsageError
+from gatemark.core.request_fields import read_request
 from gatemark.core.result import AssetKind
 from gatemark.drift.views.page import drift_context
 from gatemark.lifecycle.assets import NewVersion, add_version
-from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
+from gatemark.lifecycle.decisions.decide import TAKES_AWAY
+from gatemark.lifecycle.model.nouns import PRODUCTION, PauseReason, Risk, parse_version_ref
 from gatemark.lifecycle.release import explained_moves
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.why import explain_stage
 from gatemark.web.areas.assets import asset_context, asset_drift, require_server_pack
-from gatemark.web.areas.moves import VERBS, MoveRequest, carry_out_move
-from gatemark.web.render import Fields, back, limited, member, one, page, part
+from gatemark.web.areas.moves import ACTS, carry_out
+from gatemark.web.render import Fields, back, member, one, page, part
+from gatemark.web.request_body import form_body, form_limits
 from gatemark.web.site import Site, site_of
 
 router = APIRouter()
-FALLS = ("demote", "rollback")
+LIMITS: Final = {verb: form_limits(one.command) for verb, one in ACTS.items()}
 
 
 @router.get("/assets/{asset}")
@@ -38,7 +41,14 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     packs = site.board.packs() if "pack_owner" in identity.roles else ()
     # A routing note is accepted without a change of the asset, so the route is not cached.
     found = noted_route(site.workspace, asset, environment)
-    more = {"drift": drift, "roles": set(identity.roles), "packs": packs, "route": found}
+    more = {
+        "drift": drift,
+        "roles": set(identity.roles),
+        "packs": packs,
+        "route": found,
+        "acts": LIMITS,
+        "pause_reasons": get_args(PauseReason),
+    }
     return page(request, "asset.html", identity, {**context, **more})
 
 
@@ -88,51 +98,31 @@ def _build_drift_context(site: Site, asset: str) -> dict[str, object] | None:
 def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Response:
     """Promote, demote, pause or resume a version."""
     identity = member(request)
-    if verb not in VERBS:
+    if verb not in ACTS:
         raise UnknownNameError(f"unknown action {verb}")
-    days = one(fields, "days")
-    wanted = MoveRequest(
-        asset=asset,
-        result_ids=tuple(fields.get("cite", ())),
-        days=float(days) if days.isdigit() else None,
-        stop=one(fields, "stop") == "yes",
-        **limited(fields, "version", "environment", "to", "gate", "incident", "note"),
-    )
-    tag = None if verb in FALLS else one(fields, "tag")
-    result = carry_out_move(site_of(request).workspace, identity, verb, wanted, tag)
-    words = {
-        "pause": "paused",
-        "resume": "resumed",
-        "confirm-break-glass": "reviewed",
-        "waive": "waived",
-    }
-    return back(f"/assets/{part(asset)}", words.get(verb, "moved") if result.events else "nothing")
+    found = ACTS[verb]
+    given = form_body(found.command, fields)
+    tag = None if issubclass(found.command, TAKES_AWAY) else one(fields, "tag")
+    workspace = site_of(request).workspace
+    result = carry_out(workspace, identity, found.command, given, tag, asset=asset)
+    return back(f"/assets/{part(asset)}", found.done if result.events else "nothing")
 
 
 @router.get("/new-version")
 def new_version_page(request: Request) -> Response:
     """Show the form for a new version."""
     identity = member(request)
-    context = {"title": "Add a version", "kinds": get_args(AssetKind)}
-    return page(request, "new_version.html", identity, context)
+    context = {"title": "Add a version", "kinds": get_args(AssetKind), "risks": get_args(Risk)}
+    return page(request, "new_version.html", identity, {**context, "new": form_limits(NewVersion)})
 
 
 @router.post("/new-version")
 def new_version_post(request: Request, fields: Fields) -> Response:
     """Add a version by its digest or by a result about it."""
     identity = member(request)
-    ref = parse_version_ref(f"{one(fields, 'asset')}@{one(fields, 'version')}")
-    new = NewVersion(
-        ref=ref,
-        kind=one(fields, "kind") or None,  # type: ignore[arg-type]
-        risk=one(fields, "risk") or None,  # type: ignore[arg-type]
-        digest=one(fields, "digest") or None,
-        result=one(fields, "result") or None,
-        pins=tuple(line.strip() for line in one(fields, "pins").splitlines() if line.strip()),
-        note=one(fields, "note"),
-    )
+    new = read_request(NewVersion, form_body(NewVersion, fields))
     add_version(site_of(request).workspace, new, actor=identity.person)
-    return back(f"/assets/{part(ref.asset)}", "added")
+    return back(f"/assets/{part(new.asset)}", "added")
 
 
 @router.post("/assets/{asset}/required-pack/set")

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.identity import Identity
+from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import read_accepted_rows
 from gatemark.web.areas.labels import (
     accept_in_person,
@@ -31,6 +32,7 @@ from gatemark.web.render import (
     read_whole_number,
     show_content,
 )
+from gatemark.web.request_body import form_limits
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
 
@@ -66,7 +68,12 @@ def queue_page(request: Request) -> Response:
 def new_labels_page(request: Request) -> Response:
     """Show the form for a label set."""
     identity = member(request)
-    return page(request, "new_labels.html", identity, {"title": "New label set"})
+    return page(
+        request,
+        "new_labels.html",
+        identity,
+        {"title": "New label set", "plan": form_limits(LabelPlan)},
+    )
 
 
 @router.post("/new-labels")
