@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from gatemark.exams.advisory.buckets import choose_bucket
 from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
-from gatemark.exams.advisory.contradictions import choose_bucket
-from gatemark.exams.advisory.records import AGREEING
+from gatemark.exams.advisory.record_examples import AGREEING
 
 CLASSES = (
     "context_gate",

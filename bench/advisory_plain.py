@@ -15,8 +15,8 @@ from typing import Any
 import jsonschema
 import numpy as np
 
-from gatemark.exams.advisory.contradictions import choose_bucket
-from gatemark.exams.advisory.decision import ERROR_CATEGORIES, SCHEMA_NAME
+from gatemark.exams.advisory.buckets import choose_bucket
+from gatemark.exams.advisory.record import ERROR_CATEGORIES, SCHEMA_NAME
 from gatemark.packs.documents import make_json_schema
 
 NO_OP = frozenset(("suppress", "no_action", "log", "skip_private_root"))

@@ -17,9 +17,9 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, model_validator
 
 from bench.advisory_plain import DEFERRED, NO_OP, RANK, UNMEASURED, UNSURE, Score
-from gatemark.exams.advisory import decision as noun
-from gatemark.exams.advisory.contradictions import choose_bucket
-from gatemark.exams.advisory.decision import ERROR_CATEGORIES
+from gatemark.exams.advisory import record as noun
+from gatemark.exams.advisory.buckets import choose_bucket
+from gatemark.exams.advisory.record import ERROR_CATEGORIES
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
 FOLDERS = ("home", "root", "Users", "private", "mnt", "media")

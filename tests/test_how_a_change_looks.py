@@ -100,8 +100,8 @@ def test_a_new_event_is_known_everywhere(copy: Path) -> None:
 
 
 def test_a_new_field_is_read(copy: Path) -> None:
-    apply(copy, diffs()["A new field of the advisory record: two files"])
-    name = "tests/exams/advisory/test_records.py::test_a_region_may_be_named"
+    apply(copy, diffs()["A new field of the advisory record: one line"])
+    name = "tests/exams/advisory/test_record.py::test_a_region_may_be_named_and_is_searched"
     python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", name)
 
 

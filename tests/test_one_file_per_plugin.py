@@ -22,7 +22,7 @@ SURVIVORS = """
 import sys
 from gatemark.cli.main import VERBS, gatemark, main
 from gatemark.evidence.exam import ExamSuite
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.evidence.exam import measures, schemas, suites
 from gatemark.testing.folds import check_fold
 from gatemark.testing.schemas import check_schema

@@ -21,7 +21,9 @@ from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.packs.gate import gate_result
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.report.outputs import render, write_reports
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings
@@ -241,6 +243,8 @@ def compare(
     seed: int = DEFAULT_SEED,
     resamples: int = 9_999,
     largest_drop: float | None = None,
+    lower_is_better: Sequence[str] = (),
+    higher_is_better: Sequence[str] = (),
     tool: str = "auto",
     id_path: str | None = None,
     base_arm: str | None = None,
@@ -250,7 +254,8 @@ def compare(
 
     Both are files of samples or logs of a tool that ``gatemark import`` reads. ``margin`` is the
     largest drop that you tolerate, for scores inside [0, 1]. ``largest_drop`` declares how far the
-    score of one item can move: it gives graded scores a tighter bound.
+    score of one item can move: it gives graded scores a tighter bound. ``lower_is_better`` and
+    ``higher_is_better`` name scores whose direction neither the logs nor their names tell.
     """
     request = CompareRequest(
         base=fspath(base),
@@ -267,6 +272,8 @@ def compare(
             seed=seed,
             resamples=resamples,
             largest_drop=largest_drop,
+            lower_is_better=tuple(lower_is_better),
+            higher_is_better=tuple(higher_is_better),
         ),
     )
     return LogComparison(compare_files(request, ReadingChoices()))
@@ -314,7 +321,7 @@ def gate(
     """Judge the recorded evidence of a result by a pack; calls no target."""
     workspace = _open_workspace(store, actor)
     reference = result.id if isinstance(result, GateResult) else result
-    return GateResult(rejudge(workspace, reference, fspath(pack), waivers=waivers), workspace)
+    return GateResult(gate_result(workspace, reference, fspath(pack), waivers=waivers), workspace)
 
 
 def import_log(path: AnyPath, *, tool: str = "auto", arm: str | None = None) -> Samples:

@@ -17,9 +17,9 @@ def form(**more: object) -> Form:
     return Form(**fields, good=(), bad=(), **more)
 
 
-def test_a_record_is_unique_by_its_identity_unless_told_otherwise() -> None:
-    assert form().key_of(Row("a", 2)) == ("a",)
-    assert form(unique=("qid", "turn")).key_of(Row("a", 2)) == ("a", 2)
+def test_a_record_is_named_by_its_identity_unless_told_otherwise() -> None:
+    assert form().namer()(Row("a", 2)) == "a"
+    assert form(unique=("qid", "turn")).namer()(Row("a", 2)) == "a\x1f2"
 
 
 def test_a_key_is_told_by_its_fields() -> None:

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from gatemark.evidence.hygiene import PrivateTextRules
-from gatemark.exams.advisory.decision import CASE_NOTES, SCHEMA_NAME
 from gatemark.exams.advisory.exam import SUITE
 from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.policy import AdvisoryPolicy, LanePolicy, Promotion, Stability
+from gatemark.exams.advisory.record import CASE_NOTES, SCHEMA_NAME
 from gatemark.exams.advisory.taxonomy import Taxonomy
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "advisory.md"

@@ -370,7 +370,7 @@ def test_a_page_shows_series_bands_episodes_and_acts(
 
 def decision(number: int) -> dict[str, Any]:
     """An advisory decision of one of two days; every fourth is wrong."""
-    from gatemark.exams.advisory.records import AGREEING, change_record
+    from gatemark.exams.advisory.record_examples import AGREEING, change_record
 
     right = {"confidence.score": 0.91, "timestamp": f"2026-03-0{1 + number % 2}T10:00:00Z"}
     wrong = {

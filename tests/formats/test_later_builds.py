@@ -212,7 +212,8 @@ def test_the_same_definition_keeps_its_digest_in_a_changed_build(build: Build) -
     script = """
 from gatemark.core.canonical import digest
 from gatemark.evidence.rows import Row
-from gatemark.packs.pack import PackAsset, Pack, SuiteSpec
+from gatemark.packs.pack import PackAsset, Pack
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.core.policy import Policy, Rule
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 rule = Rule("r", "m", ">=", 0.5, fallback_rules=(Rule("s", "m", "<", 1),))

@@ -27,8 +27,10 @@ from gatemark.lifecycle.commands import (
     SetRequiredPack,
 )
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.packs.gate import gate_result
 from gatemark.packs.init import write_starter
-from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.workspace import Workspace
 
 from .sealed import result, sealed_pack_identity
@@ -216,7 +218,7 @@ def test_runs_and_judgements_know_when_the_answers_were_given(tmp_path: Path) ->
     assert _answered(live) == START
     # Judged again by somebody else, much later: the same result, and no younger.
     place.later(days=31)
-    again = rejudge(workspace.acting_as("eve"), live.id, pack)
+    again = gate_result(workspace.acting_as("eve"), live.id, pack)
     assert (again.id, again.actor, _answered(again)) == (live.id, "eve", START)
     # Recorded answers keep their time, and nobody can state another one.
     timed = {
@@ -240,7 +242,7 @@ def test_runs_and_judgements_know_when_the_answers_were_given(tmp_path: Path) ->
         candidate={"recorded": str(silent_path)}, answered_at=place.now - timedelta(days=3)
     )
     assert any("ann states that the answers are from 2027-03-29" in one for one in stated.caveats)
-    assert answer_time_of(rejudge(workspace, stated.id, pack)) == answer_time_of(stated)
+    assert answer_time_of(gate_result(workspace, stated.id, pack)) == answer_time_of(stated)
     place.promote("1.0.0", "eligible", stated.id)
     assert verify(workspace, VerifyRequest(rescore=True)).issues == ()
     workspace.store.close()

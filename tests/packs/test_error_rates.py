@@ -13,10 +13,11 @@ import pytest
 
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge import judge_pack
+from gatemark.packs.arm_answers import ArmAnswers
+from gatemark.packs.judge import judge_run
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import AnsweredRun, Run
 
 SUITES = ("a", "b", "c", "d")
 ITEMS = 300
@@ -69,7 +70,8 @@ def outcome(rng: np.random.Generator, drops: dict[str, float]) -> str:
         after = np.where(redrawn, rng.random(ITEMS) < 0.85, before)
         after &= rng.random(ITEMS) >= drops.get(suite, 0.0) / 0.85
         candidate[suite], baseline[suite] = answers(after), answers(before)
-    judged = judge_pack(OPENED, PackEvidence(candidate, baseline), waivers=(), now=NOW)
+    arms = {"candidate": ArmAnswers(candidate), "baseline": ArmAnswers(baseline)}
+    judged = judge_run(AnsweredRun(Run(OPENED, NOW), arms), now=NOW)
     return judged.verdict.outcome
 
 

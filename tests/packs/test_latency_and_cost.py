@@ -15,13 +15,14 @@ from tests.packs.test_verdict_laws import NOW, opened
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge import PackDecision, judge_pack
-from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.pack_evidence import PackEvidence
+from gatemark.packs.arm_answers import ArmAnswers
+from gatemark.packs.judge import PackDecision, judge_run
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import AnsweredRun, Run
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.targets.token_counts import count_tokens
 
-Run = Callable[..., Any]
+Call = Callable[..., Any]
 SIZE = 40
 
 
@@ -43,8 +44,9 @@ def answers(count: int = SIZE, **told: Any) -> tuple[Answer, ...]:
 def decided(
     pack: OpenPack, candidate: tuple[Answer, ...], baseline: tuple[Answer, ...] | None = None
 ) -> PackDecision:
-    evidence = PackEvidence({"a": candidate}, {"a": answers() if baseline is None else baseline})
-    return judge_pack(pack, evidence, waivers=(), now=NOW)
+    before = answers() if baseline is None else baseline
+    arms = {"candidate": ArmAnswers({"a": candidate}), "baseline": ArmAnswers({"a": before})}
+    return judge_run(AnsweredRun(Run(pack, NOW), arms), now=NOW)
 
 
 def number(decision: PackDecision, name: str, scope: str | None) -> Measurement:
@@ -228,7 +230,7 @@ targets:
     [("priced", 5.0, 0), ("priced", 4.99, 1), ("forgetful", 5.0, 3), ("forgetful", 0.0, 3)],
 )
 def test_a_run_keeps_what_answers_cost_and_derives_it_again(
-    gatemark: Run, tmp_path: Path, target: str, money: float, code: int
+    gatemark: Call, tmp_path: Path, target: str, money: float, code: int
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
     rows = [{"id": f"r{n}", "input": f"t{n}", "target": f"t{n}"} for n in range(20)]

@@ -14,7 +14,7 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.measurement import Measurement
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.preference import ComparisonOptions, examine, make_pairs
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.judge.prompt import JudgeReply

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from gatemark.packs.pack_file import load_probes
+from gatemark.packs.pack_data import load_probes
 from gatemark.scorers.probe import examine_output
 
 PROBES = load_probes()

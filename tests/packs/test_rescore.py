@@ -334,6 +334,17 @@ def test_a_result_without_its_pack_is_unjudged(gatemark: Run, store: Path) -> No
     assert "no pack was kept with it" in ran.json["unjudged"][0]
 
 
+def test_a_result_without_the_answers_it_counts_is_found(gatemark: Run, store: Path) -> None:
+    result = by_title(Workspace(store=str(store)), "shouting")
+    kept = tuple(blob for blob in result.blobs if not blob.name.endswith(".candidate.jsonl"))
+    assert len(kept) < len(result.blobs)
+    seq = add(store, forged(result, blobs=kept))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    said = [issue["message"] for issue in ran.json["issues"]]
+    assert any("its account of the evidence is not what the evidence gives" in one for one in said)
+
+
 def first_pack(store: Path) -> Result:
     return by_title(Workspace(store=str(store)), "shouting")
 

@@ -137,13 +137,16 @@ def test_a_stored_comparison_names_every_setting_and_the_rules(
     workspace, result = comparison
     names = {blob.name: blob.digest for blob in result.blobs}
     settings = {"alpha": 0.05, "margin": 0.05, "seed": 5, "resamples": 9999, "largest_drop": None}
+    stated = ("lower_is_better", "higher_is_better")
     assert msgspec.json.decode(workspace.blobs.get(names["compare.json"])) == {
         "rules": 1,
         "score": "s",
         "cluster": None,
-        "settings": settings,
+        "settings": {**settings, "lower_is_better": [], "higher_is_better": []},
+        "files": "different",
     }
-    assert result.policy.settings == {**settings, "rules": 1, "score": "s", "cluster": None}
+    known = {**settings, **dict.fromkeys(stated, ""), "rules": 1, "score": "s", "cluster": None}
+    assert result.policy.settings == known
     assert compare_again(workspace.blobs, result).verdict.outcome == "inconclusive"
 
 
@@ -230,11 +233,16 @@ def test_this_build_has_no_other_rules(
 
 
 def test_clusters_that_the_samples_name_count_when_sealed(gatemark: Run, tmp_path: Path) -> None:
-    file, store = tmp_path / "samples.jsonl", ("--store", tmp_path / "store")
-    file.write_bytes(samples(0))
-    assert gatemark("compare", file, file, "--seal", *store).code == 0
-    file.write_bytes(samples(0, cluster_size=50))
-    assert gatemark("compare", file, file, "--seal", *store).code == 3
+    files, store = (
+        (tmp_path / "base.jsonl", tmp_path / "cand.jsonl"),
+        ("--store", tmp_path / "store"),
+    )
+    for file in files:
+        file.write_bytes(samples(0))
+    assert gatemark("compare", *files, "--seal", *store).code == 0
+    for file in files:
+        file.write_bytes(samples(0, cluster_size=50))
+    assert gatemark("compare", *files, "--seal", *store).code == 3
     assert gatemark("ledger", "verify", "--rescore", *store).code == 0
 
 

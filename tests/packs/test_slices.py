@@ -15,11 +15,13 @@ from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge import PackDecision, judge_pack
+from gatemark.packs.arm_answers import ArmAnswers
+from gatemark.packs.judge import PackDecision, judge_run
 from gatemark.packs.lint.rules import find_unsatisfiable_rules
-from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_evidence import PackEvidence
+from gatemark.packs.pack import Pack
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import AnsweredRun, Run
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.slices import find_slices
 
 Sizes = dict[str | None, int]
@@ -70,8 +72,10 @@ def arm(sizes: Sizes, wrong: Sizes | None = None) -> tuple[Answer, ...]:
 def decided(
     pack: OpenPack, candidate: tuple[Answer, ...], baseline: tuple[Answer, ...] | None
 ) -> PackDecision:
-    evidence = PackEvidence({"g": candidate}, None if baseline is None else {"g": baseline})
-    return judge_pack(pack, evidence, waivers=(), now=NOW)
+    arms = {"candidate": ArmAnswers({"g": candidate})}
+    if baseline is not None:
+        arms["baseline"] = ArmAnswers({"g": baseline})
+    return judge_run(AnsweredRun(Run(pack, NOW), arms), now=NOW)
 
 
 def finding(decision: PackDecision, rule: str) -> Finding:

@@ -15,7 +15,7 @@ from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.item_scores import pair_items, score_items
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.arms import measure_suite_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import wilson_interval

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from gatemark.core.policy import Finding
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge import PackDecision, judge_pack
+from gatemark.packs.arm_answers import ArmAnswers
+from gatemark.packs.judge import PackDecision, judge_run
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import PackEvidence
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.run import AnsweredRun, Run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BETTER = ("fail", "inconclusive", "pass")
@@ -75,7 +76,16 @@ def arm(scores: dict[str, Scores]) -> dict[str, tuple[Answer, ...]]:
 def judged(
     pack: OpenPack, candidate: dict[str, Scores], baseline: dict[str, Scores]
 ) -> PackDecision:
-    return judge_pack(pack, PackEvidence(arm(candidate), arm(baseline)), waivers=(), now=NOW)
+    return judge_answers(pack, arm(candidate), arm(baseline))
+
+
+def judge_answers(
+    pack: OpenPack,
+    candidate: dict[str, tuple[Answer, ...]],
+    baseline: dict[str, tuple[Answer, ...]],
+) -> PackDecision:
+    arms = {"candidate": ArmAnswers(candidate), "baseline": ArmAnswers(baseline)}
+    return judge_run(AnsweredRun(Run(pack, NOW), arms), now=NOW)
 
 
 def finding(decision: PackDecision, rule: str) -> Finding:
@@ -127,12 +137,12 @@ def test_the_order_of_suites_and_answers_changes_nothing(
     )
     candidate = arm({"a": [one[0] for one in a], "b": [one[0] for one in b]})
     baseline = arm({"a": [one[1] for one in a], "b": [one[1] for one in b]})
-    ours = judge_pack(pack, PackEvidence(candidate, baseline), waivers=(), now=NOW)
-    backwards = PackEvidence(
+    ours = judge_answers(pack, candidate, baseline)
+    theirs = judge_answers(
+        turned,
         {name: given[::-1] for name, given in candidate.items()},
         {name: given[::-1] for name, given in baseline.items()},
     )
-    theirs = judge_pack(turned, backwards, waivers=(), now=NOW)
     assert ours.verdict.outcome == theirs.verdict.outcome
     numbers = {n.key: n for n in theirs.measurements}
     assert {n.key: (n.value, n.interval) for n in ours.measurements} == {

@@ -220,18 +220,35 @@ def test_items_without_a_cluster_stand_alone_unless_clusters_are_asked_for(compa
     assert compare(rows, rows, "--cluster", "cluster").code == 3
 
 
-def test_items_that_repeat_an_input_are_told(compare: Run) -> None:
+def test_items_that_repeat_an_input_count_once(compare: Run) -> None:
     def asked(times: int, **more: Any) -> list[dict[str, Any]]:
         return [sample(n, 1.0, input=f"question {n // times}", **more) for n in range(400)]
 
-    def told(rows: list[dict[str, Any]]) -> list[str]:
-        return [words for words in compare(rows, rows).json["caveats"] if "input" in words]
+    ran = compare(asked(20), asked(20))
+    assert (ran.code, ran.json["n"]) == (3, 20)
+    assert (
+        "380 ids repeat the input of another id; each input counts once, by its mean"
+        in ran.json["caveats"]
+    )
+    ran = compare(asked(1), asked(1))
+    assert (ran.code, ran.json["n"]) == (0, 400)
+    assert not [words for words in ran.json["caveats"] if "input" in words]
 
-    (words,) = told(asked(20))
-    assert words.startswith("400 items repeat 20 inputs and count as if they were independent")
-    assert told(asked(1)) == told(asked(20, cluster="one")) == []
-    same = [sample(0, 1.0, input="one", epoch=epoch) for epoch in range(1, 401)]
-    assert told(same) == []
+
+def test_a_document_that_its_tool_tells_apart_is_another_input(compare: Run) -> None:
+    rows = [sample(n, 1.0, input="Is it so?", tags={"doc_hash": f"d{n}"}) for n in range(400)]
+    assert compare(rows, rows).json["n"] == 400
+
+
+def test_a_candidate_cannot_say_that_its_losses_and_gains_are_one_input(compare: Run) -> None:
+    base = [sample(n, 1.0) for n in range(200)]
+    lost = [sample(n, float(n >= 20), input="one") for n in range(200)]
+    ran = compare(base, lost)
+    assert ran.code in {1, 3}
+    assert (
+        compare([sample(n) for n in range(200)], [sample(n, input="one") for n in range(200)]).code
+        == 3
+    )
 
 
 def test_an_item_without_its_cluster_holds_the_verdict(compare: Run) -> None:
@@ -301,7 +318,9 @@ def test_other_targets_mean_other_items(compare: Run) -> None:
 
 
 def test_another_input_is_only_a_caveat(compare: Run) -> None:
-    base, cand = (scored([1] * 300, input=text) for text in ("Q: 2+2?", "What is 2+2?"))
+    base, cand = (
+        [sample(n, input=f"{text} {n}+2?") for n in range(300)] for text in ("Q:", "What is")
+    )
     ran = compare(base, cand)
     assert ran.code == 0
     assert "300 paired samples have another input" in ran.json["caveats"]

@@ -152,7 +152,7 @@ def test_helm_metrics_that_are_better_when_lower(metric: str, is_lower: bool) ->
 
 
 @pytest.mark.parametrize("imports", [False, True])
-def test_a_score_that_is_better_when_lower_is_refused(
+def test_a_score_that_is_better_when_lower_is_judged_so(
     gatemark: Run, tmp_path: Path, imports: bool
 ) -> None:
     files = []
@@ -163,8 +163,9 @@ def test_a_score_that_is_better_when_lower_is_refused(
             file = tmp_path / f"{name}.jsonl"
         files.append(file)
     ran = gatemark("compare", *files, "--score", "Toxicity", "--json")
-    assert ran.code == 2
-    assert "deepeval says that Toxicity is better when lower" in ran.err
+    assert (ran.code, ran.json["verdict"]) == (1, "fail")
+    assert ran.json["direction_source"] == "deepeval says that lower is better"
+    assert ran.json["delta"] == pytest.approx(0.3)
     assert gatemark("compare", *files, "--score", "success", "--json").code == 3
 
 
@@ -195,4 +196,6 @@ def test_a_pack_does_not_take_a_recorded_score_that_is_better_when_lower(
     written(tmp_path / "pack.yaml", pack)
     ran = gatemark("run", tmp_path / "pack.yaml", "--store", tmp_path / "store", "--json")
     assert ran.code != 0
-    assert "deepeval says that Toxicity is better when lower" in json.dumps(ran.json)
+    assert "Toxicity is better when lower (deepeval says that lower is better)" in json.dumps(
+        ran.json
+    )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.packs.pack_file import load_probes
+from gatemark.packs.pack_data import load_probes
 from gatemark.scorers.probe import (
     OUTPUT_CHARACTERS_MAX,
     ProbeOutcome,

@@ -6,7 +6,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from gatemark.packs.pack_file import find_probe_file, load_probes
+from gatemark.packs.pack_data import find_probe_file, load_probes
 from gatemark.scorers.probe import probe_of
 from gatemark.scorers.probe.criteria import ForbiddenSecret, ForbiddenText
 from make_probes import CLASSES, SEED, make_probes, probe_lines, write

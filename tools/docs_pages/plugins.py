@@ -16,7 +16,7 @@ from gatemark.core.policy import Rule
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.exam import ExamSuite, Suite, measures, schemas, suites
 from gatemark.evidence.json_schema import form_document
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 
 _SCHEMAS_OPENING = """\

@@ -44,6 +44,18 @@ settings_options = OptionGroup(
         type=FiniteRange(0, 1, min_open=True),
         help="Largest possible change in one item, for graded scores; tightens bounds.",
     ),
+    lower_is_better=click.option(
+        "--lower-is-better",
+        metavar="NAME",
+        multiple=True,
+        help="Score that is better when lower; repeatable.",
+    ),
+    higher_is_better=click.option(
+        "--higher-is-better",
+        metavar="NAME",
+        multiple=True,
+        help="Score that is better when higher; repeatable.",
+    ),
     seed=click.option("--seed", type=click.IntRange(0), default=DEFAULT_SEED, help="Random seed."),
     resamples=click.option(
         "--resamples",
@@ -100,8 +112,11 @@ def compare_command(
 
     BASE and CAND are gatemark.sample/1 files (plain, gzip or zstd; one may be '-') or logs of a
     tool that 'gatemark import' reads. Samples are paired by id and epoch; an item answered in
-    several epochs counts once, by its mean. Higher scores are better. Scores of 0 and 1 use the
-    exact McNemar test, others BCa and sign flips, clusters a cluster-robust t.
+    several epochs counts once, by its mean. Scores of 0 and 1 use the exact McNemar test, others
+    BCa and sign flips, clusters a cluster-robust t.
+
+    Logs and common names tell whether higher or lower scores are better; state it for others.
+    Scores that were made with other settings, and one file on both sides, are inconclusive.
 
     Without --margin: fail if the candidate is significantly worse (two-sided p below alpha); pass
     if a drop of 0.05 is ruled out or the candidate is significantly better. With --margin: pass if
@@ -118,6 +133,7 @@ def compare_command(
       gatemark compare base.jsonl cand.jsonl --score exact --margin 0.02
       gatemark compare old.eval new.eval --cluster document -o compare.md
       gatemark compare pf.json pf.json --base-arm baseline --cand-arm candidate
+      gatemark compare old.csv new.csv --score severity --lower-is-better severity
       gatemark compare old.csv new.csv --from csv --map id=question_id,score=correct
     """
     request = CompareRequest(

@@ -25,8 +25,10 @@ from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.answering import OnProgress
+from gatemark.packs.gate import gate_result
 from gatemark.packs.pack_file import has_matrix
-from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.report.outputs import write_documents
 from gatemark.workspace import EngineName, Workspace
 
@@ -224,7 +226,7 @@ def gate_command(
       gatemark gate 3f2a9c01 --pack packs/stricter.yaml
     """
     workspace = Workspace(store=store, actor=actor)
-    return reports.show(rejudge(workspace, reference, pack, waivers=waivers))
+    return reports.show(gate_result(workspace, reference, pack, waivers=waivers))
 
 
 def _find_versions(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:

@@ -106,8 +106,7 @@ class Form(msgspec.Struct, frozen=True):
     exam that looks for it can count it. ``proof`` shows of many records at once that the rules
     hold, and errs only by saying no: then the rules look at each record. ``shows_values`` is
     false where a refused value may be private and no message may repeat it. ``looks`` says in words
-    what a pattern asks for. ``any_case`` says that an identity in capitals is the same as one in
-    small letters. ``published`` are JSON Schema keywords that state rules and breaches
+    what a pattern asks for. ``published`` are JSON Schema keywords that state rules and breaches
     in the published schema, for readers without Gatemark.
     """
 
@@ -124,7 +123,6 @@ class Form(msgspec.Struct, frozen=True):
     shows_values: bool = True
     looks: Mapping[str, str] = {}
     published: Mapping[str, object] = {}
-    any_case: bool = False
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
@@ -135,8 +133,6 @@ class Form(msgspec.Struct, frozen=True):
         if self.unique is None:
             if not self.identity:
                 raise InvalidValueError(f"form {self.name}: its records have no name")
-            if self.any_case:
-                return lambda record: str(getattr(record, self.identity)).upper()
             return operator.attrgetter(self.identity)
         fields = self.unique
         return lambda record: KEY_SEPARATOR.join(str(getattr(record, name)) for name in fields)
@@ -149,13 +145,6 @@ class Form(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(
             self, rules=(*self.rules, *self.breaches), breaches=(), proof=None
         )
-
-    def key_of(self, record: object) -> tuple[object, ...]:
-        """Return the values that must be unique together within a file."""
-        if self.any_case:
-            return (self.namer()(record),)
-        fields = self.unique or ((self.identity,) if self.identity else ())
-        return tuple(getattr(record, field) for field in fields)
 
     def key_words(self, key: tuple[object, ...]) -> str:
         """Return a key for a message; a single identity is called an id."""

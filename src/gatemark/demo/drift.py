@@ -31,7 +31,8 @@ from gatemark.lifecycle.commands import Approve, GrantRoles, Promote
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter
-from gatemark.packs.run import RunChoices, run_pack
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.workspace import Workspace
 
 ASSET: Final = "parcel-desk"

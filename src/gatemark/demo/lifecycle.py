@@ -27,7 +27,8 @@ from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import lines_of
 from gatemark.lifecycle.views.why import explain_stage
 from gatemark.packs.init import write_starter
-from gatemark.packs.run import RunChoices, run_pack
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.workspace import Workspace
 
 ASSET: Final = "parcel-mail"

@@ -14,7 +14,8 @@ from gatemark.core.result import Result
 from gatemark.demo.clock import DemoClock
 from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.packs.init import write_starter
-from gatemark.packs.run import RunChoices, run_pack
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.report.outputs import write_attachments, write_reports
 from gatemark.workspace import Workspace
 

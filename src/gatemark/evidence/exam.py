@@ -117,7 +117,7 @@ class Exam(ABC, Generic[S]):
 
     def by_column(
         self, admit: Callable[[bytes], list[Any] | None]
-    ) -> Callable[[S, bytes], list[bytes] | None] | None:
+    ) -> Callable[[S, bytes], list[str] | None] | None:
         """Return a faster way to count lines than ``step``, to the same state, if there is one.
 
         It counts some lines into the state and returns their ids, or None if it counted nothing.
@@ -380,6 +380,7 @@ def schemas() -> Registry[RecordSchema]:
         places=(
             "gatemark.*.records",
             "gatemark.exams.*.records",
+            "gatemark.exams.*.record_schema",
             "gatemark.exams.runlog.records.*",
         ),
         attribute="SCHEMA",

@@ -22,6 +22,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import EvidenceFile
+from gatemark.evidence.inputs import INPUTS_VERSION
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import Source, digest_source
 
@@ -131,6 +132,7 @@ def facts_key(kind: str, facts: str, choices: ReadingChoices) -> str:
             "facts": facts,
             "limits": msgspec.to_builtins(choices.limits),
             "duplicate_keys": choices.check_duplicate_keys,
+            "inputs": INPUTS_VERSION,
         }
     )
 

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.inputs import LATIN_LOOKS
 
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(r"(?<![\w.#-])\+?\(?\d(?:[ ().-]{0,2}\d){8,14}(?![\w#-])")
@@ -431,16 +432,11 @@ class PrivateTextScan:
 
 _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _ROUNDS: Final = 3
-# Letters of other alphabets that look like Latin ones, and signs that look like those of paths.
-_LOOK_ALIKES: Final = str.maketrans(
-    "\u0430\u0435\u0456\u0458\u043a\u043c\u043e\u0440\u0441\u0501\u0455\u0443\u0445\u04bb"
-    "\u051b\u051d\u0475\u04cf\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e"
-    "\u0420\u0421\u0422\u0423\u0425"
-    "\u03b1\u03b9\u03ba\u03bd\u03bf\u03c1\u03c5\u03c7\u0391\u0392\u0395\u0396\u0397\u0399"
-    "\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
-    "\u2215\u2571\u29f8\u2216\u2024",
-    "aeijkmopcdsyxhqwvlABESIJKMHOPCTYXaikvopuxABEZHIKMNOPTYX///\\.",
-)
+# Signs that look like those of paths.
+_LOOK_ALIKES: Final = {
+    **LATIN_LOOKS,
+    **str.maketrans("\u2215\u2571\u29f8\u2216\u2024", "///\\."),
+}
 _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))
 
 
@@ -465,23 +461,17 @@ def unmasked(text: str) -> str:
 FIRST_SIGNS: Final = {sign: sign.lower() for sign in string.ascii_letters + string.digits}
 _SMALL: Final = bytes(range(256)).lower()
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
-LATIN_FORMS: Final = {
-    **_LOOK_ALIKES,
-    # Sealed results rest on what the scan for private content finds, so that its table stays.
+
+
+_FOLDED: Final = {
+    **LATIN_LOOKS,
     **str.maketrans(
-        "\u0432\u043d\u0442\u044c\u0433\u04af\u04ba\u0500\u051a\u051c\u0474\u04c0\u04ae"
-        "\u03b2\u03b3\u03b5\u03b6\u03b7\u03bc\u03c2\u03c3\u03c4\u03c9"
+        "\u04bb\u04ba\u044c\u04af\u04ae\u03c2\u03c3\u03c9"
         "\u0131\u0251\u0261\u0269\u0142\u0141\u00f8\u00d8\u0111\u0110\u0127\u0126\u0167\u0166",
-        "bhtbryHDQWVlYbyeznucotwiagilLoOdDhHtT",
+        "hHbyYcowiagilLoOdDhHtT",
     ),
 }
-"""What look-alike letters are in Latin: Cyrillic, Greek, and with a stroke or without a dot."""
-
-
-def visible_form(text: str) -> str:
-    """Return what the eye sees of a text: one form of each letter, and no signs without a width."""
-    plain = unicodedata.normalize("NFKC", text).translate(LATIN_FORMS)
-    return "".join(sign for sign in plain if unicodedata.category(sign) != "Cf")
+"""With letters that differ in a stroke or a dot: in a sentence, that is as good as an accent."""
 
 
 def bare_text(text: str, *, folds: bool) -> str:
@@ -493,7 +483,7 @@ def bare_text(text: str, *, folds: bool) -> str:
     if text.isascii():
         return text.encode().translate(_SMALL, _NO_LETTERS).decode()
     if folds:
-        plain = unicodedata.normalize("NFKD", text).translate(LATIN_FORMS)
+        plain = unicodedata.normalize("NFKD", text).translate(_FOLDED)
     else:
         plain = unicodedata.normalize("NFKC", text)
     return "".join(filter(str.isalnum, plain.casefold()))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import KEY_SEPARATOR, Form, Problem
+from gatemark.evidence.inputs import SameInput, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
 
 
@@ -26,14 +28,35 @@ def refuse_input(
     raise BadInputError(shown, unlisted_count=count - len(shown))
 
 
-def repeated_lines(places: Iterable[tuple[str, list[tuple[str, int]]]], form: Form) -> list[str]:
-    """Return one message per extra occurrence of a name."""
-    messages: list[str] = []
-    for name, found in places:
-        first_file, first_line = found[0]
-        key = (name,) if form.unique is None else tuple(name.split(KEY_SEPARATOR))
-        messages.extend(
-            f"{file}:{line}: {form.key_words(key)} was seen before at {first_file}:{first_line}"
-            for file, line in found[1:]
-        )
+class PlacedName(NamedTuple):
+    """The name of a record, and where it stands."""
+
+    name: str
+    file: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """The place for a message."""
+        return f"{self.file}:{self.line}"
+
+
+def normalize_names(names: Sequence[str], form: Form) -> Sequence[str]:
+    """Return the names of records such that those of one input are equal."""
+    if form.unique is None:
+        return normalize_ids(names)
+    return [KEY_SEPARATOR.join(normalize_ids(name.split(KEY_SEPARATOR))) for name in names]
+
+
+def describe_same_inputs(groups: Iterable[Sequence[PlacedName]], form: Form) -> list[str]:
+    """Return one message per further record of an input; a group has the records of one."""
+
+    def words(name: str) -> str:
+        return form.key_words((name,) if form.unique is None else tuple(name.split(KEY_SEPARATOR)))
+
+    messages = []
+    for first, *others in groups:
+        for one in others:
+            same = SameInput.named(words(one.name), words(first.name), f"at {first.place}")
+            messages.append(f"{one.place}: {same.describe()}")
     return messages

@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from gatemark.core.canonical import digest, digest_document, plain
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
 from gatemark.core.text import is_one_line
 from gatemark.evidence.blocks import read_blocks
+from gatemark.evidence.inputs import SeenInputs
 from gatemark.evidence.reading_choices import Limits
 from gatemark.evidence.settings_file import about
 from gatemark.evidence.shards import whole_file
@@ -66,9 +66,10 @@ def freeze(name: str, rows: tuple[Row, ...]) -> Snapshot:
     if not rows:
         raise InvalidValueError(f"data set {name} is empty")
     ordered = tuple(sorted(rows, key=lambda row: row.id))
-    for earlier, later in pairwise(ordered):
-        if earlier.id == later.id:
-            raise InvalidValueError(f"data set {name} has id {earlier.id!r} twice")
+    seen = SeenInputs()
+    for row in ordered:
+        if (same := seen.see(row.id, "in the same data set")) is not None:
+            raise InvalidValueError(f"data set {name}: {same.describe()}")
     return Snapshot(name=name, digest=digest([digest(row) for row in ordered]), rows=ordered)
 
 
@@ -151,16 +152,15 @@ def _split_quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
 
 def _freeze_rows(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
     rows: list[Row] = []
-    seen: dict[str, str] = {}
+    seen = SeenInputs()
     problems: list[str] = []
     for place, value in places:
         row = _parse_row(value)
         if isinstance(row, str):
             problems.append(f"{place}: {row}")
-        elif row.id in seen:
-            problems.append(f"{place}: id {row.id!r} was seen before at {seen[row.id]}")
+        elif (same := seen.see(row.id, f"at {place}")) is not None:
+            problems.append(f"{place}: {same.describe()}")
         else:
-            seen[row.id] = place
             rows.append(row)
     if problems:
         raise BadInputError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -42,7 +42,13 @@ from gatemark.evidence.fold_cache import (
     facts_key,
     stamp_of,
 )
-from gatemark.evidence.input_problems import format_problem, refuse_input, repeated_lines
+from gatemark.evidence.input_problems import (
+    PlacedName,
+    describe_same_inputs,
+    format_problem,
+    normalize_names,
+    refuse_input,
+)
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader, RefusedLine
 from gatemark.evidence.shards import Shard, split_sources
@@ -110,9 +116,9 @@ def _add_exam_rules(form: Form, exam: AnyExam) -> Form:
     return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), proof=both_hold)
 
 
-def hash_ids(names: list[str]) -> bytes:
-    """Return eight hash bytes per name, the same on every machine."""
-    return b"".join(map(xxhash.xxh3_64_digest, map(str.encode, names)))
+def hash_ids(names: Sequence[str], form: Form) -> bytes:
+    """Return eight hash bytes per record, the same on every machine and for one input."""
+    return b"".join(map(xxhash.xxh3_64_digest, map(str.encode, normalize_names(names, form))))
 
 
 def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
@@ -147,16 +153,17 @@ def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> byt
     """Fold one shard; return its outcome as bytes. ``watch`` is called with what is read."""
     exam = _decode_exam(msgspec.msgpack.encode(job))
     reader = reader_of(job, exam)
-    name_of = schema_of(exam).form(exam.form).namer()
+    form = schema_of(exam).form(exam.form)
+    name_of = form.namer()
     state = exam.zero(shard.index)
     ids = bytearray()
     # Freed at once, it makes the allocator keep the memory of a block for the next one. Giving it
     # back to the system and asking again for every block costs a tenth of the time.
     bytes(KEPT_BYTES)
     with no_collection():
-        for block in _count_blocks(shard, job, exam, reader, (state, ids), watch=watch):
+        for block in _count_blocks(shard, job, exam, reader, (state, ids), form=form, watch=watch):
             for batch in reader.records(iter((block,))):
-                ids += hash_ids(list(map(name_of, batch)))
+                ids += hash_ids(list(map(name_of, batch)), form)
                 state = exam.step(state, batch)
     return msgspec.msgpack.encode(
         ShardOutcome(
@@ -184,6 +191,7 @@ def _count_blocks(
     reader: RecordReader,
     found: tuple[Any, bytearray],
     *,
+    form: Form,
     watch: Watch | None,
 ) -> Iterator[Block]:
     """Yield the blocks to read as records; count the others by column, where the exam can.
@@ -202,7 +210,7 @@ def _count_blocks(
         if names is None:
             yield from small_blocks(block)
         else:
-            ids += b"".join(map(xxhash.xxh3_64_digest, names))
+            ids += hash_ids(names, form)
             reader.count_read(len(names))
 
 
@@ -438,8 +446,6 @@ def examine_files(
     form = schema_of(exam).form(exam.form)
     if expected_ids is not None and form.unique is not None:
         raise UsageError(f"{job.kind}: records with compound keys cannot be pinned by id")
-    if expected_ids is not None and form.any_case:
-        expected_ids = frozenset(map(str.upper, expected_ids))
     # Step 1.
     with opened_sources(run.paths, choices.limits, must_stay=True) as sources:
         # Steps 2 and 3.
@@ -451,19 +457,19 @@ def examine_files(
             on_ids(read.hashes)
         # Step 4.
         state = read.state
-        names = _Names(read.hashes, expected_ids)
+        names = _Names(read.hashes, expected_ids, form)
         duplicates = 0
         if names.repeated or names.unexpected:
             places = _locate(job, exam, sources, names.repeated | names.unexpected)
-            _refuse_strangers(places, expected_ids, choices)
-            twice = {name: found for name, found in places.items() if len(found) > 1}
+            _refuse_strangers(places, expected_ids, form, choices)
+            again = {key: found for key, found in places.items() if len(found) > 1}
             if choices.on_duplicate == "error":
-                refuse_input(repeated_lines(twice.items(), form), choices)
-            if twice:
+                refuse_input(describe_same_inputs(again.values(), form), choices)
+            if again:
                 first = choices.on_duplicate == "first"
-                keep = {name: 1 if first else len(found) for name, found in twice.items()}
+                keep = {key: 1 if first else len(found) for key, found in again.items()}
                 state = _fold_keeping(job, exam, sources, keep)
-                duplicates = sum(len(found) - 1 for found in twice.values())
+                duplicates = sum(len(found) - 1 for found in again.values())
         if read.accepted + read.rejected == 0:
             raise BadInputError(tuple(f"{source.name}: contains no records" for source in sources))
     # Step 5.
@@ -502,14 +508,14 @@ def _refuse_bad_lines(read: FoldedFiles, choices: ReadingChoices) -> None:
 class _Names:
     """The hashed names of all records: which are repeated, unexpected or missing."""
 
-    def __init__(self, hashes: bytearray, expected: frozenset[str] | None) -> None:
+    def __init__(self, hashes: bytearray, expected: frozenset[str] | None, form: Form) -> None:
         found = np.frombuffer(hashes, dtype="<u8")
         found.sort()
         self.repeated = {int(name) for name in found[1:][found[1:] == found[:-1]]}
         self.unexpected: set[int] = set()
         self.missing_count = 0
         if expected is not None:
-            pinned = np.frombuffer(hash_ids(sorted(expected)), dtype="<u8")
+            pinned = np.frombuffer(hash_ids(sorted(expected), form), dtype="<u8")
             self.unexpected = {int(name) for name in np.setdiff1d(found, pinned)}
             self.missing_count = int(np.setdiff1d(pinned, found).size)
 
@@ -527,28 +533,32 @@ def _read_named_batches(
 
 def _locate(
     job: ExamJob, exam: AnyExam, sources: Sequence[Source], wanted: set[int]
-) -> dict[str, list[tuple[str, int]]]:
-    """Return the places of records with these hashes, by their real names."""
-    places: dict[str, list[tuple[str, int]]] = {}
+) -> dict[str, list[PlacedName]]:
+    """Return the names and places of records with these hashes, by input."""
+    form = schema_of(exam).form(exam.form)
+    places: dict[str, list[PlacedName]] = {}
     for source, lines, names, _ in _read_named_batches(job, exam, sources):
-        hashes = np.frombuffer(hash_ids(names), dtype="<u8").tolist()
-        for line, name, hashed in zip(lines, names, hashes, strict=True):
+        hashes = np.frombuffer(hash_ids(names, form), dtype="<u8").tolist()
+        keys = normalize_names(names, form)
+        for line, name, key, hashed in zip(lines, names, keys, hashes, strict=True):
             if hashed in wanted:
-                places.setdefault(name, []).append((source.name, line))
+                places.setdefault(key, []).append(PlacedName(name, source.name, line))
     return places
 
 
 def _refuse_strangers(
-    places: dict[str, list[tuple[str, int]]],
+    places: Mapping[str, Sequence[PlacedName]],
     expected: frozenset[str] | None,
+    form: Form,
     choices: ReadingChoices,
 ) -> None:
     if expected is None:
         return
+    known = set(normalize_names(sorted(expected), form))
     strangers = [
-        f"{found[0][0]}:{found[0][1]}: id {name!r} is not among the expected ids"
-        for name, found in places.items()
-        if name not in expected
+        f"{found[0].place}: id {found[0].name!r} is not among the expected ids"
+        for key, found in places.items()
+        if key not in known
     ]
     refuse_input(strangers, choices)
 
@@ -556,15 +566,16 @@ def _refuse_strangers(
 def _fold_keeping(
     job: ExamJob, exam: AnyExam, sources: Sequence[Source], keep: dict[str, int]
 ) -> object:
-    """Fold again in one process, with only the chosen occurrence of each repeated name."""
+    """Fold again in one process, with only the chosen occurrence of each repeated input."""
     seen = dict.fromkeys(keep, 0)
+    form = schema_of(exam).form(exam.form)
     state = exam.zero(0)
     for _, _, names, batch in _read_named_batches(job, exam, sources):
         chosen = []
-        for name, record in zip(names, batch, strict=True):
-            if name in keep:
-                seen[name] += 1
-                if seen[name] != keep[name]:
+        for key, record in zip(normalize_names(names, form), batch, strict=True):
+            if key in keep:
+                seen[key] += 1
+                if seen[key] != keep[key]:
                     continue
             chosen.append(record)
         state = exam.step(state, chosen)

@@ -16,6 +16,7 @@ from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
 from gatemark.evidence.blocks import Block, read_blocks
 from gatemark.evidence.exam import NumberedRecord
 from gatemark.evidence.input_problems import format_problem, refuse_input
+from gatemark.evidence.inputs import SameInput, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import Shape
@@ -85,28 +86,35 @@ def _open_first(
 
 
 class UniqueNames(FileRules):
-    """Refuses records of a file with the same name."""
+    """Refuses records of a file with the same name, or with names that look the same."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        # Far faster than the form's own way, and the same when there are several fields.
-        fields = form.unique or ()
-        self._key_of = operator.attrgetter(*fields) if len(fields) > 1 else form.key_of
-        self._lines: dict[tuple[object, ...], int] = {}
+        self._fields = form.unique or ((form.identity,) if form.identity else ())
+        self._first: dict[tuple[object, ...], tuple[int, tuple[object, ...]]] = {}
 
     def see(self, lines: Sequence[int], records: Sequence[object]) -> Iterator[Remark]:
-        for line, record in zip(lines, records, strict=True):
-            key = self._key_of(record)
-            first = self._lines.setdefault(key, line)
+        columns = [list(map(operator.attrgetter(name), records)) for name in self._fields]
+        keys = zip(*map(_normalize_column, columns), strict=True)
+        for line, key, name in zip(lines, keys, zip(*columns, strict=True), strict=False):
+            first, first_name = self._first.setdefault(key, (line, name))
             if first != line:
-                words = f"{self._form.key_words(key)} was seen before on line {first}"
-                yield Remark(line, "", "$", words)
+                this, earlier = map(self._form.key_words, (name, first_name))
+                same = SameInput.named(this, earlier, f"on line {first}")
+                yield Remark(line, "", "$", same.describe())
 
     def lost(self) -> None:
         """A refused line has no name."""
 
     def end(self) -> Iterator[Remark]:
         yield from ()
+
+
+def _normalize_column(values: list[Any]) -> Sequence[object]:
+    """Return one field of a key, with names as they look."""
+    if all(type(value) is str for value in values):
+        return normalize_ids(values)
+    return [normalize_id(value) if isinstance(value, str) else value for value in values]
 
 
 def admitted_batches(

@@ -55,7 +55,7 @@ def identify_pack_file(path: str) -> PackIdentity:
     # Importing packs loads suites and statistics, which nothing else here needs.
     from gatemark.packs.pack_file import describe_scoring, open_pack  # noqa: PLC0415
     from gatemark.packs.policy import make_pack_policy  # noqa: PLC0415
-    from gatemark.packs.seal import write_definition  # noqa: PLC0415
+    from gatemark.packs.stored_pack import write_definition  # noqa: PLC0415
 
     opened = open_pack(path)
     pack = opened.pack

@@ -13,15 +13,17 @@ import msgspec
 
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer, ItemKey, make_scored_answer, make_unjudged_answer
+from gatemark.packs.arm_answers import ArmAnswers
 from gatemark.packs.arms import ArmSource
+from gatemark.packs.asked_arms import AskedArm
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.graders import Graders
 from gatemark.packs.judge_replies import Graded
-from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.questions import make_asked_rows, make_calls, make_sample
 from gatemark.packs.recorded_scores import RecordedScores, add_recorded_scores
 from gatemark.packs.sample_lines import write_sample_line
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
@@ -34,22 +36,6 @@ from gatemark.targets.runner import run_calls
 from gatemark.targets.spending import Spending
 
 OnProgress = Callable[[str, RunProgress], None]
-
-
-class ArmAnswers(msgspec.Struct, frozen=True):
-    """The answers of one arm and the replies of its judges, with calls made and money spent."""
-
-    answers: dict[str, tuple[Answer, ...]]
-    lines: dict[str, bytes]
-    graded: dict[str, Graded]
-    calls: int
-    cost: float | None
-    models: tuple[str, ...]
-    answered_at: datetime | None = None
-    """When the oldest answer was given, or None if an answer does not say."""
-    reused_count: int = 0
-    """Number of replies reused from an earlier run."""
-    embedded: dict[str, Embedded] = {}
 
 
 class _Asking(NamedTuple):
@@ -178,7 +164,7 @@ async def answer_all(
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
     now: Callable[[], datetime],
-) -> ArmAnswers:
+) -> AskedArm:
     """Ask the items of every suite; errors become answers without a score.
 
     ``due`` names the items of each suite to ask, if not all.
@@ -219,12 +205,10 @@ async def answer_all(
     paid = [outcome.reply for outcome in outcomes if outcome.reply and outcome.attempts]
     # The cost of a recorded answer was paid when it was recorded.
     costs = [reply.cost if source.spec.recorded is None else None for reply in paid]
-    return ArmAnswers(
-        answers=answers,
-        lines=lines,
-        graded=graded,
-        embedded=embedded,
-        calls=sum(outcome.attempts for outcome in outcomes),
+    return AskedArm(
+        source=source,
+        answers=ArmAnswers(answers=answers, lines=lines, graded=graded, embedded=embedded),
+        call_count=sum(outcome.attempts for outcome in outcomes),
         cost=_sum_costs(costs, any_reply=any(outcome.reply for outcome in outcomes)),
         answered_at=find_oldest([o.reply.answered_at for o in outcomes if o.reply]),
         reused_count=sum(o.is_earlier for o in outcomes),

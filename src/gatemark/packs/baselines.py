@@ -23,9 +23,9 @@ from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_ACCEPTED, BASELINE_SET, BaselineAccepted, BaselineSet
+from gatemark.packs.git_state import ask_git
 from gatemark.packs.pack import Pack, PackAsset
-from gatemark.packs.pack_file import ask_git
-from gatemark.packs.seal import read_pack_of_result
+from gatemark.packs.stored_pack import read_pack_of_result
 from gatemark.workspace import Workspace
 
 LAST_PASS: Final = "last-pass"  # noqa: S105 - a word of the command line

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from gatemark.packs.answering import ArmAnswers
 from gatemark.packs.answers import Answer, ItemKey
+from gatemark.packs.asked_arms import AskedArm
 from gatemark.packs.graders import Graders
 from gatemark.packs.judge_replies import Graded
 from gatemark.packs.pack_file import BASELINE, OpenPack
@@ -20,23 +20,23 @@ from gatemark.targets.port import CallError
 
 
 async def compare_arms(
-    opened: OpenPack, arms: Mapping[str, ArmAnswers], graders: Graders
-) -> dict[str, ArmAnswers]:
+    opened: OpenPack, arms: Mapping[str, AskedArm], graders: Graders
+) -> dict[str, AskedArm]:
     """Return the arms, each candidate with the replies of judges that compared its answers.
 
     Equal answers are not shown to a judge: they are ties.
     """
     compared = dict(arms)
-    baseline = arms[BASELINE].answers if BASELINE in arms else {}
+    baseline = arms[BASELINE].answers.answers if BASELINE in arms else {}
     for name in arms:
         for suite in opened.pack.suites if name != BASELINE else ():
             if suite.comparing_judge is None:
                 continue
-            own, rows = compared[name], opened.snapshots[suite.id].rows
+            own, rows = compared[name].answers, opened.snapshots[suite.id].rows
             pairs = make_pairs(rows, own.answers[suite.id], baseline.get(suite.id, ()))
             differing = {key: pair for key, pair in pairs.items() if not are_equal(pair)}
             graded = await graders.grade(suite, name, differing)
-            compared[name] = msgspec.structs.replace(
+            own = msgspec.structs.replace(
                 own,
                 answers={
                     **own.answers,
@@ -44,6 +44,7 @@ async def compare_arms(
                 },
                 graded={**own.graded, suite.id: graded},
             )
+            compared[name] = msgspec.structs.replace(compared[name], answers=own)
     return compared
 
 

@@ -28,6 +28,8 @@ RESUMED: Final = "run.resumed"
 OTHER_INPUTS: Final = "run.other_inputs"
 UNRELATED_INPUTS: Final = "run.unrelated_inputs"
 OTHER_TARGETS: Final = "run.other_targets"
+DIRECTION: Final = "run.direction"
+OTHER_SCORING: Final = "run.other_scoring"
 SAME_ARMS: Final = "run.same_arms"
 SEVERITIES: Final[Mapping[str, Severity]] = {
     CONTRADICTED: "hold",
@@ -36,6 +38,8 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     UNASKED: "hold",
     UNRELATED_INPUTS: "hold",
     OTHER_TARGETS: "hold",
+    DIRECTION: "hold",
+    OTHER_SCORING: "hold",
     MODELS: "hold",
     IN_PROCESS: "hold",
     ISOLATED: "warn",

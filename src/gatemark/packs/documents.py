@@ -10,7 +10,9 @@ import msgspec
 from gatemark.core.result import Result
 from gatemark.evidence.exam import DocumentType, ExamSuite, schemas, suites
 from gatemark.evidence.json_schema import document_schema, schema_document
-from gatemark.packs.pack import Arms, JudgeSpec, Pack, ScorerSpec, SuiteSpec
+from gatemark.packs.judge_spec import JudgeSpec
+from gatemark.packs.pack import Arms, Pack
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import scorers
 from gatemark.targets.spec import TargetSpec

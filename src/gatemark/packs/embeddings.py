@@ -14,7 +14,7 @@ import msgspec
 
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.packs.pack import ScorerSpec, SuiteSpec
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.scorers.embedding import NAME, EmbeddingOptions, check_vector, compute_text_key
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.network_specs import OpenAISpec

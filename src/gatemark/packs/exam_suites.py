@@ -23,15 +23,15 @@ from gatemark.core.measurement import (
 )
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.reason import ReasonKind, find_reason
-from gatemark.core.result import Figure, Result
+from gatemark.core.result import Figure
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun, ExamSuite, suites
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
 from gatemark.evidence.source import inspect_source
-from gatemark.ledger.port import BlobStore
-from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.pack_file import BASELINE, CANDIDATE, SuiteFiles
+from gatemark.packs.evidence_files import SuiteFiles, name_evidence
+from gatemark.packs.pack_file import BASELINE, CANDIDATE
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
 
@@ -63,35 +63,6 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
     def files(self) -> tuple[EvidenceFile, ...]:
         """The evidence files of both arms."""
         return tuple(file for account in self.accounts for file in account.files)
-
-
-def name_evidence(suite: str, arm: str, role: str) -> str:
-    """Return the name of a suite's evidence in a result."""
-    return f"{suite}/{role}.{arm}.evidence"
-
-
-def write_evidence_files(
-    result: Result, suite: SuiteSpec, blobs: BlobStore, folder: Path
-) -> dict[str, dict[str, str]]:
-    """Write the evidence that a result stores for one suite into a folder, and return it by arm.
-
-    Files keep the names they have in the pack, because findings may quote them.
-    """
-    found: dict[str, dict[str, str]] = {}
-    own = suite.baseline_evidence
-    names = {BASELINE: own} if isinstance(own, dict) else {}
-    for blob in result.blobs:
-        owner, _, rest = blob.name.partition("/")
-        role, _, arm = rest.removesuffix(".evidence").rpartition(".")
-        if owner == suite.id and blob.name == name_evidence(suite.id, arm, role):
-            place = folder / blob.digest.rpartition(":")[2]
-            place.mkdir(exist_ok=True)
-            path = place / Path(names.get(arm, suite.evidence or {}).get(role, role)).name
-            path.write_bytes(blobs.get(blob.digest))
-            found.setdefault(arm, {})[role] = str(path)
-    if CANDIDATE not in found:
-        raise UsageError(f"result {result.id} holds no evidence of suite {suite.id!r}")
-    return found
 
 
 def check_exam(suite: SuiteSpec, folder: Path) -> None:

@@ -14,7 +14,7 @@ from gatemark.evidence.exam import suites
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.embeddings import Embedded, make_embedding_calls, name_vectors, read_embedded
 from gatemark.packs.judge_replies import Graded, Items, name_replies, read_graded
-from gatemark.packs.pack import ScorerSpec, SuiteSpec
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.judge.grading import JudgeOptions

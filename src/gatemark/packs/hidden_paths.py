@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_file import BUILTIN
+from gatemark.packs.pack_data import BUILTIN
 from gatemark.packs.recordings import ARM_MARK
 
 

@@ -1,4 +1,4 @@
-"""Judge both arms' answers; no target is called here.
+"""Judge an answered run; no target is called here.
 
 The gate checks in this order: (1) every suite has enough complete answers and reaches its floor,
 (2) neither the pooled suites nor one of them regressed, (3) the bench score is reached, (4) no
@@ -17,21 +17,13 @@ from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Bench, Policy, Verdict, Waiver, decide
 from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Cell, Figure, Table
-from gatemark.packs.answers import SuiteAnswers
 from gatemark.packs.conditions import ASKED, refuse_waived_conditions
 from gatemark.packs.gate_tables import make_gate_table, make_suite_table
 from gatemark.packs.latency_and_cost import make_latency_and_cost_table
 from gatemark.packs.limited_runs import refuse_waived_limit
-from gatemark.packs.looks import PackLook, plan_looks
+from gatemark.packs.looks import PackLook
 from gatemark.packs.margins import choose_regression_modes
 from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import (
-    PackEvidence,
-    account_for_suite,
-    find_all_conditions,
-    find_compared_suites,
-)
-from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.pack_numbers import measure_answer_costs, measure_suites_and_bench
 from gatemark.packs.policy import POOLED_RULE, make_run_policy
 from gatemark.packs.pooled_drop import (
@@ -40,6 +32,7 @@ from gatemark.packs.pooled_drop import (
     mark_chance_drops,
     measure_pooled_drop,
 )
+from gatemark.packs.run import AnsweredRun
 from gatemark.packs.suite_reports import examine_answers
 
 NO_BASELINE: Final = ReasonKind("no_baseline", "the pack says that there is no baseline")
@@ -71,32 +64,27 @@ class PackDecision(msgspec.Struct, frozen=True):
         }
 
 
-def judge_pack(
-    opened: OpenPack,
-    gathered: PackEvidence,
-    *,
-    waivers: Sequence[Waiver],
-    now: datetime,
-) -> PackDecision:
+def judge_run(answered: AnsweredRun, *, now: datetime) -> PackDecision:
     """Examine every suite and decide.
 
     An adaptive pack is decided at the first look that settles it. This depends on the answers
     alone: answers beyond that look do not count, and skipped looks make the verdict inconclusive.
     """
-    if gathered.limit is not None:
+    waivers = answered.run.waivers
+    if answered.run.limit is not None:
         refuse_waived_limit(waivers)
     refuse_waived_conditions(waivers)
-    looks = find_looks(opened, gathered)
+    looks = answered.looks
     if not looks:
-        return _decide_at_look(opened, gathered, None, waivers=waivers, now=now)
+        return _decide_at_look(answered, None, waivers=waivers, now=now)
     seen: list[tuple[Cell, ...]] = []
     for look in looks:
-        settled = is_settled(opened, gathered, look, now=now)
+        settled = is_settled(answered, look, now=now)
         asked_count = sum(map(len, look.due.values()))
         seen.append((look.number, asked_count, round(look.alpha, 5), "yes" if settled else "no"))
         if settled:
             break
-    judged = _decide_at_look(opened, _select_due(look, gathered), look, waivers=waivers, now=now)
+    judged = _decide_at_look(answered.select_due(look), look, waivers=waivers, now=now)
     columns = ("look", "items asked of each arm", "alpha", "settled")
     table = Table("Looks", columns, tuple(seen), len(seen))
     note = f"adaptive: settled at look {look.number} of {look.total}, alpha {look.alpha:.4g}"
@@ -104,32 +92,23 @@ def judge_pack(
     return msgspec.structs.replace(judged, figures=(*judged.figures, table), verdict=verdict)
 
 
-def find_looks(opened: OpenPack, gathered: PackEvidence) -> tuple[PackLook, ...]:
-    """Return the looks at which an adaptive pack can be decided; a limited run has none."""
-    if gathered.limit is not None:
-        return ()
-    return plan_looks(
-        opened, choose_regression_modes(opened.pack), find_compared_suites(opened.pack, gathered)
-    )
-
-
-def is_settled(opened: OpenPack, gathered: PackEvidence, look: PackLook, *, now: datetime) -> bool:
+def is_settled(answered: AnsweredRun, look: PackLook, *, now: datetime) -> bool:
     """Whether nothing more is asked after a look; waivers do not matter.
 
     It is settled by a drop beyond its margin, and by a pass in which floors also hold at the lower
     end of their intervals: fewer items must not make a floor easier to reach. Missing answers
     settle it too, because they make the verdict inconclusive whatever comes later.
     """
-    part = _select_due(look, gathered)
-    judged = _decide_at_look(opened, part, look, waivers=(), now=now)
+    judged = _decide_at_look(answered.select_due(look), look, waivers=(), now=now)
     if look.is_last or ASKED in judged.policy.settings:
         return True
     if any(account.missing for account in judged.evidence):
         return True
-    drops = {POOLED_RULE, *(f"{suite.id}.regression" for suite in opened.pack.suites)}
+    pack = answered.run.pack
+    drops = {POOLED_RULE, *(f"{suite.id}.regression" for suite in pack.suites)}
     if any(f.rule in drops and f.verdict == "fail" for f in judged.verdict.findings):
         return True
-    return judged.verdict.outcome == "pass" and _clears_floors(opened.pack, judged)
+    return judged.verdict.outcome == "pass" and _clears_floors(pack, judged)
 
 
 def _clears_floors(pack: Pack, judged: PackDecision) -> bool:
@@ -145,56 +124,33 @@ def _clears_floors(pack: Pack, judged: PackDecision) -> bool:
     )
 
 
-def _select_due(look: PackLook, gathered: PackEvidence) -> PackEvidence:
-    """Return the evidence available at a look."""
-
-    def seen(arm: SuiteAnswers | None) -> SuiteAnswers | None:
-        if arm is None:
-            return None
-        return {
-            suite: tuple(a for a in answers if a.id in look.due[suite])
-            if suite in look.due
-            else answers
-            for suite, answers in arm.items()
-        }
-
-    return msgspec.structs.replace(
-        gathered, candidate=seen(gathered.candidate) or {}, baseline=seen(gathered.baseline)
-    )
-
-
 def _decide_at_look(
-    opened: OpenPack,
-    gathered: PackEvidence,
+    answered: AnsweredRun,
     look: PackLook | None,
     *,
     waivers: Sequence[Waiver],
     now: datetime,
 ) -> PackDecision:
-    pack, exams = opened.pack, gathered.exams
+    answered = msgspec.structs.replace(answered, conditions=answered.find_conditions())
+    run, compared = answered.run, answered.compared
+    pack, exams = run.pack, run.exams
     alpha = pack.level if look is None else look.alpha
-    gathered = msgspec.structs.replace(gathered, conditions=find_all_conditions(gathered))
-    compared = find_compared_suites(pack, gathered)
-    policy = make_run_policy(pack, compared, gathered.limit, gathered.conditions, look=look)
+    policy = make_run_policy(pack, compared, run.limit, answered.conditions, look=look)
     pooled = choose_pooled_suites(pack, choose_regression_modes(pack), compared)
     reports = {
         suite.id: exams[suite.id].report
         if suite.id in exams
-        else examine_answers(opened, suite, gathered, pooled=pooled, alpha=alpha)
+        else examine_answers(answered, suite, pooled=pooled, alpha=alpha)
         for suite in pack.suites
     }
     accounts = (
-        *(
-            account_for_suite(suite, opened.snapshots[suite.id], gathered, look)
-            for suite in pack.suites
-            if suite.dataset is not None
-        ),
+        *answered.account_for_answers(look),
         *(account for exam in exams.values() for account in exam.accounts),
     )
-    taken = measure_answer_costs(pack, gathered)
+    taken = measure_answer_costs(answered)
     found = [
-        *measure_suites_and_bench(pack, reports, gathered),
-        *measure_pooled_drop(opened, reports, pooled, alpha),
+        *measure_suites_and_bench(answered, reports),
+        *measure_pooled_drop(run.opened, reports, pooled, alpha),
     ]
     numbers = (*mark_chance_drops(found, alpha), *taken)
     verdict = _add_totals(decide(policy, accounts, numbers, waivers, now=now), numbers)

@@ -12,8 +12,10 @@ from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Table
 from gatemark.packs.graders import Graders, find_judge_task
 from gatemark.packs.judge_replies import LICENCE, Graded
+from gatemark.packs.judge_spec import JudgeSpec
 from gatemark.packs.labelled_answers import Labels, make_labelled_set
-from gatemark.packs.pack import JudgeSpec, Pack, SuiteSpec
+from gatemark.packs.pack import Pack
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import PREFERRED, ArmsReport
 from gatemark.scorers.scorer import JudgeQualification
 

@@ -28,7 +28,8 @@ from gatemark.packs.embeddings import (
 )
 from gatemark.packs.graders import Graders, find_judge_task
 from gatemark.packs.judge_replies import UNASKED, Graded, Items
-from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack import Pack
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.scorers.judge.prompt import JudgeReply, JudgeTask
 from gatemark.scorers.scorer import Scorable
 from gatemark.targets.build import make_target

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from gatemark.evidence.rows import Row, Snapshot
-from gatemark.packs.pack import RegressionMode
-from gatemark.packs.pack_file import OpenPack, find_suite_plugin
+from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.suite_plugins import find_suite_plugin
+from gatemark.packs.suite_spec import RegressionMode
 from gatemark.statistics.significance import look_levels
 
 

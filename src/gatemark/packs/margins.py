@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
-from gatemark.packs.pack_file import find_suite_plugin
+from gatemark.packs.pack import Pack
+from gatemark.packs.suite_plugins import find_suite_plugin
+from gatemark.packs.suite_spec import RegressionMode, SuiteSpec
 
 DEFAULT_GUARD = 2.0
 """Default multiple of ``regression_max`` that one suite may drop by."""

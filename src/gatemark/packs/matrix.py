@@ -10,7 +10,9 @@ tried.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,30 +22,22 @@ from gatemark.core.errors import UsageError
 from gatemark.core.policy import Outcome, Waiver
 from gatemark.core.result import Cost, Result
 from gatemark.core.text import did_you_mean
-from gatemark.packs.answering import ArmAnswers, OnProgress
-from gatemark.packs.arms import ArmSource, open_arm
-from gatemark.packs.exam_suites import SuiteOutcome
-from gatemark.packs.judge_qualification import SuiteQualification
+from gatemark.packs.answering import OnProgress
+from gatemark.packs.arms import ArmSource
+from gatemark.packs.asked_arms import AskedArms
+from gatemark.packs.judge import judge_run
 from gatemark.packs.judge_replies import LICENCE
-from gatemark.packs.pack import Arms, Cell, Pack
-from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
-from gatemark.packs.run import (
-    OnNotice,
-    RunChoices,
-    Session,
-    answer_session,
-    close_on_error,
-    find_answer_time,
-    find_exam_files,
-    open_arms,
-    open_graders,
-    open_session,
-    prepare_run,
-    refuse_unpinned_arms,
-    remove_journals,
-    run_exams,
-)
-from gatemark.packs.seal import PackRun, find_arm_conditions, judge_run, seal_run
+from gatemark.packs.matrix_cells import Cell
+from gatemark.packs.open_arms import open_arms, open_candidate, refuse_unpinned_arms
+from gatemark.packs.origin import describe_origin
+from gatemark.packs.pack import Arms, Pack
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, open_pack
+from gatemark.packs.run import AnsweredRun, Run
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_journals import OnNotice, open_journals, remove_journals
+from gatemark.packs.run_pack import judge_and_seal, open_run
+from gatemark.packs.run_plan import RunPlan, plan_run
+from gatemark.packs.session import ask_arms, close_on_error, make_answered_run, open_session
 from gatemark.workspace import Workspace
 
 Need = Literal["all", "any"]
@@ -77,12 +71,6 @@ class MatrixRun(msgspec.Struct, frozen=True):
         return next(outcome for outcome in order if outcome in found)
 
 
-class _Answered(msgspec.Struct, frozen=True):
-    arms: Mapping[str, ArmAnswers]
-    qualifications: dict[str, SuiteQualification]
-    exams: dict[str, SuiteOutcome]
-
-
 def run_matrix(
     workspace: Workspace,
     path: str,
@@ -103,29 +91,32 @@ def run_matrix(
             f"{path}: has a matrix of candidates, so --candidate, --as and --against cannot name "
             "one; remove the matrix, or choose candidates with --cell"
         )
-    choices = prepare_run(workspace, opened, path, choices, waivers)
+    plan = plan_run(workspace, opened, path, choices, waivers)
+    journals = open_journals(workspace, choices)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = run_exams(
-            workspace, opened, find_exam_files(workspace, opened, choices, Path(folder))
-        )
-        graders = open_graders(workspace, opened, choices, on_progress)
-        with close_on_error({}, graders):
-            arms = _open_cells(workspace, opened, choices, cells)
+        run = open_run(workspace, plan, Path(folder), waivers=waivers, started_at=started_at)
         session = open_session(
-            workspace, opened, arms, graders, choices, on_progress=on_progress, on_notice=on_notice
+            workspace,
+            plan,
+            journals,
+            partial(_open_cells, workspace, plan, cells),
+            on_progress=on_progress,
+            on_notice=on_notice,
         )
-        answers, qualifications = answer_session(session, workspace.clock)
-        answered = _Answered(answers, qualifications, exams)
-        runs = [
-            _make_cell_run(session, answered, cell, opened.pack.tried, actor=workspace.actor)
-            for cell in cells
+        asked = ask_arms(run, session, now=workspace.clock)
+        asked_cells = [_select_cell(asked, cell) for cell in cells]
+        answered = [
+            make_answered_run(_make_cell_run(run, cell), own, cell.name, BASELINE, LICENCE)
+            for cell, own in zip(cells, asked_cells, strict=True)
         ]
-        sealed = tuple(
-            CellResult(cell, seal_run(workspace, run, waivers=waivers, started_at=started_at))
-            for cell, run in zip(cells, _apply_holm(workspace, runs, waivers), strict=True)
-        )
-    remove_journals(session, [each.result for each in sealed], on_notice)
-    return MatrixRun(opened.pack, sealed, need, _share_cost(session, answers))
+        sealed = []
+        tested = _apply_holm(answered, workspace.clock())
+        for cell, own, one in zip(cells, asked_cells, tested, strict=True):
+            origin = describe_origin(one, own, session.graders.spent(cell.name))
+            result = judge_and_seal(workspace, one, origin)
+            sealed.append(CellResult(cell, result))
+    remove_journals(journals, [each.result for each in sealed], on_notice)
+    return MatrixRun(opened.pack, tuple(sealed), need, _share_cost(asked))
 
 
 def _choose_cells(pack: Pack, only: Sequence[str], path: str) -> tuple[Cell, ...]:
@@ -142,105 +133,80 @@ def _choose_cells(pack: Pack, only: Sequence[str], path: str) -> tuple[Cell, ...
     return tuple(cell for cell in cells.values() if not only or cell.name in only)
 
 
-def _open_cells(
-    workspace: Workspace, opened: OpenPack, choices: RunChoices, cells: Sequence[Cell]
-) -> dict[str, ArmSource]:
+def _open_cells(workspace: Workspace, plan: RunPlan, cells: Sequence[Cell]) -> dict[str, ArmSource]:
     """Open the baseline once, and every candidate under its name."""
-    if choices.cache:
-        for cell in cells:
-            refuse_unpinned_arms(opened, _choose_candidate(choices, cell))
-    first = open_arms(workspace, opened, _choose_candidate(choices, cells[0]))
+    plans = [msgspec.structs.replace(plan, candidate=cell.target) for cell in cells]
+    if plan.choices.cache:
+        for one in plans:
+            refuse_unpinned_arms(one)
+    first = open_arms(workspace, plans[0])
     arms = {BASELINE: first[BASELINE]} if BASELINE in first else {}
     arms[cells[0].name] = first[CANDIDATE]
-    with close_on_error(arms):
-        for cell in cells[1:]:
-            arms[cell.name] = open_arm(
-                opened,
-                CANDIDATE,
-                cell.target,
-                jobs=choices.jobs,
-                private=workspace.private_paths,
-                other=choices.baseline,
-            )
+    with close_on_error(arms.values()):
+        for cell, one in zip(cells[1:], plans[1:], strict=True):
+            arms[cell.name] = open_candidate(workspace, one)
     return arms
 
 
-def _choose_candidate(choices: RunChoices, cell: Cell) -> RunChoices:
-    return msgspec.structs.replace(choices, candidate=cell.target)
+def _select_cell(asked: AskedArms, cell: Cell) -> AskedArms:
+    """Return one candidate beside the baseline, whose calls are not part of its cost."""
+    arms = {CANDIDATE: asked.arms[cell.name]}
+    if BASELINE in asked.arms:
+        arms[BASELINE] = msgspec.structs.replace(asked.arms[BASELINE], call_count=0, cost=0.0)
+    return msgspec.structs.replace(asked, arms=arms)
 
 
-def _make_cell_run(
-    session: Session, answered: _Answered, cell: Cell, tried: int, *, actor: str
-) -> PackRun:
+def _make_cell_run(run: Run, cell: Cell) -> Run:
     """Return the run of one candidate, as if the pack had named it alone."""
-    arms = {CANDIDATE: session.arms[cell.name]}
-    answers = {CANDIDATE: answered.arms[cell.name]}
-    if BASELINE in session.arms:
-        arms[BASELINE] = session.arms[BASELINE]
-        answers[BASELINE] = msgspec.structs.replace(answered.arms[BASELINE], calls=0, cost=0.0)
-    return PackRun(
-        opened=_open_alone(session.opened, cell, tried),
-        arms=arms,
-        arm_answers=answers,
-        exams=answered.exams,
-        qualifications=answered.qualifications,
-        judge_cost=session.graders.spent(cell.name),
-        limit=session.choices.limit,
-        conditions=find_arm_conditions(
-            arms, answers, session.graders, cell.name, BASELINE, LICENCE
-        ),
-        baseline_how=session.choices.baseline_how,
-        answer_time=find_answer_time(session, answers, answered.exams, actor=actor),
-        cell=", ".join(f"{axis} {name}" for axis, name in cell.values.items()),
+    pack = run.pack
+    assert pack.targets is not None  # noqa: S101 - a matrix changes targets.candidate
+    targets = Arms(candidate=cell.target, baseline=pack.targets.baseline)
+    alone = msgspec.structs.replace(pack, targets=targets, matrix={}, candidates=pack.tried)
+    said = ", ".join(f"{axis} {name}" for axis, name in cell.values.items())
+    return msgspec.structs.replace(
+        run,
+        opened=msgspec.structs.replace(run.opened, pack=alone),
+        claims=msgspec.structs.replace(run.claims, cell=said),
     )
 
 
-def _open_alone(opened: OpenPack, cell: Cell, tried: int) -> OpenPack:
-    pack = opened.pack
-    assert pack.targets is not None  # noqa: S101 - a matrix changes targets.candidate
-    targets = Arms(candidate=cell.target, baseline=pack.targets.baseline)
-    own = msgspec.structs.replace(pack, targets=targets, matrix={}, candidates=tried)
-    return msgspec.structs.replace(opened, pack=own)
-
-
-def _apply_holm(
-    workspace: Workspace, runs: list[PackRun], waivers: Sequence[Waiver]
-) -> list[PackRun]:
+def _apply_holm(runs: list[AnsweredRun], now: datetime) -> list[AnsweredRun]:
     """Return the runs, each with the number of candidates that its tests allow for.
 
     All are tested at ``alpha`` divided by their number. Those that pass are removed, and the others
     are tested again as if only they had been tried, until no other candidate passes.
     """
-    now = workspace.clock()
     final = dict(enumerate(runs))
     still_open = set(final)
     while still_open:
         passed = {
             place
             for place in still_open
-            if judge_run(final[place], {}, waivers=waivers, now=now).verdict.outcome == "pass"
+            if judge_run(final[place], now=now).verdict.outcome == "pass"
         }
         still_open -= passed
         if not passed:
             break
         for place in still_open:
-            tried = final[place].opened.pack.tried - len(passed)
-            final[place] = _add_tried(final[place], tried)
+            tried = final[place].run.pack.tried - len(passed)
+            final[place] = _set_tried(final[place], tried)
     return [final[place] for place in sorted(final)]
 
 
-def _add_tried(run: PackRun, tried: int) -> PackRun:
-    pack = msgspec.structs.replace(run.opened.pack, candidates=tried)
-    return msgspec.structs.replace(run, opened=msgspec.structs.replace(run.opened, pack=pack))
+def _set_tried(answered: AnsweredRun, tried: int) -> AnsweredRun:
+    opened = answered.run.opened
+    pack = msgspec.structs.replace(opened.pack, candidates=tried)
+    run = msgspec.structs.replace(answered.run, opened=msgspec.structs.replace(opened, pack=pack))
+    return msgspec.structs.replace(answered, run=run)
 
 
-def _share_cost(session: Session, answers: Mapping[str, ArmAnswers]) -> Cost:
-    calls, money = session.graders.spent(LICENCE, BASELINE)
-    if BASELINE not in answers:
+def _share_cost(asked: AskedArms) -> Cost:
+    calls, money = asked.graders.spent(LICENCE, BASELINE)
+    if BASELINE not in asked.arms:
         return Cost(calls=calls, money=money)
-    baseline = answers[BASELINE]
+    baseline = asked.arms[BASELINE]
     known = money is not None and baseline.cost is not None
     return Cost(
-        calls=calls + baseline.calls,
+        calls=calls + baseline.call_count,
         money=(money or 0.0) + (baseline.cost or 0.0) if known else None,
     )

@@ -15,7 +15,7 @@ from gatemark.core.policy import Outcome
 from gatemark.core.result import AssetRef, Cost, Result
 from gatemark.packs.matrix import CellResult, MatrixRun, Need
 from gatemark.packs.pooled_drop import POOLED
-from gatemark.packs.seal import make_title
+from gatemark.packs.stored_pack import make_title
 from gatemark.report import words
 from gatemark.report.markdown import escape_text, format_code, format_table
 

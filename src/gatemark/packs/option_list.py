@@ -11,16 +11,10 @@ from msgspec import inspect as types
 from gatemark.core.policy import Rule
 from gatemark.core.registry import ENTRY_POINT_GROUP
 from gatemark.evidence.rows import Sampling
-from gatemark.packs.pack import (
-    Arms,
-    CostBounds,
-    JudgeSpec,
-    LatencyBounds,
-    Pack,
-    PackAsset,
-    ScorerSpec,
-    SuiteSpec,
-)
+from gatemark.packs.answer_bounds import CostBounds, LatencyBounds
+from gatemark.packs.judge_spec import JudgeSpec
+from gatemark.packs.pack import Arms, Pack, PackAsset
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.scorers.judge.grading import Grade
 from gatemark.scorers.probe.criteria import (
     AnyOf,

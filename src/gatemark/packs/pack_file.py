@@ -5,20 +5,16 @@ Every mistake in the file is reported with its line before anything runs.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, GatemarkError, UsageError
+from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.evidence.exam import suites
-from gatemark.evidence.rows import Snapshot, draw_rows, frozen_rows, read_dataset
+from gatemark.evidence.rows import Snapshot, read_dataset
 from gatemark.evidence.settings_file import (
     SettingsProblem,
     option_problems,
@@ -26,17 +22,15 @@ from gatemark.evidence.settings_file import (
     problem_in,
     settings_text,
 )
-from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
+from gatemark.packs.git_state import read_git_state
+from gatemark.packs.pack import Pack
+from gatemark.packs.pack_data import load_snapshots
 from gatemark.packs.questions import make_calls
+from gatemark.packs.suite_plugins import build_scorer
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
-from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER
 from gatemark.scorers.scorer import ScoreFunction, scorers
-from gatemark.targets.environment import select_environment
 from gatemark.targets.spec import TargetSpec
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-from collections.abc import Mapping
 
 WRITTEN_KEYS: Final = ("api_key", "apiKey", "key", "token")
 """Names that people give to an endpoint's key when they write it into a pack."""
@@ -142,9 +136,6 @@ def _find_target_problems(given: object, path: str) -> Iterator[SettingsProblem]
     yield problem.below(path)
 
 
-BUILTIN = "builtin:"
-
-
 class OpenPack(msgspec.Struct, frozen=True):
     """A pack with its folder, data and judges' labels, read once.
 
@@ -184,113 +175,7 @@ def open_pack(path: str) -> OpenPack:
         name: read_dataset(str(folder / judge.labels), judge.labels)
         for name, judge in pack.judges.items()
     }
-    return OpenPack(pack, folder, snapshots, labels, _read_git_state(folder))
-
-
-_GIT_RUNS_NOTHING: Final = (
-    "--no-optional-locks",
-    *("-c", "safe.bareRepository=explicit"),
-    *("-c", "core.fsmonitor=false"),
-    *("-c", f"core.hooksPath={os.devnull}"),
-)
-
-
-def ask_git(folder: Path, *arguments: str) -> str | None:
-    """Return what git prints about a folder; None if it refuses or is not installed.
-
-    The folder belongs to whoever is examined. Settings of a repository can name programs (a file
-    monitor, hooks), and a change can bring a whole bare repository among its files, which git would
-    take for the folder's own. So both are switched off, and git gets no more of the environment
-    than a target does.
-    """
-    git = shutil.which("git")
-    if git is None:
-        return None
-    own = [name for name in os.environ if name.startswith("GIT_")]
-    done = subprocess.run(  # noqa: S603 - no shell
-        [git, *_GIT_RUNS_NOTHING, "-C", str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=select_environment(os.environ, own),
-    )
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _read_git_state(folder: Path) -> dict[str, str]:
-    head = ask_git(folder, "rev-parse", "HEAD")
-    if head is None:
-        return {}
-    dirty = ask_git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
-
-
-def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
-    """Return a snapshot per suite; a suite that looks at another's answers shares its snapshot."""
-    answering = [suite for suite in pack.suites if suite.dataset is not None]
-    found = {suite.id: load_snapshot(suite, folder) for suite in answering}
-    for suite in pack.suites:
-        if suite.source is not None:
-            found[suite.id] = found[suite.source]
-    return found
-
-
-def load_snapshot(suite: SuiteSpec, folder: Path) -> Snapshot:
-    """Return the rows of one suite, after its draw if it has one."""
-    dataset = str(suite.dataset)
-    if dataset.startswith(BUILTIN):
-        snapshot = _load_builtin(dataset.removeprefix(BUILTIN))
-    else:
-        snapshot = read_dataset(str(folder / dataset), dataset)
-    return snapshot if suite.sample is None else draw_rows(snapshot, suite.sample)
-
-
-def _load_builtin(name: str) -> Snapshot:
-    if name != "probes_v1":
-        raise UsageError(f"no built-in data set is called {name!r} (there is: probes_v1)")
-    records = [
-        {**probe, "tags": {**probe["tags"], "class": probe["class"]}} for probe in load_probes()
-    ]
-    return frozen_rows(BUILTIN + name, records)
-
-
-def find_suite_plugin(spec: SuiteSpec) -> PackSuite:
-    """Return the plugin of a suite kind."""
-    plugin = suites().get(spec.kind)
-    if not isinstance(plugin, PackSuite):
-        raise UsageError(f"suite {spec.id}: kind {spec.kind!r} does not look at answers")
-    return plugin
-
-
-def parse_suite_options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
-    """Return the options of a suite as their type; refuse wrong ones."""
-    try:
-        return msgspec.convert(suite.options, options_type)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"suite {suite.id}: options: {error}") from error
-
-
-def build_scorer(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, str]]:
-    """Return the function that scores a suite's answers, and its identity."""
-    if isinstance(spec.scorer, str) or spec.scorer is None:
-        name, given = spec.scorer or find_suite_plugin(spec).scorer, {}
-    else:
-        name, given = spec.scorer.name, dict(spec.scorer.options)
-    if name is None:
-        raise UsageError(
-            f"suite {spec.id} needs a scorer, or from: ID in place of its dataset to look at the "
-            "answers to another suite"
-        )
-    if (name == JUDGE_SCORER) != (spec.judge is not None):
-        raise UsageError(
-            f"suite {spec.id}: the scorer {JUDGE_SCORER!r} and a judge of the pack come together, "
-            f"as in scorer: {{name: {JUDGE_SCORER}, judge: NAME}}"
-        )
-    scorer = scorers().get(name)
-    if "folder" in scorer.places:
-        given = {**given, "folder": str(folder)}
-    options = scorer.options_from(given)
-    return scorer.ready(options), scorer.identity(options)
+    return OpenPack(pack, folder, snapshots, labels, read_git_state(folder))
 
 
 def describe_scoring(opened: OpenPack) -> dict[str, dict[str, str]]:
@@ -309,45 +194,4 @@ def digest_scorer_code(opened: OpenPack) -> dict[str, str]:
     return {suite: digest(found) for suite, found in pins.items() if found}
 
 
-def find_probe_file() -> Traversable:
-    """Return the bundled file of probes."""
-    return files("gatemark.packs.probes") / "probes_v1.jsonl"
-
-
-def load_probes() -> list[dict[str, Any]]:
-    """Return the bundled probes as plain records, in file order."""
-    return [msgspec.json.decode(line) for line in find_probe_file().read_bytes().splitlines()]
-
-
 CANDIDATE, BASELINE = "candidate", "baseline"
-
-
-class SuiteFiles(msgspec.Struct, frozen=True):
-    """The evidence files of one suite, by arm and role; None if there is no baseline."""
-
-    candidate: dict[str, str]
-    baseline: dict[str, str] | None
-
-    def arms(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield each arm with its files."""
-        yield CANDIDATE, self.candidate
-        if self.baseline is not None:
-            yield BASELINE, self.baseline
-
-
-def list_pack_files(opened: OpenPack) -> dict[str, SuiteFiles]:
-    """Return the evidence files that a pack names, relative to its folder."""
-    found = {}
-    for suite in opened.pack.suites:
-        if suite.evidence is None:
-            continue
-        baseline = suite.baseline_evidence
-        found[suite.id] = SuiteFiles(
-            candidate=_is_in_folder(opened.folder, suite.evidence),
-            baseline=_is_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
-        )
-    return found
-
-
-def _is_in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    return {role: str(folder / path) for role, path in files.items()}

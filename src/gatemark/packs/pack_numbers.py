@@ -10,19 +10,19 @@ from gatemark.packs.conditions import CACHED, make_condition_measurements
 from gatemark.packs.error_rates import measure_error_rate
 from gatemark.packs.latency_and_cost import measure_latency_and_cost
 from gatemark.packs.limited_runs import make_limited_run_number
-from gatemark.packs.pack import Pack
-from gatemark.packs.pack_evidence import PackEvidence, find_compared_suites
+from gatemark.packs.run import AnsweredRun
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.statistics.proportion import two_sided_z
 
 
 def measure_suites_and_bench(
-    pack: Pack, reports: Mapping[str, ArmsReport], gathered: PackEvidence
+    answered: AnsweredRun, reports: Mapping[str, ArmsReport]
 ) -> tuple[Measurement, ...]:
     """Return the numbers of the run, of every suite, and of the bench score."""
-    numbers = list(make_condition_measurements(gathered.conditions))
-    compared = find_compared_suites(pack, gathered)
-    if gathered.limit is not None:
+    run, compared = answered.run, answered.compared
+    pack = run.pack
+    numbers = list(make_condition_measurements(answered.conditions))
+    if run.limit is not None:
         numbers.append(make_limited_run_number())
     for suite in pack.suites:
         report = reports[suite.id]
@@ -30,12 +30,12 @@ def measure_suites_and_bench(
         if suite.id in compared:
             numbers.append(report.baseline_score)
         numbers.extend(report.measurements)
-        if suite.id in gathered.exams:
+        if suite.id in run.exams:
             continue
-        numbers.append(measure_error_rate("error_rate", suite.id, gathered.candidate[suite.id]))
-        if gathered.baseline is not None:
+        numbers.append(measure_error_rate("error_rate", suite.id, answered.candidate[suite.id]))
+        if answered.baseline is not None:
             numbers.append(
-                measure_error_rate("baseline_error_rate", suite.id, gathered.baseline[suite.id])
+                measure_error_rate("baseline_error_rate", suite.id, answered.baseline[suite.id])
             )
     scores = {suite.id: reports[suite.id].score for suite in pack.suites}
     total = compute_bench(pack, scores, "bench")
@@ -50,11 +50,12 @@ def measure_suites_and_bench(
     return tuple(numbers)
 
 
-def measure_answer_costs(pack: Pack, gathered: PackEvidence) -> list[Measurement]:
+def measure_answer_costs(answered: AnsweredRun) -> list[Measurement]:
     """Return latency, tokens and money of the answers; reused answers get a caveat."""
     # Judging the same evidence again must give the same, so only stored evidence counts.
+    pack = answered.run.pack
     arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
     caveat = None
-    if CACHED in gathered.conditions or any("recorded" in arm for arm in arms):
+    if CACHED in answered.conditions or any("recorded" in arm for arm in arms):
         caveat = "reused answers have the latency and cost of when they were given"
-    return measure_latency_and_cost(pack, gathered.candidate, gathered.baseline, caveat)
+    return measure_latency_and_cost(pack, answered.candidate, answered.baseline, caveat)

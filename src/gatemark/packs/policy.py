@@ -25,16 +25,10 @@ from gatemark.packs.latency_and_cost import make_latency_and_cost_rules
 from gatemark.packs.limited_runs import WHOLE_RUN, refuse_waived_limit
 from gatemark.packs.looks import PackLook
 from gatemark.packs.margins import choose_regression_modes, find_bound
-from gatemark.packs.pack import (
-    PACK_POLICY,
-    WORST_SLICE_DROP,
-    WORST_SLICE_SCORE,
-    Pack,
-    RegressionMode,
-    SuiteSpec,
-)
-from gatemark.packs.pack_file import find_suite_plugin, parse_suite_options
+from gatemark.packs.pack import PACK_POLICY, Pack
 from gatemark.packs.pooled_drop import POOLED, choose_pooled_suites
+from gatemark.packs.suite_plugins import find_suite_plugin, parse_suite_options
+from gatemark.packs.suite_spec import WORST_SLICE_DROP, WORST_SLICE_SCORE, RegressionMode, SuiteSpec
 
 BENCH_RULE = "bench.score_min"
 POOLED_RULE = "bench.regression"

@@ -8,9 +8,11 @@ import msgspec
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import MAY_BE_CHANCE_AMONG_CLAIMS
-from gatemark.packs.pack import Pack, RegressionMode
-from gatemark.packs.pack_file import OpenPack, find_suite_plugin
+from gatemark.packs.pack import Pack
+from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.questions import make_asked_rows
+from gatemark.packs.suite_plugins import find_suite_plugin
+from gatemark.packs.suite_spec import RegressionMode
 from gatemark.packs.suites.arms import HARM_P, IN_PART, PairedItems, make_missing_drop, measure_drop
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.statistics.significance import holm_p_values

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import Row
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.targets.port import ANSWER_FIELDS, Call, TargetError
 from gatemark.targets.template import Template
 

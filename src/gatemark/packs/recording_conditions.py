@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from gatemark.packs.answers import ItemKey
 from gatemark.packs.conditions import (
     CONTRADICTED,
+    DIRECTION,
     OTHER_INPUTS,
     OTHER_TARGETS,
     UNASKED,
     UNRELATED_INPUTS,
 )
 from gatemark.packs.pack_file import OpenPack
+from gatemark.packs.recorded_scores import (
+    RecordedScores,
+    choose_recorded_score,
+    read_recorded_scores,
+)
 from gatemark.packs.recordings import find_contradiction
 from gatemark.packs.similar_texts import is_rendering, is_same_target
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
+from gatemark.samples.read_samples import LABEL, VERDICTS
+from gatemark.samples.score_direction import DirectionClues, find_direction
 
 
 def find_other_targets(
@@ -69,6 +79,7 @@ def find_recording_conditions(
             "items, or remove input from the samples if their ids stand for the same questions"
         )
     found |= find_other_targets(rows, targets)
+    found |= _find_unclear_direction(opened.pack.suites, rows)
     others = [row for row in rows if _is_other_input(row, inputs.get(str(row["id"])))]
     if others:
         found[OTHER_INPUTS] = (
@@ -76,6 +87,46 @@ def find_recording_conditions(
             f"data has, such as {others[0]['id']!r}"
         )
     return found
+
+
+def _find_unclear_direction(
+    suites: Iterable[SuiteSpec], rows: Sequence[Mapping[str, object]]
+) -> dict[str, str]:
+    """Return the condition that a suite takes a score that may be better when lower."""
+    chosen = [suite for suite in suites if suite.is_scored_by_log]
+    if not chosen:
+        return {}
+    scores = read_recorded_scores(rows)
+    for suite in chosen:
+        spec = suite.scorer
+        stated = spec.options.get("direction") if isinstance(spec, ScorerSpec) else None
+        name = choose_recorded_score(suite, (n for one in scores.values() for n in one.scores))
+        if name is None or stated is not None:
+            continue
+        remedy = f"state direction: higher or lower in the options of the scorer of {suite.id}"
+        direction = find_direction(name, _gather_clues(name, rows, scores))
+        unknown = direction.explain_unknown(name, remedy)
+        if unknown is not None:
+            return {DIRECTION: str(unknown)}
+        if direction.is_lower:
+            return {DIRECTION: f"{name} is better when lower ({direction.source}); {remedy}"}
+    return {}
+
+
+def _gather_clues(
+    name: str,
+    rows: Sequence[Mapping[str, object]],
+    scores: Mapping[ItemKey, RecordedScores],
+) -> DirectionClues:
+    clues = DirectionClues()
+    clues.ask_tools(name, {one.origin for one in scores.values() if one.origin is not None})
+    for row in rows:
+        tags = row.get("tags")
+        value = scores[str(row["id"]), int(str(row["epoch"]))].scores.get(name)
+        label = tags.get(f"{LABEL}{name}") if isinstance(tags, Mapping) else None
+        if value is not None:
+            clues.add_score(value, VERDICTS.get(label) if isinstance(label, str) else None)
+    return clues
 
 
 def _is_other_input(row: Mapping[str, object], asked: set[str] | None) -> bool:

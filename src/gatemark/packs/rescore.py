@@ -49,9 +49,9 @@ from gatemark.evidence.small_file import read_expected_ids
 from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore, Store, erasure_of
 from gatemark.packs.judge import PackDecision
-from gatemark.packs.rejudge import JudgedAgain, rejudge_pack, run_suites_again
 from gatemark.packs.rescored_words import list_other_words
 from gatemark.packs.seal_compare import compare_again
+from gatemark.packs.stored_run import JudgedAgain, rejudge_pack, run_suites_again
 
 T = TypeVar("T")
 _LONGEST_NAME: Final = 255

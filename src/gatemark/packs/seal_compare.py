@@ -17,7 +17,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, decide
+from gatemark.core.policy import Policy, Rule, Setting, decide
 from gatemark.core.reason import ReasonKind
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
@@ -30,7 +30,7 @@ from gatemark.packs.recordings import read_recorded_rows
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import CompareSettings
 from gatemark.samples.importer import ReadOptions
-from gatemark.samples.views import ComparisonReport
+from gatemark.samples.views import ComparisonReport, Sameness
 from gatemark.workspace import Workspace
 
 NAME: Final = "compare"
@@ -51,6 +51,7 @@ class StoredComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     score: str
     cluster: str | None
     settings: CompareSettings
+    files: Sameness
 
 
 class _NamedRules(msgspec.Struct):
@@ -79,9 +80,11 @@ def seal_comparison(
         options = ReadOptions(arm=arm, id_path=request.id_path, columns=dict(request.columns))
         rows, _ = read_recorded_rows(Path(path), tool=request.tool, options=options)
         sides[side] = b"".join(_ENCODER.encode(row) + b"\n" for row in rows)
-    # Only the log says which score a tool shows first, not the samples.
-    score = compare_files(request, ReadingChoices()).score
-    kept = StoredComparison(COMPARE_RULES.current, score, request.cluster, request.settings)
+    # Only the logs say which score a tool shows first, and whether they are one file.
+    first = compare_files(request, ReadingChoices())
+    kept = StoredComparison(
+        COMPARE_RULES.current, first.score, request.cluster, request.settings, first.files
+    )
     finished_at = workspace.clock()
     report, judged = _judge_sides(sides, kept, finished_at)
     definition = canonical_bytes(kept)
@@ -155,13 +158,14 @@ def _judge_sides(
             score=kept.score,
             cluster=kept.cluster,
             settings=kept.settings,
+            sameness=kept.files,
         )
         report = compare_files(request, ReadingChoices())
     policy = Policy(
         name=NAME,
         rules=(Rule(id="comparison", metric="comparison", op=">=", bound=1.0),),
         settings={
-            **msgspec.structs.asdict(kept.settings),
+            **_list_settings(kept.settings),
             "rules": kept.rules,
             "score": report.score,
             "cluster": kept.cluster,
@@ -171,6 +175,14 @@ def _judge_sides(
     numbers = _measure_report(report)
     verdict = decide(policy, evidence, numbers, (), now=now)
     return report, PackDecision(policy, numbers, (), verdict, evidence)
+
+
+def _list_settings(settings: CompareSettings) -> dict[str, Setting]:
+    """Return settings as a policy has them: the names of scores as one text."""
+    return {
+        name: ", ".join(value) if isinstance(value, tuple) else value
+        for name, value in msgspec.structs.asdict(settings).items()
+    }
 
 
 def _measure_report(report: ComparisonReport) -> tuple[Measurement, ...]:

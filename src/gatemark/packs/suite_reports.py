@@ -8,32 +8,32 @@ from gatemark.packs.embeddings import parse_embedding_options
 from gatemark.packs.judge_qualification import apply_qualification
 from gatemark.packs.margins import find_bound
 from gatemark.packs.outages import find_outage_objection, remove_outages, withhold_report
-from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.pack_evidence import PackEvidence, name_scorers
-from gatemark.packs.pack_file import OpenPack, find_suite_plugin, parse_suite_options
 from gatemark.packs.part_scores import measure_parts
 from gatemark.packs.questions import make_asked_rows
+from gatemark.packs.run import AnsweredRun, name_scorers
+from gatemark.packs.suite_plugins import find_suite_plugin, parse_suite_options
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 
 
 def examine_answers(
-    opened: OpenPack,
+    answered: AnsweredRun,
     suite: SuiteSpec,
-    gathered: PackEvidence,
     *,
     pooled: frozenset[str],
     alpha: float,
 ) -> ArmsReport:
     """Return the report of one suite; what could not be asked or judged has no numbers in it."""
+    opened, baseline = answered.run.opened, answered.baseline
     plugin = find_suite_plugin(suite)
     evidence = ArmsEvidence(
         spec=suite,
         rows=make_asked_rows(suite.kind, opened.snapshots[suite.id].rows),
-        candidate=gathered.candidate[suite.id],
-        baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
+        candidate=answered.candidate[suite.id],
+        baseline=None if baseline is None else baseline[suite.id],
         margin=find_bound(opened.pack, suite, pooled),
         alpha=alpha,
-        replies=gathered.graded[suite.id].replies if suite.id in gathered.graded else {},
+        replies=answered.graded[suite.id].replies if suite.id in answered.graded else {},
     )
     objection = find_outage_objection(evidence)
     heard = evidence if objection is None else remove_outages(evidence)
@@ -49,10 +49,10 @@ def examine_answers(
         caveat = f"similarity by {model}, which was not compared with people's judgement"
         report = _add_caveat(report, caveat)
     graded_in = suite.id if suite.comparing_judge else suite.source or suite.id
-    if graded_in not in gathered.qualifications:
+    if graded_in not in answered.qualifications:
         return report
     return apply_qualification(
-        report, suite.id, gathered.qualifications[graded_in], gathered.graded[graded_in]
+        report, suite.id, answered.qualifications[graded_in], answered.graded[graded_in]
     )
 
 

@@ -1,6 +1,7 @@
 """Judge a comparison. The steps are explained in ``docs/explanation/compare.md``.
 
-(1) Both sides must be about the same items. Different task or item hashes, different targets,
+(1) Both sides must be comparable: two runs, the same items, scored alike. One file for both, other
+settings of the scorer, an unknown direction, different task or item hashes, different targets,
 different inputs where ids are positions, or no shared item with a score make the verdict
 inconclusive. So does a log that contradicts its own aggregates.
 (2) A worse candidate fails: without a margin if the drop is significant, with one if the whole
@@ -13,8 +14,8 @@ without a margin, the candidate is significantly better.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,6 +25,7 @@ from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
 from gatemark.samples.pairing import SamplePairing, name_samples
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
+from gatemark.samples.score_direction import Direction
 from gatemark.statistics.clustered_means import (
     RANGE_TOLERANCE,
     PooledDrop,
@@ -49,12 +51,14 @@ UNSTATED_MARGIN: Final = 0.05
 DEFAULT_SEED: Final = 5
 MIN_DRAWS: Final = 199
 _FEW: Final = 5
+HIGHER: Final = Direction("higher")
 
 
 class CompareSettings(msgspec.Struct, frozen=True):
     """The settings that determine the verdict; all of them are in the document.
 
-    ``largest_drop`` declares how far the score of one item can move.
+    ``largest_drop`` declares how far the score of one item can move. ``lower_is_better`` and
+    ``higher_is_better`` name scores whose direction is stated.
     """
 
     alpha: float = 0.05
@@ -62,6 +66,30 @@ class CompareSettings(msgspec.Struct, frozen=True):
     seed: int = DEFAULT_SEED
     resamples: int = DEFAULT_RESAMPLES
     largest_drop: float | None = None
+    lower_is_better: tuple[str, ...] = ()
+    higher_is_better: tuple[str, ...] = ()
+
+
+class Wording(NamedTuple):
+    """The words for a score: what gets worse is a drop, or a rise where lower is better."""
+
+    pairing: SamplePairing
+    direction: Direction
+
+    @property
+    def drop(self) -> str:
+        """The word for a change to the worse."""
+        return "rise" if self.direction.is_lower else "drop"
+
+    def format_numbers(self, found: Comparison, drop: NonInferiority | None) -> str:
+        """Return the change, as the log counts it, and its bound."""
+        is_lower = self.direction.is_lower
+        change = 0.0 - found.delta if is_lower else found.delta
+        how = ", lower is better" if is_lower else ""
+        bound = (
+            "" if drop is None or drop.upper is None else f", {self.drop} at most {drop.upper:.4g}"
+        )
+        return f"{self.pairing.score} {change:+.4g}{how}{bound} (n={self.pairing.scored_count})"
 
 
 class ComparisonVerdict(msgspec.Struct, frozen=True):
@@ -86,8 +114,14 @@ def judge_comparison(
     settings: CompareSettings,
     *,
     clustered: bool,
+    direction: Direction = HIGHER,
+    incomparable: Sequence[str] = (),
 ) -> ComparisonVerdict:
-    """Measure the paired items and judge them."""
+    """Measure the paired items and judge them.
+
+    Scores are turned so that higher is better; ``direction`` says how they were. ``incomparable``
+    are reasons why the scores of both sides say nothing about each other.
+    """
     measure = known.get("paired")
     # Imported here, so that other commands work without this plugin.
     from gatemark.samples import measure as paired  # noqa: PLC0415
@@ -102,7 +136,16 @@ def judge_comparison(
     )
     table = paired.build_paired_table(state)
     drop = _require_evidence_beyond(_judge_non_inferiority(table, pairing, settings), settings)
-    outcome, reasons = _decide(pairing, base, cand, found, drop=drop, settings=settings)
+    outcome, reasons = _decide(
+        pairing,
+        base,
+        cand,
+        found,
+        drop=drop,
+        settings=settings,
+        wording=Wording(pairing, direction),
+        incomparable=incomparable,
+    )
     return ComparisonVerdict(
         n=table.n,
         state=state,
@@ -191,10 +234,12 @@ def _decide(
     *,
     drop: NonInferiority | None,
     settings: CompareSettings,
+    wording: Wording,
+    incomparable: Sequence[str],
 ) -> tuple[Outcome, list[str]]:
     """Return the outcome and its reasons, the decisive one first."""
     # Step 1.
-    strange = list(_find_incomparable(pairing, base, cand))
+    strange = [*incomparable, *_find_incomparable(pairing, base, cand)]
     if found is None:
         strange.append(f"no item is scored by {pairing.score} on both sides")
     lost = list(_find_incomplete(pairing, base, cand))
@@ -202,13 +247,13 @@ def _decide(
         return "inconclusive", [*strange, *lost]
 
     # Step 2.
-    numbers = _format_numbers(found, pairing, drop)
+    numbers = wording.format_numbers(found, drop)
     worse = _explain_worse(found, drop, settings)
     if worse is not None:
         return "fail", [f"{numbers}: {worse}", *lost]
 
     # Step 3. Also report what is not shown yet: complete evidence may not settle it.
-    shown, why = _explain_pass(found, drop, settings, pairing.scored_count)
+    shown, why = _explain_pass(found, drop, settings, wording)
     if lost:
         return "inconclusive", lost if shown else [*lost, f"{numbers}: {why}"]
 
@@ -252,6 +297,11 @@ def _find_incomplete(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -
             yield f"the {side} is incomplete: {reason}"
         if samples.refused:
             yield f"{len(samples.refused)} {side} rows could not be read: {samples.refused[0]}"
+    if pairing.unchecked_copies:
+        yield (
+            f"{len(pairing.unchecked_copies)} ids repeat the input of another id by what the "
+            f"candidate says, and the base has no inputs: {_list_few(pairing.unchecked_copies)}"
+        )
     if pairing.clusterless:
         names = _list_few(pairing.clusterless)
         yield f"{len(pairing.clusterless)} items have no cluster: {names}"
@@ -277,25 +327,27 @@ def _explain_worse(
 
 
 def _explain_pass(
-    found: Comparison, drop: NonInferiority | None, settings: CompareSettings, n: int
+    found: Comparison, drop: NonInferiority | None, settings: CompareSettings, wording: Wording
 ) -> tuple[bool, str]:
     """Return whether the candidate is shown to be good enough, and why."""
     if drop is not None and drop.outcome == "pass":
-        return True, f"no worse by more than {drop.margin:g} even at the bound of the drop"
+        return (
+            True,
+            f"no worse by more than {drop.margin:g} even at the bound of the {wording.drop}",
+        )
     better = found.p_value is not None and found.p_value < settings.alpha and found.delta > 0
     if better and settings.margin is None:
         return True, f"significantly better, p {found.p_value:.4g} < {settings.alpha:g}"
+    n = wording.pairing.scored_count
     reach = (
         "" if found.mde is None else f"; {_format_reach(n, found.mde, bounded=drop is not None)}"
     )
     if drop is None:
         return False, f"neither better nor worse is shown{reach}"
-    return False, f"a drop of more than {drop.margin:g} is neither shown nor ruled out{reach}"
-
-
-def _format_numbers(found: Comparison, pairing: SamplePairing, drop: NonInferiority | None) -> str:
-    bound = "" if drop is None or drop.upper is None else f", drop at most {drop.upper:.4g}"
-    return f"{pairing.score} {found.delta:+.4g}{bound} (n={pairing.scored_count})"
+    return (
+        False,
+        f"a {wording.drop} of more than {drop.margin:g} is neither shown nor ruled out{reach}",
+    )
 
 
 def _list_few_samples(keys: Iterable[Key]) -> str:

@@ -25,7 +25,7 @@ from gatemark.samples.importer import (
     ReadOptions,
     Refusal,
 )
-from gatemark.samples.records import SampleOrigin
+from gatemark.samples.records import SampleOrigin, ScoreSetting
 
 Log = TypeVar("Log")
 Raw = TypeVar("Raw")
@@ -80,6 +80,12 @@ def make_error(message: object, kind: str) -> ForeignError:
     if len(text) > MESSAGE_LENGTH:
         text = text[:MESSAGE_LENGTH] + "…"
     return ForeignError(kind=named.group(1) if named else kind, message=text or kind)
+
+
+def _write_setting(value: object) -> str:
+    is_text = isinstance(value, str)
+    text = str(value) if is_text else msgspec.json.encode(value, order="sorted").decode()
+    return text if len(text) <= SHOWN_LENGTH else f"{digest(text)} ({len(text)} characters)"
 
 
 def make_tags(values: Mapping[str, object] | None) -> dict[str, str]:
@@ -196,6 +202,8 @@ class Gathering:
         self._contradictions: list[str] = []
         self.by_position = False
         self.lower_is_better: set[str] = set()
+        self.higher_is_better: set[str] = set()
+        self._settings: dict[str, dict[str, str]] = {}
         self.version: str | None = None
         self.notes: list[str] = []
         self.lineage: dict[str, str] = {}
@@ -282,8 +290,9 @@ class Gathering:
                 )
             )
             return
-        if epoch < 1:
-            self.refuse(Refusal(place, f"epoch must be >= 1, got {epoch}"))
+        if not 1 <= epoch <= _LARGEST_EXACT:
+            got = epoch if -_LARGEST_EXACT < epoch < 1 else "a number beyond 2**53"
+            self.refuse(Refusal(place, f"epoch must be >= 1, got {got}"))
             return
         try:
             given, target, output = (
@@ -341,6 +350,16 @@ class Gathering:
         """Add a note once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def scored_with(self, score: str, settings: Mapping[str, object]) -> None:
+        """Record the settings with which the tool made a score, or all scores below ``score/``.
+
+        A setting without a value is left out. Long ones, such as prompts, are kept as a digest.
+        """
+        known = self._settings.setdefault(score, {})
+        known |= {
+            name: _write_setting(value) for name, value in settings.items() if value is not None
+        }
 
     def claim(self, name: str, value: object) -> None:
         """Store an aggregate that the tool reports."""
@@ -404,7 +423,20 @@ class Gathering:
                 contradictions=tuple(self._contradictions[:_LISTED]),
                 by_position=self.by_position and self.options.id_path is None,
                 lower_is_better=tuple(sorted(self.lower_is_better)),
+                higher_is_better=tuple(sorted(self.higher_is_better - self.lower_is_better)),
+                settings=self._list_settings(),
             ),
+        )
+
+    def _list_settings(self) -> tuple[ScoreSetting, ...]:
+        """Return the settings of every score that the samples have."""
+        names = {name for sample in self.samples for name in sample.scores}
+        return tuple(
+            ScoreSetting(score, name, value)
+            for score in sorted(names)
+            for made, settings in sorted(self._settings.items())
+            if made == score or score.startswith(f"{made}/")
+            for name, value in sorted(settings.items())
         )
 
     def only_score(self) -> str | None:

@@ -25,6 +25,7 @@ SAMPLE_SCHEMA: Final = "gatemark.sample/1"
 HEAD_BYTES: Final = 1 << 18
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 TABLES: Final = "csv"
 _TABLE_NAMES: Final = ("tsv", "jsonl")
 _LISTED: Final = 5
@@ -242,6 +243,11 @@ def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
         raise BadInputError(f"{path}: has more than {limits.containers} arrays and objects")
     if len(data) > limits.file_bytes:
         raise BadInputError(f"{path}: larger than {limits.file_bytes} bytes")
+    if data.startswith(LFS_POINTER):
+        raise BadInputError(
+            f"{path}: is a Git LFS pointer, not the file itself; fetch it with 'git lfs pull' "
+            "(in GitHub Actions, check out with lfs: true)"
+        )
     if not data.strip():
         raise BadInputError(f"{path}: the file is empty")
     return ForeignFile(name=str(path), data=data, folder=str(path.parent))

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.inputs import group_inputs
 from gatemark.samples.read_samples import DOC_HASH, Key, SampleSet
 
 LISTED_MAX: Final = 1000
@@ -18,7 +19,7 @@ _FEW: Final = 5
 
 
 class PairedItem(NamedTuple):
-    """One item on both sides; a score is None if one of its epochs errored or has no number."""
+    """One input on both sides; a score is None if one of its samples errored or has no number."""
 
     id: str
     base: float | None
@@ -48,6 +49,8 @@ class SamplePairing(msgspec.Struct, frozen=True):
 
     ``unscored`` and ``unpaired`` name samples; ``different`` names the contents in which paired
     samples differ; ``clusterless`` the items without a cluster, if clusters were requested.
+    ``copies`` are the ids of inputs that have an earlier id; ``unchecked_copies`` are such ids by
+    what the candidate says alone.
     """
 
     score: str
@@ -57,6 +60,8 @@ class SamplePairing(msgspec.Struct, frozen=True):
     means: tuple[SideMean, SideMean]
     different: dict[str, tuple[Key, ...]]
     clusterless: tuple[str, ...]
+    copies: tuple[str, ...]
+    unchecked_copies: tuple[str, ...]
     epoch_count: int
     lowest: float | None
     highest: float | None
@@ -113,18 +118,22 @@ def score_names(names: Iterable[str]) -> str:
 
 
 def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: bool) -> SamplePairing:
-    """Pair by id and epoch; the epochs of an item count as one, by their mean."""
+    """Pair by id and epoch; all samples of one input count as one, by their mean."""
     shared = sorted(base.keys.keys() & cand.keys.keys())
+    inputs = _group_ids(base, cand)
     columns = (base.scores.get(score, {}), cand.scores.get(score, {}))
     items = []
     clashing: list[str] = []
     is_clustered = bool(base.clusters or cand.clusters)
     epoch_count = 0
-    for item, keys in _group_by_id(shared):
-        epoch_count = max(epoch_count, len(keys))
-        named = _find_clusters(keys, base, cand) if is_clustered else frozenset()
-        if len(named) > 1:
-            clashing.append(f"{item!r} is in {' and '.join(map(repr, sorted(named)))}")
+    for item, keys in _group_by_input(shared, inputs):
+        named: list[str] = []
+        for name, own in _group_by_id(keys):
+            epoch_count = max(epoch_count, len(own))
+            clusters = _find_clusters(own, base, cand) if is_clustered else frozenset()
+            if len(clusters) > 1:
+                clashing.append(f"{name!r} is in {' and '.join(map(repr, sorted(clusters)))}")
+            named.extend(clusters)
         scores = (_compute_mean(columns[0], keys), _compute_mean(columns[1], keys))
         items.append(PairedItem(item, *scores, min(named, default=None)))
     if clashing:
@@ -143,14 +152,16 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
             tuple(sorted(cand.keys.keys() - base.keys.keys())),
         ),
         means=(
-            _average_side(base, columns[0], bounded=bounded),
-            _average_side(cand, columns[1], bounded=bounded),
+            _average_side(base, columns[0], inputs, bounded=bounded),
+            _average_side(cand, columns[1], inputs, bounded=bounded),
         ),
         different={
             name: _find_different(base.contents[name], cand.contents[name], shared)
             for name in (DOC_HASH, "target", "input")
         },
         clusterless=tuple(i.id for i in items if i.cluster is None) if clustered else (),
+        copies=tuple(sorted(inputs)),
+        unchecked_copies=() if base.contents["input"] else tuple(sorted(_find_copies(cand))),
         epoch_count=epoch_count,
         lowest=lowest,
         highest=highest,
@@ -164,6 +175,48 @@ def name_samples(keys: Iterable[Key]) -> tuple[str, ...]:
 
 def _is_bounded(lowest: float | None, highest: float | None) -> bool:
     return lowest is None or highest is None or 0 <= lowest <= highest <= 1
+
+
+def _group_ids(base: SampleSet, cand: SampleSet) -> dict[str, str]:
+    """Map ids to the first id of their input, where that is another one.
+
+    Contents are those of the base: a candidate could say that what it lost and what it won were
+    one input.
+    """
+    return _find_copies(base, [name for name, _ in sorted(cand.keys.keys() - base.keys.keys())])
+
+
+def _find_copies(side: SampleSet, others: Sequence[str] = ()) -> dict[str, str]:
+    """Map ids to the first id of their input, where that is another one."""
+    asked = side.contents["input"]
+    documents = side.contents[DOC_HASH]
+    found = group_inputs(
+        [
+            *((key[0], _content_of(key, asked, documents)) for key in sorted(side.keys)),
+            *((name, None) for name in others),
+        ]
+    )
+    return {name: first for name, first in found.items() if first != name}
+
+
+def _content_of(key: Key, asked: Mapping[Key, int], documents: Mapping[Key, int]) -> int | None:
+    """Return what identifies the content of a sample: its input, and the hash its tool gave it."""
+    content = asked.get(key)
+    document = documents.get(key)
+    return content if content is None or document is None else content ^ document
+
+
+def _group_by_input(
+    keys: Sequence[Key], inputs: Mapping[str, str]
+) -> Iterator[tuple[str, list[Key]]]:
+    """Yield inputs, under their first shared id, with the samples of all their ids."""
+    if not inputs:
+        yield from _group_by_id(keys)
+        return
+    groups: dict[str, list[Key]] = {}
+    for key in keys:
+        groups.setdefault(inputs.get(key[0], key[0]), []).append(key)
+    yield from ((own[0][0], own) for own in groups.values())
 
 
 def _group_by_id(keys: Sequence[Key]) -> Iterator[tuple[str, list[Key]]]:
@@ -190,10 +243,12 @@ def _find_unscored(side: SampleSet, column: Mapping[Key, float]) -> tuple[Key, .
     return tuple(sorted(key for key in side.keys if key not in column and key not in side.errors))
 
 
-def _average_side(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -> SideMean:
+def _average_side(
+    side: SampleSet, column: Mapping[Key, float], inputs: Mapping[str, str], *, bounded: bool
+) -> SideMean:
     scored: list[float] = []
     counted: list[float] = []
-    for _, keys in _group_by_id(sorted(side.keys)):
+    for _, keys in _group_by_input(sorted(side.keys), inputs):
         mean = _compute_mean(column, keys)
         if mean is not None:
             scored.append(mean)

@@ -7,9 +7,10 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import canonical_bytes, digest_bytes
+from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.evidence.hygiene import personal_data, secret_kinds
+from gatemark.evidence.inputs import digest_content, group_inputs
 from gatemark.evidence.rows import Row, Sampling, draw_rows, freeze
 from gatemark.samples.importer import ForeignSample
 
@@ -105,12 +106,12 @@ def remove_private(value: object) -> object:
 
 
 def _drop_repeats(samples: Sequence[ForeignSample]) -> list[ForeignSample]:
-    seen: set[bytes] = set()
+    inputs = group_inputs([(sample.id, digest_content(sample.input)) for sample in samples])
+    seen: set[str] = set()
     kept = []
     for sample in samples:
-        key = canonical_bytes(sample.input)
-        if key not in seen:
-            seen.add(key)
+        if inputs[sample.id] not in seen:
+            seen.add(inputs[sample.id])
             kept.append(sample)
     return kept
 

@@ -58,11 +58,23 @@ class PromptfooAssertion(msgspec.Struct):
     type: str = ""
     value: object = None
     metric: str | None = None
+    threshold: object = None
+    provider: object = None
+    asserted: list[PromptfooAssertion] | None = msgspec.field(name="assert", default=None)
+    """The assertions of a set."""
+
+
+class PromptfooTestOptions(msgspec.Struct):
+    """The options of a test; ``provider`` is the model that grades."""
+
+    provider: object = None
 
 
 class PromptfooTest(msgspec.Struct):
     """A test as written in the config."""
 
+    options: PromptfooTestOptions | None = None
+    threshold: object = None
     description: str | None = None
     metadata: dict[str, object] | None = None
     vars: object = None

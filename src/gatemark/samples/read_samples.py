@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import xxhash
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.inputs import digest_content
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.rows import names_schema
 from gatemark.evidence.source import Source
@@ -28,6 +28,9 @@ AUTO: Final = "auto"
 CLUSTER_FIELD: Final = "cluster"
 TASK_HASH: Final = "task_hash"
 DOC_HASH: Final = "doc_hash"
+LABEL: Final = "label."
+"""The beginning of a tag that holds what a tool wrote beside a score, or in place of one."""
+VERDICTS: Final = {"pass": True, "fail": False}
 
 Key = tuple[str, int]
 """The key of a sample: its id and its epoch."""
@@ -51,8 +54,9 @@ class SampleRequest(msgspec.Struct, frozen=True):
 class SampleSet:
     """The samples of one file: ids, errors, and each score separately.
 
-    ``contents`` has hashes of what an item is (its target, its input, the hash its tool gave it),
-    to check that two files are about the same items.
+    ``labels`` has the verdicts that the tool gave beside a score, as pass or fail. ``contents`` has
+    hashes of what an item is (its target, its input, the hash its tool gave it), to check that two
+    files are about the same items.
     """
 
     def __init__(self, name: str, tool: str) -> None:
@@ -68,6 +72,7 @@ class SampleSet:
         self.scores: dict[str, dict[Key, float]] = {}
         self.clusters: dict[Key, str] = {}
         self.origins: set[SampleOrigin] = set()
+        self.labels: dict[str, dict[Key, bool]] = {}
         self.contents: dict[str, dict[Key, int]] = {"target": {}, "input": {}, DOC_HASH: {}}
         self.task_hashes: set[str] = set()
 
@@ -99,10 +104,6 @@ class SampleSet:
         tools = [{origin.tool for origin in side.origins} for side in (self, other)]
         return self.tool == other.tool or (bool(tools[0]) and tools[0] == tools[1])
 
-    def inverted(self, score: str) -> str | None:
-        """Return why a score cannot be judged, if the log says that lower is better."""
-        return next(filter(None, (origin.inverted(score) for origin in self.origins)), None)
-
     def add(self, sample: Sample | ForeignSample, cluster: str | None) -> None:
         """Add one sample: a record or an imported row, which have the same fields."""
         key = (sample.id, sample.epoch)
@@ -117,18 +118,23 @@ class SampleSet:
             found = sample.cluster if cluster == CLUSTER_FIELD else sample.tags.get(cluster)
             if found is not None:
                 self.clusters[key] = found
-        if sample.target is not None:
-            self.contents["target"][key] = _hash_content(sample.target)
-        if sample.input is not None:
-            self.contents["input"][key] = _hash_content(sample.input)
+        for name, content in (("target", sample.target), ("input", sample.input)):
+            if (digested := digest_content(content)) is not None:
+                self.contents[name][key] = digested
         if sample.origin is not None:
             self.origins.add(sample.origin)
         if not sample.tags:
             return
-        if DOC_HASH in sample.tags:
-            self.contents[DOC_HASH][key] = _hash_content(sample.tags[DOC_HASH])
-        if TASK_HASH in sample.tags:
-            self.task_hashes.add(sample.tags[TASK_HASH])
+        self._read_tags(key, sample.tags)
+
+    def _read_tags(self, key: Key, tags: dict[str, str]) -> None:
+        for name, text in tags.items():
+            if name.startswith(LABEL) and text in VERDICTS:
+                self.labels.setdefault(name.removeprefix(LABEL), {})[key] = VERDICTS[text]
+        if (digested := digest_content(tags.get(DOC_HASH))) is not None:
+            self.contents[DOC_HASH][key] = digested
+        if TASK_HASH in tags:
+            self.task_hashes.add(tags[TASK_HASH])
 
 
 def read_samples(
@@ -194,7 +200,3 @@ def _make_sample_set(name: str, log: Imported, cluster: str | None) -> SampleSet
     for sample in log.samples:
         found.add(sample, cluster)
     return found
-
-
-def _hash_content(content: object) -> int:
-    return xxhash.xxh3_64_intdigest(msgspec.json.encode(content, order="deterministic"))

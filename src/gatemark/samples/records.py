@@ -27,13 +27,22 @@ class SampleError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str
 
 
+class ScoreSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One setting with which a tool made a score: an option of its scorer, a threshold, a judge."""
+
+    score: NonBlank
+    name: NonBlank
+    value: str
+
+
 class SampleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The tool that ran and scored a sample, and problems of its log.
 
     ``partial`` says why the run is incomplete, ``contradictions`` where the log disagrees with its
     own rows. Neither can pass a comparison. ``by_position`` means that the tool had no ids, so that
-    ids are positions or default names. ``lower_is_better`` names the scores of which the tool says
-    so: Gatemark judges scores that are better when higher.
+    ids are positions or default names. ``lower_is_better`` and ``higher_is_better`` name the scores
+    of which the tool says so. ``settings`` are those with which the tool made its scores: scores
+    that were made with other settings cannot be compared.
     """
 
     tool: NonBlank
@@ -42,20 +51,17 @@ class SampleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     contradictions: tuple[NonBlank, ...] = ()
     by_position: bool = False
     lower_is_better: tuple[NonBlank, ...] = ()
+    higher_is_better: tuple[NonBlank, ...] = ()
+    settings: tuple[ScoreSetting, ...] = ()
 
     @property
     def name(self) -> str:
         """The tool with its version, if the log has one."""
         return self.tool if self.version is None else f"{self.tool} {self.version}"
 
-    def inverted(self, score: str) -> str | None:
-        """Return why a score cannot be judged, if the tool says that lower is better."""
-        if score not in self.lower_is_better:
-            return None
-        return (
-            f"{self.tool} says that {score} is better when lower, and Gatemark judges scores that "
-            "are better when higher; choose another score, or write 1 minus this one as a new score"
-        )
+    def settings_of(self, score: str) -> dict[str, str]:
+        """Return the settings with which a score was made, as far as the log tells."""
+        return {one.name: one.value for one in self.settings if one.score == score}
 
 
 class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from gatemark.samples.importer import (
     ReadOptions,
     Refusal,
 )
+from gatemark.samples.read_samples import LABEL, VERDICTS
 from gatemark.samples.spans import (
     TraceEvaluation,
     TraceScore,
@@ -231,7 +232,7 @@ def read_trace_samples(
             scores=scores,
             error=None if root.error is None else make_error(root.error, "trace"),
             latency_ms=root.latency_ms,
-            tags=_collect_tags(root, spans),
+            tags={**_collect_tags(root, spans), **_collect_labels(root, spans, scores)},
         )
     if mixed:
         gathering.note(f"{mixed} scores have several values in one trace and are left out")
@@ -262,6 +263,23 @@ def _collect_values(spans: Sequence[TraceSpan]) -> dict[str, set[float]]:
         for one in span.evaluations:
             values.setdefault(one.name, set()).update([] if one.number is None else [one.number])
     return values
+
+
+def _collect_labels(
+    root: TraceSpan, spans: Sequence[TraceSpan], scores: Mapping[str, float | None]
+) -> dict[str, str]:
+    """The verdicts that stand beside graded scores: they say which scores are the better ones."""
+    found: dict[str, set[bool]] = {}
+    for span in (*spans, root):
+        for one in span.evaluations:
+            if one.passed is not None and scores.get(one.name) not in (None, float(one.passed)):
+                found.setdefault(one.name, set()).add(one.passed)
+    words = {passed: word for word, passed in VERDICTS.items()}
+    return {
+        f"{LABEL}{name}": words[next(iter(verdicts))]
+        for name, verdicts in found.items()
+        if len(verdicts) == 1
+    }
 
 
 def _collect_tags(root: TraceSpan, spans: Sequence[TraceSpan]) -> dict[str, str]:

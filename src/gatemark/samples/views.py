@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from gatemark.core.canonical import json_file
+from gatemark.core.measurement import Direction
 from gatemark.core.policy import Outcome
 from gatemark.report import words
 from gatemark.report.markdown import escape_text, format_code
 
 SHOWN_IDS: Final = 10
 SHOWN_CHANGES: Final = 20
+Sameness = Literal["different", "same bytes", "one file"]
+"""Whether the bytes of both files differ; equal tables and samples need not be one file."""
 
 
 class Sides(msgspec.Struct, frozen=True):
@@ -33,8 +36,8 @@ class SideNames(msgspec.Struct, frozen=True):
 class Side(msgspec.Struct, frozen=True):
     """One of the two files: its name, its counts and its mean.
 
-    ``mean`` is over the items that have a score; ``mean_over_all`` counts every other item as 0 and
-    is null if 0 is not the worst score.
+    ``mean`` is over the items that have a score; ``mean_over_all`` counts every other item as the
+    worst score (0, or 1 where lower is better) and is null if scores are not inside [0, 1].
     """
 
     file: str
@@ -50,7 +53,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class LostItem(msgspec.Struct, frozen=True):
-    """An item whose score fell."""
+    """An item whose score got worse."""
 
     id: str
     base: float
@@ -100,6 +103,9 @@ class ComparisonReport(msgspec.Struct, frozen=True, kw_only=True):
     improved: int
     worsened: int
     unchanged: int
+    direction: Direction | None
+    direction_source: str | None
+    files: Sameness
     delta: float | None
     delta_over_all: float | None
     interval: tuple[float, float] | None
@@ -133,6 +139,11 @@ class ComparisonReport(msgspec.Struct, frozen=True, kw_only=True):
     unpaired_ids: SideNames
     result_id: str | None = None
     """The sealed result, if one was requested."""
+
+    @property
+    def worst_score(self) -> int:
+        """What an error counts as, where scores are inside [0, 1]."""
+        return int(self.direction == "lower_is_better")
 
 
 def render_comparison_json(compared: ComparisonReport) -> bytes:
@@ -196,7 +207,13 @@ def list_number_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
         ("smallest detectable difference", _format_number(compared.mde)),
     ]
     if compared.delta_over_all is not None and compared.delta_over_all != compared.delta:
-        rows.insert(2, ("delta with errors as 0", _format_number(compared.delta_over_all)))
+        rows.insert(
+            2,
+            (
+                f"delta with errors as {compared.worst_score}",
+                _format_number(compared.delta_over_all),
+            ),
+        )
     if compared.clusters is not None:
         rows.append((f"clusters by {compared.clusters.key}", str(compared.clusters.count)))
     rows.append(("method", compared.method))
@@ -211,7 +228,7 @@ def list_side_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
         ("samples", str(base.samples), str(cand.samples)),
         ("mean of scored items", _format_mean(base), _format_mean(cand)),
         (
-            "mean with errors as 0",
+            f"mean with errors as {compared.worst_score}",
             _format_number(base.mean_over_all),
             _format_number(cand.mean_over_all),
         ),

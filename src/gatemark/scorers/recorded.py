@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -25,10 +25,14 @@ NAME: Final = "recorded"
 
 
 class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of the scorer: which score to use, if a log has several."""
+    """Options of the scorer: which score to use, if a log has several, and its direction."""
 
     score: Annotated[
         str | None, about("Score of the log to take; needed where it has several.")
+    ] = None
+    direction: Annotated[
+        Literal["higher", "lower"] | None,
+        about("Which scores are better; needed where neither the log nor the name tells."),
     ] = None
 
 
@@ -36,9 +40,12 @@ def _score(options: RecordedOptions, item: Scorable) -> Score:
     kept = item.sample.get(NAME)
     scores = _read_scores(kept)
     name = options.score or _get_only_name(scores)
-    inverted = kept.get("inverted") if isinstance(kept, Mapping) else None
-    if isinstance(inverted, Mapping) and name in inverted:
-        return unscored(str(inverted[name]))
+    lower = kept.get("lower_is_better") if isinstance(kept, Mapping) else None
+    if options.direction is None and isinstance(lower, Sequence) and name in lower:
+        return unscored(
+            f"{truncate(name)} is better when lower; state direction: lower in the options of the "
+            "scorer to judge 1 minus this score"
+        )
     if name not in scores:
         listed = ", ".join(sorted(scores)) or "none"
         return unscored(f"the log has no score {truncate(name)} here (scores: {listed})")
@@ -47,7 +54,7 @@ def _score(options: RecordedOptions, item: Scorable) -> Score:
         return unscored(f"the log has no number for {truncate(name)}")
     if not 0 <= value <= 1:
         return unscored(f"{truncate(name)} must be in [0, 1], the log says {value}")
-    return scored(float(value), score=name)
+    return scored(1 - value if options.direction == "lower" else float(value), score=name)
 
 
 def _read_scores(kept: object) -> Mapping[str, object]:
@@ -94,6 +101,17 @@ SCORER = Scorer(
             None,
             sample={NAME: {"scores": {"exact": 1}}},
             options={"score": "style"},
+        ),
+        KnownScore(
+            "a score that is better when lower",
+            0.75,
+            sample={NAME: {"scores": {"toxicity": 0.25}, "lower_is_better": ["toxicity"]}},
+            options={"direction": "lower"},
+        ),
+        KnownScore(
+            "a score that is better when lower, and nobody says what to do",
+            None,
+            sample={NAME: {"scores": {"toxicity": 0.25}, "lower_is_better": ["toxicity"]}},
         ),
         KnownScore("no number", None, sample={NAME: {"scores": {"exact": None}}}),
         KnownScore("true is no number", None, sample={NAME: {"scores": {"a": True}}}),

@@ -29,7 +29,8 @@ from gatemark.core.errors import (
     UnknownNameError,
 )
 from gatemark.lifecycle.model.nouns import Role
-from gatemark.packs.run import RunChoices, run_pack
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.targets.outcomes import RunProgress
 from gatemark.workspace import Workspace
 

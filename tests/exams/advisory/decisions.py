@@ -12,12 +12,12 @@ from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Finding, Verdict, decide
 from gatemark.evidence.exam import ExamReport
 from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
-from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
 from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.kind import derive_kind
 from gatemark.exams.advisory.policy import AdvisoryPolicy
-from gatemark.exams.advisory.records import AGREEING, change_record
+from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.exams.advisory.record_examples import AGREEING, change_record
 
 LANE = "cron_n8n_event/cron_n8n_advisory"
 OTHER = "context_gate/openvino_context_gate"

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.exams.advisory.buckets import BUCKETS, choose_bucket
 from gatemark.exams.advisory.category import (
     CATEGORIES,
     COMPARABLE,
@@ -19,9 +20,8 @@ from gatemark.exams.advisory.category import (
     is_stated,
     state_outcome,
 )
-from gatemark.exams.advisory.contradictions import choose_bucket
-from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision
-from gatemark.exams.advisory.records import AGREEING, change_record
+from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.exams.advisory.record_examples import AGREEING, change_record
 from gatemark.exams.advisory.taxonomy import Taxonomy
 
 from .decisions import compared_parts

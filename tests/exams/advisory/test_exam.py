@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError
 from gatemark.core.result import Stacks, Table
 from gatemark.exams.advisory import collect, merge
+from gatemark.exams.advisory.buckets import BUCKETS, choose_bucket
 from gatemark.exams.advisory.category import CATEGORIES, COMPARABLE, SEVERITY_ORDER
-from gatemark.exams.advisory.contradictions import choose_bucket
-from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS
 from gatemark.exams.advisory.kind import RecordKind, derive_kind
+from gatemark.exams.advisory.record import CLOSED_FLAGS
 from gatemark.testing.exams import check_exam
 
 from .decisions import (

@@ -1,31 +1,58 @@
-"""The published JSON Schema refuses what the command refuses, and nothing else."""
+"""Published schema, the check of one record and that of a batch refuse the same records."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from datetime import date
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import jsonschema_rs
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.records import SCHEMA
+from gatemark.evidence.columns import ColumnReader
+from gatemark.evidence.diagnose import diagnose
+from gatemark.evidence.record_fields import list_text_fields
+from gatemark.evidence.record_rules import RecordRules
+from gatemark.exams.advisory.record import TIME_PATTERN, AdvisoryDecision
+from gatemark.exams.advisory.record_examples import AGREEING, change_record
+from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS
+from gatemark.exams.advisory.record_schema import SCHEMA
+from gatemark.exams.advisory.shared_parts import Profiler
 from gatemark.packs.documents import make_json_schema
 
 _FORM = SCHEMA.form("decision")
 _VALIDATOR = jsonschema_rs.validator_for(make_json_schema(SCHEMA.name))
 
 
+_STRICT = _FORM.strictest
+_RULES = RecordRules((*CONTRADICTIONS.rules, *BREACHES.rules))
+_FIELDS = ColumnReader(_RULES.paths)
+
+
 def refused(record: dict[str, Any]) -> bool:
     """Whether ``gatemark validate`` refuses a record."""
+    return bool(diagnose(json.dumps(record).encode(), _STRICT, max_depth=64))
+
+
+def is_refused_in_batch(record: dict[str, Any]) -> bool:
+    """Whether the types or the checks of whole batches refuse a record."""
     try:
         typed = msgspec.convert(record, AdvisoryDecision)
     except msgspec.ValidationError:
         return True
-    return any(rule(typed) for rule in (*_FORM.rules, *_FORM.breaches))
+    agreeing = msgspec.convert(AGREEING, AdvisoryDecision)
+    return not _RULES.hold_for_all(_FIELDS.read([agreeing, typed, agreeing]))
+
+
+def contradicts_itself(record: AdvisoryDecision) -> bool:
+    return bool(CONTRADICTIONS.find_problems(record))
 
 
 def literals(hint: Any) -> Iterator[Any]:
@@ -73,10 +100,121 @@ def test_the_schema_and_the_command_agree_on_mutants(good: dict[str, Any]) -> No
     seen = 0
     for name, mutant in mutants(good):
         seen += 1
-        assert _VALIDATOR.is_valid(mutant) != refused(mutant), f"{name}: {json.dumps(mutant)}"
+        answers = {not _VALIDATOR.is_valid(mutant), refused(mutant), is_refused_in_batch(mutant)}
+        assert len(answers) == 1, f"{name}: {json.dumps(mutant)}"
     assert seen > 1_000
 
 
 @pytest.mark.parametrize("bad", [pytest.param(one, id=one.title) for one in _FORM.bad])
 def test_the_schema_refuses_every_bad_example(bad: Any) -> None:
     assert not _VALIDATOR.is_valid(bad.record)
+
+
+_CHANGES = [list(mutants(dict(good))) for good in _FORM.good]
+
+
+@given(data=st.data())
+def test_schema_record_and_batch_agree_on_several_changes_at_once(data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, len(_FORM.good) - 1))
+    record = deepcopy(dict(_FORM.good[number]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        name, changed = data.draw(st.sampled_from(_CHANGES[number]))
+        section, _, field = name.partition("=")[0].partition(".")
+        if not field:
+            record.pop(section, None)
+            if section in changed:
+                record[section] = deepcopy(changed[section])
+        elif isinstance(record.get(section), dict):
+            record[section].pop(field, None)
+            if field in changed[section]:
+                record[section][field] = deepcopy(changed[section][field])
+    is_broken = refused(record)
+    assert is_broken != _VALIDATOR.is_valid(record), json.dumps(record)
+    assert is_broken == is_refused_in_batch(record), json.dumps(record)
+
+
+@given(data=st.data())
+def test_records_that_share_a_part_are_judged_as_if_alone(data: st.DataObject) -> None:
+    """The exam judges shared parts once, so nothing may hide behind a part that was seen before."""
+    drawn = data.draw(
+        st.lists(st.sampled_from([one for every in _CHANGES for one in every]), min_size=1)
+    )
+    records = []
+    for _, changed in drawn:
+        try:
+            records.append(msgspec.convert(changed, AdvisoryDecision))
+        except msgspec.ValidationError:
+            continue
+    profile = Profiler().profile(records)
+    assert profile.sound == (not any(map(contradicts_itself, records)))
+    for record, part in zip(records, profile.parts, strict=True):
+        assert part.violated == {rule.kind for rule, _ in BREACHES.find_broken(record)}
+        assert part.sound or contradicts_itself(record)
+
+
+def test_the_command_refuses_every_broken_record_of_a_file(
+    gatemark: Callable[..., Any], write_jsonl: Callable[..., Path]
+) -> None:
+    """Every single change of the good records, in one file: what the schema refuses, no more."""
+    cases = [mutant for good in _FORM.good for _, mutant in mutants(dict(good))]
+    broken = [case for case in cases if not _VALIDATOR.is_valid(case)]
+    sound = [case for case in cases if _VALIDATOR.is_valid(case)]
+    assert len(broken) > 4_000
+    for number, case in enumerate(sound):
+        case["decision_id"] = f"01J{number:023d}"
+    checked = gatemark("validate", write_jsonl("cases.jsonl", [*sound, *broken]), "--json")
+    assert checked.code == 2
+    (file,) = json.loads(checked.out)["files"]
+    assert (file["accepted"], file["rejected"]) == (len(sound), len(broken))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u7406\u7531",
+        "caf\u00e9",
+        "\u200b",
+        "\u00a0",
+        "\ufeff",
+        "\x1c",
+        "\u034f",
+        "\u061c",
+        "\u180e",
+    ],
+)
+def test_a_reason_is_readable_to_the_schema_as_to_the_command(text: str) -> None:
+    fallback = {"occurred": True, "kind": "cpu", "reason": text, "expected": True}
+    record = change_record(AGREEING, {"fallback": fallback})
+    assert _VALIDATOR.is_valid(record) != refused(record)
+    assert refused(record) == is_refused_in_batch(record) == (not any(map(str.isalnum, text)))
+
+
+@given(st.integers(0, 9999), st.integers(0, 13), st.integers(0, 32))
+@example(0, 1, 1)
+@example(1900, 2, 29)
+@example(2000, 2, 29)
+@example(2023, 2, 29)
+@example(2024, 2, 29)
+def test_a_day_is_one_of_the_calendar(year: int, month: int, day: int) -> None:
+    try:
+        date(year, month, day)
+        exists = True
+    except ValueError:
+        exists = False
+    text = f"{year:04}-{month:02}-{day:02}T12:00:00Z"
+    assert (re.fullmatch(TIME_PATTERN, text) is not None) == exists
+
+
+def test_every_text_of_a_record_has_a_pattern_or_is_searched() -> None:
+    named = {field.path for field in list_text_fields(AdvisoryDecision)}
+    assert {path for path in list_texts(AdvisoryDecision) if path not in named} == set()
+
+
+def list_texts(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
+    """The paths of all texts that are not one of some words."""
+    for field in msgspec.inspect.type_info(kind).fields:
+        path = f"{prefix}{field.name}"
+        if isinstance(field.type, msgspec.inspect.StructType):
+            yield from list_texts(field.type.cls, f"{path}.")
+        elif "StrType" in repr(field.type):
+            yield path

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 import gatemark.exams.advisory
-from gatemark.exams.advisory.decision import (
+from gatemark.exams.advisory.record import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
     SCHEMA_NAME,
     AdvisoryDecision,
 )
-from gatemark.exams.advisory.records import SCHEMA
+from gatemark.exams.advisory.record_schema import SCHEMA
 
 from .decisions import LANE, NORMAL, UNREFERENCED, good_lane, named, numbered, summary_of
 

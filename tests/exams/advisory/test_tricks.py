@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from gatemark.core.policy import Waiver, decide
-from gatemark.exams.advisory.contradictions import parse_moment
 from gatemark.exams.advisory.dry_run.reply import Advice, read_reply
-from gatemark.exams.advisory.records import SCHEMA
+from gatemark.exams.advisory.record import parse_moment
+from gatemark.exams.advisory.record_schema import SCHEMA
 from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY
 from gatemark.targets.replies import decode_reply
 
@@ -265,7 +265,7 @@ def test_one_uuid_in_two_spellings_is_one_id(gatemark: Run, tmp_path: Path) -> N
     for command in (("score", "advisory", place), ("validate", place)):
         ran = gatemark(*command)
         assert ran.code == 2, command
-        assert f"id '{small.upper()}' was seen before" in ran.err
+        assert f"id '{small.upper()}' looks like id" in ran.err
     pinned = tmp_path / "ids.txt"
     pinned.write_text(small.upper() + "\n")
     place = write(tmp_path, "once.jsonl", twice[:1])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.evidence.hygiene import LATIN_FORMS, bare_text
+from gatemark.evidence.hygiene import bare_text
 from gatemark.statistics.raters import RatingTable, at_most_probability, percent_agreement
 
 Run = Callable[..., Any]
@@ -97,7 +97,6 @@ def test_reasons_in_another_alphabet_that_differ_are_no_copies(reason: str, scor
 
 
 def test_letters_of_other_alphabets_are_folded_to_plain_ones() -> None:
-    assert all(chr(code).isascii() for code in LATIN_FORMS.values())
     assert bare_text("\u0421\u0430f\u00e9!", folds=True) == "cafe"
     assert bare_text("\u0421\u0430f\u00e9!", folds=False) == "\u0441\u0430f\u00e9"
 
@@ -308,3 +307,28 @@ def test_labels_that_differ_in_case_are_two_labels_if_both_are_listed(
         "score", "agreement", "--pairs", path, "--labels", tmp_path / "labels.yaml", "--json"
     )
     assert (ran.code, ran.json["finals"]) == (0, {"Good": 30, "good": 60})
+
+
+@pytest.mark.parametrize("extra", ["", "\n"])
+def test_a_copied_file_is_no_second_validator(extra: str, gatemark: Run, tmp_path: Path) -> None:
+    """The seven fields stay as computed; equal labels in a file that differs are agreement."""
+    rows = [{"qid": f"Q{i}", "label": LABELS[i % 3], "reason": "ok"} for i in range(90)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "scholar.jsonl").write_text(text)
+    (tmp_path / "auditor.jsonl").write_text(text + extra)
+    files = ("--scholar", tmp_path / "scholar.jsonl", "--auditor", tmp_path / "auditor.jsonl")
+    ran = gatemark("score", "agreement", *files, "--json")
+    assert (ran.code, ran.json["percent_agreement"], ran.json["kappa"]) == (0 if extra else 3, 1, 1)
+    told = [words for words in ran.json["caveats"] if "is a copy of" in words]
+    assert bool(told) is not bool(extra)
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u00ad", "\ufeff", "\u2060"])
+def test_eighteen_questions_do_not_become_thirty_by_signs_that_nobody_sees(
+    sign: str, score: Run
+) -> None:
+    rows = pairs(18)
+    again = [row | {"qid": f"{row['qid']}{sign}"} for row in rows]
+    ran = score([*rows, *again], "--min-items", "30")
+    assert ran.code == 2
+    assert "looks like" in ran.err

@@ -368,8 +368,8 @@ def test_a_third_validator_gives_krippendorffs_alpha_over_all(
     gatemark: Run, write_jsonl: Write
 ) -> None:
     files = {
-        name: write_jsonl(f"{name}.jsonl", [judgement(f"Q{i}", LABELS[i % 3]) for i in range(60)])
-        for name in ("scholar", "auditor")
+        name: write_jsonl(f"{name}.jsonl", [judgement(f"Q{i}", LABELS[i % 3]) for i in order])
+        for name, order in (("scholar", range(60)), ("auditor", range(59, -1, -1)))
     }
     third = write_jsonl("third.jsonl", [judgement(f"Q{i}", LABELS[(i + 1) % 3]) for i in range(30)])
     arguments = [

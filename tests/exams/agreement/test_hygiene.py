@@ -46,8 +46,10 @@ def score(request: pytest.FixtureRequest, gatemark: Run, write_jsonl: Write) -> 
         if request.param == "merged":
             files: tuple[object, ...] = ("--pairs", write_jsonl("p.jsonl", rows))
         else:
-            sides = {side: write_jsonl(f"{side}.jsonl", split(rows, side)) for side in SIDES}
-            files = ("--scholar", sides["scholar"], "--auditor", sides["auditor"])
+            # In another order: a file of the same bytes would be a copy.
+            one = write_jsonl("scholar.jsonl", split(rows, "scholar"))
+            other = write_jsonl("auditor.jsonl", split(rows, "auditor")[::-1])
+            files = ("--scholar", one, "--auditor", other)
         return gatemark("score", "agreement", *files, "--json", *options)
 
     return run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from gatemark.evidence.diagnose import diagnose
 from gatemark.exams.calibration.confidences import CONFIDENCE_FORM
@@ -223,3 +223,58 @@ def test_any_line_is_a_good_record_or_has_problems(data: bytes) -> None:
         assert record.keys() == {"id", "confidence", "correct"}
         assert 0 <= record["confidence"] <= 1
         assert isinstance(record["correct"], bool)
+
+
+def stated(confidences: list[float], rights: list[bool]) -> list[dict[str, Any]]:
+    return [line(n, c, r) for n, (c, r) in enumerate(zip(confidences, rights, strict=True))]
+
+
+RIGHTS = [n % 5 > 0 for n in range(500)]
+"""Four of five answers are right."""
+
+
+@pytest.mark.parametrize(
+    ("confidences", "said"),
+    [
+        ([0.8] * 500, "every answer has the same confidence"),
+        ([0.79 + 0.00001 * (n * 7 % 500) for n in range(500)], "all confidences are in one bin"),
+        (
+            [0.75 if right else 0.999 for right in RIGHTS],
+            "right answers have lower confidences than wrong ones (AUROC 0, p ",
+        ),
+    ],
+)
+def test_confidences_that_say_nothing_or_the_opposite_do_not_pass(
+    score: Run, confidences: list[float], said: str
+) -> None:
+    ran = score(stated(confidences, RIGHTS), "--max-ece", "0.5")
+    assert (ran.code, ran.json["verdict"]) == (3, "inconclusive")
+    (blocker,) = ran.json["blockers"]
+    assert said in blocker
+    assert said in score(stated(confidences, RIGHTS)).json["caveats"][0]
+
+
+def test_too_few_bins_do_not_pass(score: Run) -> None:
+    """Wrong in both directions, and right on average."""
+    confidences = [0.65 if n % 2 else 0.95 for n in range(500)]
+    rights = [(n % 20 > 0) if n % 2 else (n % 20 > 6) for n in range(500)]
+    rows = stated(confidences, rights)
+    one = score(rows, "--max-ece", "0.1", "--bins", "1")
+    assert one.json["ece"] < 0.1
+    assert (one.code, one.json["verdict"]) == (3, "inconclusive")
+    assert "errors cancel inside wide bins" in one.json["blockers"][0]
+    assert score(rows, "--max-ece", "0.1").code == 1
+    assert score(calibrated(), "--max-ece", "0.1", "--bins", "9").code == 3
+    assert score(calibrated(), "--max-ece", "0.1", "--bins", "10").code == 0
+
+
+def test_the_area_under_the_curve_is_shown(score: Run, gatemark: Run, write_jsonl: Write) -> None:
+    rows = calibrated()
+    found = score(rows).json
+    expected = roc_auc_score([r["correct"] for r in rows], [r["confidence"] for r in rows])
+    assert found["auroc"] == pytest.approx(expected, abs=1e-9)
+    low, high = found["auroc_interval"]
+    assert low < expected < high
+    text = gatemark("score", "calibration", write_jsonl("c.jsonl", rows)).out
+    assert "AUROC (resolution)" in text
+    assert score(stated([0.7, 0.9], [True, True])).json["auroc"] is None

@@ -142,7 +142,7 @@ def test_a_window_without_a_usable_loss_is_inconclusive_and_named(
 def test_other_content_is_inconclusive_with_the_ids(score: Run, tmp_path: Path) -> None:
     arms = ppl_pair(tmp_path, 10, 10, windows=12)
     rows = losses([2.0] * 12)
-    rows[3]["content_hash"] = rows[7]["content_hash"] = "other"
+    rows[3]["content_hash"], rows[7]["content_hash"] = "other", "another"
     other = write(tmp_path / "o.jsonl", [meta("guarded", windows=12), *rows])
     ran = score(*arms[:2], "--guarded", other)
     (error,) = ran.json["guard_overhead"]["errors"]
@@ -544,7 +544,7 @@ def test_overlapping_windows_are_told(score: Run, tmp_path: Path) -> None:
     assert any("windows overlap" in w for w in ran.json["guard_overhead"]["warnings"])
 
 
-def test_windows_of_the_same_content_are_told(score: Run, tmp_path: Path) -> None:
+def test_windows_of_the_same_content_are_measured_once(score: Run, tmp_path: Path) -> None:
     bare, guarded = noisy(20)
     arms = [
         write(
@@ -553,10 +553,14 @@ def test_windows_of_the_same_content_are_told(score: Run, tmp_path: Path) -> Non
         )
         for arm, values in (("bare", bare), ("guarded", guarded))
     ]
-    found = score("--bare", arms[0], "--guarded", arms[1]).json["guard_overhead"]
-    assert any("19 windows have the content of another" in w for w in found["warnings"])
+    ran = score("--bare", arms[0], "--guarded", arms[1])
+    errors = ran.json["guard_overhead"]["errors"]
+    assert (ran.code, {(e["check"], e["count"]) for e in errors}) == (
+        3,
+        {("arm.copied_window", 19)},
+    )
     clean = score(*pair(tmp_path, bare, guarded)).json["guard_overhead"]
-    assert not any("content" in w for w in clean["warnings"])
+    assert clean["errors"] == []
 
 
 def test_arms_without_any_seed_are_told(score: Run, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ BROKEN: dict[str, tuple[ArmFile, ArmFile]] = {
         ),
     ),
     "arm.duplicate_window": (arm(), changed(GUARDED, ids=["w0", "w0", "w2", "w3", "w4", "w5"])),
+    "arm.copied_window": (arm(), changed(GUARDED, contents=["h0", "H0", *GUARDED.contents[2:]])),
     "arm.window_count": (arm(), changed(GUARDED, meta=meta("guarded", windows=7))),
     "pair.kind": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, metric_kind="ppl_mlm"))),
     "pair.plan": (arm(), changed(GUARDED, meta=meta("guarded", windows=7))),
@@ -101,7 +102,7 @@ def test_what_only_one_arm_has_is_told_with_its_side() -> None:
 
 def test_long_lists_of_ids_are_cut_and_counted() -> None:
     bare, guarded = arm(count=100), arm("guarded", 100)
-    found = pair_arms(bare, changed(guarded, contents=["x"] * 100)).defects[0]
+    found = pair_arms(bare, changed(guarded, contents=[f"x{n}" for n in range(100)])).defects[0]
     assert (len(found.window_ids), found.count) == (SHOWN_IDS, 100)
     assert found.message.endswith(": w0, w1, w2 and 97 more")
 

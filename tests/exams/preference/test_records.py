@@ -30,7 +30,7 @@ def test_the_contract_names_exactly_these_fields_and_an_optional_schema():
 
 def test_several_reviewers_may_vote_on_an_item():
     votes = [Vote("a", name, "tie", "baseline") for name in ("r1", "r2")]
-    assert [FORM.key_of(vote) for vote in votes] == [("a", "r1"), ("a", "r2")]
+    assert [FORM.namer()(vote) for vote in votes] == ["a\x1fr1", "a\x1fr2"]
     assert FORM.key_words(("a", "r1")) == "item 'a', reviewer 'r1'"
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,13 +11,15 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import decide
 from gatemark.core.result import Curves, Forest, Stacks, Table
 from gatemark.evidence.exam import ExamReport, measures, suites
+from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.runlog.estimates import widen_interval
 from gatemark.exams.runlog.exam import RunlogExam
+from gatemark.exams.runlog.examine import examine_metrics_files
 from gatemark.exams.runlog.options import RunlogOptions
 from gatemark.exams.runlog.records.metrics import (
     THRESHOLDS,
@@ -475,7 +479,7 @@ def test_unsupported_shares_are_lower_is_better() -> None:
 def scaled(count: int, variant: str, **values: Sequence[float]) -> list[PerCaseMetrics]:
     base = [some_case(case, variant) for case in range(count)]
     return [
-        changed(row, **{name: numbers[at] for name, numbers in values.items()})
+        changed(row, **{name: np.array(numbers)[at].item() for name, numbers in values.items()})
         for at, row in enumerate(base)
     ]
 
@@ -566,3 +570,29 @@ def test_means_without_a_list_of_values_are_pooled() -> None:
     plain = [changed(some_case(0, "V0"), **dict.fromkeys(LISTS, msgspec.UNSET))]
     numbers = {number.name: number for number in sat(plain).measurements}
     assert numbers["m3_redundancy_jaccard_mean"].value is not None
+
+
+def test_cases_that_come_again_under_other_ids_do_not_make_a_gate_pass() -> None:
+    def case(number: int, rate: float) -> PerCaseMetrics:
+        row = some_case(number, "V0")
+        return changed(
+            row, m6b_mean=rate, m1_update_count=6, m8_summary_latency_ms_mean=90.0 + number
+        )
+
+    gates = {"gates": {"m6b_mean": 0.3}}
+    rows = [case(0, 0.1), case(1, 0.9)]
+    assert judged(rows, **gates) == "fail"
+    again = [changed(rows[0], case_id=f"copy-{n}") for n in range(9)]
+    assert judged([*rows, *again], **gates) == "inconclusive"
+    assert judged([case(n, 0.1) for n in range(9)], **gates) == "pass"
+
+
+def test_a_case_under_an_id_that_looks_the_same_is_refused(tmp_path: Path) -> None:
+    row = msgspec.to_builtins(some_case(0, "V0"))
+    path = tmp_path / "rows.jsonl"
+    names = (row["case_id"], row["case_id"].upper(), f"{row['case_id']}\u200b")
+    for other in names[1:]:
+        lines = [json.dumps(row | {"case_id": name}) for name in (names[0], other)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with pytest.raises(BadInputError, match="looks like case-0 under V0 on line 1"):
+            examine_metrics_files([str(path)], {}, ReadingChoices())

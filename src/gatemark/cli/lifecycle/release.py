@@ -23,7 +23,8 @@ from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import VersionRef, parse_version_ref
 from gatemark.lifecycle.release import ReleaseProgress, ReleaseRequest, release
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.packs.run import RunChoices, run_pack
+from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_pack import run_pack
 from gatemark.workspace import Workspace
 
 

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from gatemark.exams.advisory.decision import (
+from gatemark.exams.advisory.record import (
     ERROR_CATEGORIES,
     Bucket,
     ComparisonError,

@@ -12,12 +12,11 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UnsetType
 
 from gatemark.evidence.hygiene import PrivateTextScan
-from gatemark.exams.advisory.breaches import find_breaches
 from gatemark.exams.advisory.category import UNCERTAIN_BUCKETS
-from gatemark.exams.advisory.decision import CODES_MAX, ID_PATTERN, AdvisoryDecision
-from gatemark.exams.advisory.free_texts import BatchTexts, collect_texts, list_free_texts
+from gatemark.exams.advisory.free_texts import collect_texts, list_free_texts
 from gatemark.exams.advisory.inputs import (
     InputGroup,
     build_rows,
@@ -27,7 +26,9 @@ from gatemark.exams.advisory.inputs import (
 )
 from gatemark.exams.advisory.kind import RecordKind, derive_kind
 from gatemark.exams.advisory.merge import NAMED_PER_KIND, NAMES_MAX, bound_size, keep_first_named
-from gatemark.exams.advisory.shared_parts import Profile, SharedPart, profile_batch
+from gatemark.exams.advisory.record import ID_PATTERN, AdvisoryDecision
+from gatemark.exams.advisory.record_rules import BREACHES
+from gatemark.exams.advisory.shared_parts import OWN_FREE_FIELDS, Profile, SharedPart, profile_batch
 from gatemark.exams.advisory.state import (
     AdvisoryExamState,
     LaneCase,
@@ -75,14 +76,13 @@ class Collector:
         profile = profile_batch(batch)
         codes = [part.number for part in profile.parts]
         violations: list[Violation] = []
-        texts = collect_texts(batch)
-        for place in self._find_places_to_read(batch, profile, texts, codes):
+        for place in self._find_places_to_read(batch, profile, codes):
             codes[place] = self._read(batch[place], profile.parts[place], violations)
-        times = [record.latency.total_ms for record in batch]
+        times = profile.columns["latency.total_ms"]
         state.codes += np.array(codes, dtype=np.int64).tobytes()
         state.times += np.array(times, dtype=np.float64).tobytes()
         state.pairs += hash_inputs([record.source for record in batch])
-        self._note_runs(state, batch, texts.runs)
+        self._note_runs(state, batch, list(map(_name_run, profile.columns["source.artifact_ref"])))
         state.last = max((state.last, *_list_last_moments(batch, state.last[0])))
         self._name_records(state, batch, codes)
         if violations:
@@ -218,7 +218,6 @@ class Collector:
         self,
         batch: Sequence[AdvisoryDecision],
         profile: Profile,
-        texts: BatchTexts,
         codes: list[int],
     ) -> Sequence[int]:
         """Return the positions of records with violations, or with a text not known to be clean."""
@@ -227,15 +226,14 @@ class Collector:
             for part in profile.parts:
                 if part.number not in self._meanings:
                     self._learn(part)
-        private = scan.private(texts.codes) or scan.private(texts.notes, note=True)
-        if not private and not texts.too_long:
+        texts = collect_texts(profile.columns, OWN_FREE_FIELDS, "code")
+        notes = collect_texts(profile.columns, OWN_FREE_FIELDS, "note")
+        if not scan.private(texts) and not scan.private(notes, note=True):
             return [place for place, code in enumerate(codes) if code not in clean]
         return [
             place
             for place, (record, code) in enumerate(zip(batch, codes, strict=True))
             if code not in clean
-            or len(record.recommendation.reasons) > CODES_MAX
-            or len(record.recommendation.evidence_refs or ()) > CODES_MAX
             or any(scan.kinds(text, note=note) for _, text, note in list_free_texts(record))
         ]
 
@@ -246,17 +244,17 @@ class Collector:
 
     def _read(self, record: AdvisoryDecision, part: SharedPart, violations: list[Violation]) -> int:
         """Record every violation of a record; return its code."""
-        found = find_breaches(record)
-        violations.extend(Violation(record.decision_id, why.path, kind) for kind, why in found)
+        violations.extend(
+            Violation(record.decision_id, problem.path, rule.kind)
+            for rule, problem in BREACHES.find_broken(record)
+        )
         private = [
             Violation(record.decision_id, field, kind)
             for field, text, note in list_free_texts(record)
             for kind in self._scan.kinds(text, note=note)
         ]
         violations.extend(private)
-        if not private and (
-            "privacy" in part.violated or all(kind != "privacy" for kind, _ in found)
-        ):
+        if not private:
             return part.number
         self._meanings.setdefault(-part.number, self._make_meaning(part, private_text=True))
         return -part.number
@@ -286,6 +284,12 @@ def _is_right(kind: RecordKind) -> bool:
         and kind.bucket not in UNCERTAIN_BUCKETS
         and (kind.fallback is None or kind.fallback_expected)
     )
+
+
+def _name_run(artifact: str | UnsetType | None) -> str:
+    """Return the run that a record may be of, by the reference to its artifact."""
+    run = artifact or ""
+    return run if len(run) in (26, 36) or run.startswith("run:") else ""
 
 
 @lru_cache(NAMES_MAX)

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Final, Literal
 
 from gatemark.exams.advisory.category import CATEGORIES
-from gatemark.exams.advisory.decision import CASE_KINDS
 from gatemark.exams.advisory.kind import RecordKind
 from gatemark.exams.advisory.metrics import ADVISORY_METRICS
 from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.record import CASE_KINDS
 from gatemark.exams.advisory.score_kind import ScoredKind, score_kind
 
 _NUMERATORS: Final = [(metric.name, metric.counts) for metric in ADVISORY_METRICS if metric.counts]

@@ -47,8 +47,8 @@ from gatemark.evidence.run_exam import (
     examine_files,
     fold_each,
 )
+from gatemark.exams.advisory.buckets import choose_bucket
 from gatemark.exams.advisory.collect import Collector
-from gatemark.exams.advisory.contradictions import choose_bucket, parse_moment
 from gatemark.exams.advisory.facts import SUMMARY_SCHEMA, build_facts
 from gatemark.exams.advisory.figures import draw_figures
 from gatemark.exams.advisory.findings import Findings, derive_findings, find_broken_rules
@@ -64,6 +64,7 @@ from gatemark.exams.advisory.merge import merge_states
 from gatemark.exams.advisory.metrics import NO_COMPARABLE_RECORDS
 from gatemark.exams.advisory.policy import ADVISORY_LANES_MAX, AdvisoryPolicy, make_lane_name
 from gatemark.exams.advisory.promotion import build_notes, build_promotion
+from gatemark.exams.advisory.record import parse_moment
 from gatemark.exams.advisory.rules import build_rules
 from gatemark.exams.advisory.state import AdvisoryExamState, list_lanes
 from gatemark.exams.advisory.summary import AdvisorySummary, build_summary

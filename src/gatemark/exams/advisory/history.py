@@ -13,8 +13,8 @@ import numpy as np
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.reason import ReasonKind
+from gatemark.exams.advisory.buckets import BUCKETS
 from gatemark.exams.advisory.category import UNCERTAIN_BUCKETS
-from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.inputs import (
     InputTable,
     PinnedFixtures,

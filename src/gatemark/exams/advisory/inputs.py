@@ -15,10 +15,11 @@ import numpy.typing as npt
 import xxhash
 
 from gatemark.core.reason import Reason, ReasonKind
+from gatemark.evidence.inputs import normalize_ids
 from gatemark.exams.advisory.category import COMPARABLE, CategoryKey, categorize
-from gatemark.exams.advisory.decision import HASH_PATTERN, ContentHash, InputSource
 from gatemark.exams.advisory.kind import RecordKind
 from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.record import HASH_PATTERN, ContentHash, InputSource
 
 InputPairs = npt.NDArray[np.uint64]
 """Rows of two: what an input is called, and what is in it."""
@@ -165,12 +166,15 @@ def hash_inputs(sources: Sequence[InputSource]) -> bytes:
 
     Joined and hashed as columns: one call per record took three times as long.
     """
-    names = [f"{s.fixture_set or ''}\0{s.fixture_id}" if s.fixture_id else "" for s in sources]
-    contents = [
-        content if (content := s.content_hash) and content != _PLACEHOLDER else "" for s in sources
-    ]
-    if not "".join(contents).islower():
-        contents = [content.lower() for content in contents]
+    sets = normalize_ids([s.fixture_set or "" for s in sources])
+    ids = normalize_ids([s.fixture_id or "" for s in sources])
+    names = [f"{of}\0{name}" if name else "" for of, name in zip(sets, ids, strict=True)]
+    contents = normalize_ids(
+        [
+            content if (content := s.content_hash) and content != _PLACEHOLDER else ""
+            for s in sources
+        ]
+    )
     rows = np.empty((len(sources), 2), dtype=np.uint64)
     for place, texts in enumerate((names, contents)):
         hashed = b"".join(map(xxhash.xxh3_64_digest, map(str.encode, texts)))

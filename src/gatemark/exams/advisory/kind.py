@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from gatemark.exams.advisory.breaches import find_breaches
 from gatemark.exams.advisory.category import CategoryKey, make_category_key
-from gatemark.exams.advisory.decision import AdvisoryDecision, ProofGrade
 from gatemark.exams.advisory.policy import make_lane_name
 from gatemark.exams.advisory.proof import grade_proof
+from gatemark.exams.advisory.record import AdvisoryDecision, ProofGrade
+from gatemark.exams.advisory.record_rules import BREACHES
 
 _compared_fields: Final = attrgetter(*CategoryKey.__struct_fields__)
 
@@ -69,7 +69,7 @@ def derive_kind(
     ``violated`` is what the record violates, if that is already known.
     """
     if violated is None:
-        violated = {kind for kind, _ in find_breaches(record)}
+        violated = {rule.kind for rule, _ in BREACHES.find_broken(record)}
     proof, outcome, bucket = record.npu_proof, record.outcome, record.confidence.bucket
     compared = make_category_key(
         record.source,

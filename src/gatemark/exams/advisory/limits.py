@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from gatemark.exams.advisory.decision import Share
+from gatemark.exams.advisory.record import Share
 
 COMPARABLE_MIN: Final = 30
 

@@ -12,9 +12,8 @@ from gatemark.evidence.observations import ConfidenceValue, Observation, Occurre
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import find_sources
 from gatemark.evidence.whole_file import admitted_batches
-from gatemark.exams.advisory.contradictions import parse_moment
-from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.records import SCHEMA
+from gatemark.exams.advisory.record import AdvisoryDecision, parse_moment
+from gatemark.exams.advisory.record_schema import SCHEMA
 
 
 def _read(

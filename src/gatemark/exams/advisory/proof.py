@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UnsetType
 
-from gatemark.exams.advisory.decision import KERNEL_COUNTER, AdvisoryDecision, ProofGrade
+from gatemark.exams.advisory.record import KERNEL_COUNTER, AdvisoryDecision, ProofGrade
 
 
 def is_implausible(busy_us: int | UnsetType | None, total_ms: float | None) -> bool:

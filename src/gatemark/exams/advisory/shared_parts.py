@@ -7,7 +7,6 @@ That part is judged once: whether it contradicts itself, what it violates, and i
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -15,28 +14,75 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gatemark.exams.advisory.batch_checks import (
-    are_hashes_whole,
-    are_ids_whole,
-    are_moments_real,
-    are_surely_local,
-    is_bucket_right,
-)
-from gatemark.exams.advisory.breaches import KINDS_OF_BREACH, are_effects_local, has_readable_reason
-from gatemark.exams.advisory.contradictions import is_shared_part_sound
-from gatemark.exams.advisory.decision import (
-    BUCKET_RULES,
-    BUCKETS,
-    CASE_NOTES,
-    DEFAULT_BUCKET_RULE,
-    SHARED_TEXTS,
-    AdvisoryDecision,
-)
+from gatemark.evidence.columns import ColumnReader, Columns
+from gatemark.evidence.record_rules import RecordRule, RecordRules
+from gatemark.exams.advisory.free_texts import FREE_FIELDS
 from gatemark.exams.advisory.proof import is_implausible
+from gatemark.exams.advisory.record import CASE_NOTES, AdvisoryDecision
+from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, BreachKind, BreachRule
 
 _REMEMBERED: Final = 50_000
-_EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
-_shared_texts: Final = attrgetter(*SHARED_TEXTS)
+SHARED: Final = (
+    "service",
+    "input_class",
+    "source.fixture_set",
+    "source.kind",
+    "source.privacy_class",
+    "recommendation.label",
+    "recommendation.severity",
+    "confidence.bucket",
+    "confidence.bucket_rule",
+    "authority_flags",
+    "allowed_actions",
+    "actual_action.kind",
+    "actual_action.performed",
+    "actual_action.performed_by",
+    "human_or_atlas_decision.source",
+    "human_or_atlas_decision.label",
+    "human_or_atlas_decision.severity",
+    "outcome",
+    "npu_proof.proof_mode",
+    "npu_proof.proof_ok",
+    "npu_proof.inference_ran",
+    "npu_proof.counter_path",
+    "latency.timeout",
+    "fallback.occurred",
+    "fallback.kind",
+    "fallback.expected",
+    "privacy",
+)
+"""The fields by which shared parts differ.
+
+What reads other fields, such as a rule or the scan of a new free text, looks at every record.
+"""
+DELTAS: Final = ("npu_proof.busy_delta_us", "npu_proof.service_reported_delta_us")
+"""Of these, shared parts differ by whether there is one and whether it is 0."""
+
+
+def is_shared(path: str) -> bool:
+    """Whether a field is the same in all records of a shared part."""
+    return path in SHARED or path in DELTAS or path.partition(".")[0] in SHARED
+
+
+def _reads_shared(rule: RecordRule) -> bool:
+    return all(map(is_shared, rule.paths))
+
+
+SHARED_CONTRADICTIONS: Final = CONTRADICTIONS.select(_reads_shared)
+OWN_CONTRADICTIONS: Final = CONTRADICTIONS.select(lambda rule: not _reads_shared(rule))
+OWN_BREACHES: Final = BREACHES.select(lambda rule: not _reads_shared(rule))
+OWN_FREE_FIELDS: Final = [field for field in FREE_FIELDS if not is_shared(field.path)]
+OWN_FIELDS: Final = ColumnReader(
+    (
+        *OWN_CONTRADICTIONS.paths,
+        *OWN_BREACHES.paths,
+        *(field.path for field in OWN_FREE_FIELDS),
+        "latency.total_ms",
+    )
+)
+_PARTS: Final = RecordRules((*SHARED_CONTRADICTIONS.rules, *BREACHES.rules))
+_PART_FIELDS: Final = ColumnReader(_PARTS.paths)
+_shared_texts: Final = attrgetter(*(field.path for field in FREE_FIELDS if is_shared(field.path)))
 
 
 class SharedPart:
@@ -48,13 +94,24 @@ class SharedPart:
 
     __slots__ = ("case", "number", "record", "sound", "texts", "violated")
 
-    def __init__(self, number: int, record: AdvisoryDecision, case: str | None) -> None:
+    def __init__(
+        self,
+        number: int,
+        record: AdvisoryDecision,
+        case: str | None,
+        violated: frozenset[BreachKind],
+        *,
+        sound: bool,
+    ) -> None:
         self.number = number
         self.record = record
         self.case = case
-        self.sound = is_shared_part_sound(record)
-        self.violated = frozenset(kind for rule, kind in KINDS_OF_BREACH if rule(record))
+        self.violated = violated
+        self.sound = sound
         self.texts = tuple(text for text in _shared_texts(record) if text)
+
+
+_Cell = tuple[int, str | None, tuple[object, ...]]
 
 
 class Profile(NamedTuple):
@@ -62,6 +119,7 @@ class Profile(NamedTuple):
 
     sound: bool
     parts: list[SharedPart]
+    columns: Columns
 
 
 class _Numbers(dict[tuple[object, ...], int]):
@@ -86,7 +144,7 @@ class Profiler:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], SharedPart] = {}
+        self._known: dict[_Cell, SharedPart] = {}
         self._numbers = _Numbers()
         self._same: dict[object, object] = {}
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
@@ -100,54 +158,62 @@ class Profiler:
         return found
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
-        parts: list[SharedPart] = []
-        known, numbers = self._known, self._numbers
+        columns = OWN_FIELDS.read(batch)
+        cells = self._find_cells(batch, RecordRules(OWN_BREACHES.list_broken(columns)))
+        known = self._known
+        unknown = {
+            cell: record for cell, record in zip(cells, batch, strict=True) if cell not in known
+        }
+        if unknown:
+            self._learn(unknown)
+        parts = [known[cell] for cell in cells]
+        sound = all(part.sound for part in parts) and OWN_CONTRADICTIONS.hold_for_all(columns)
+        return Profile(sound, parts, columns)
+
+    def _find_cells(
+        self, batch: Sequence[AdvisoryDecision], breaches: RecordRules[BreachRule]
+    ) -> list[_Cell]:
+        """Return what records with equal shared parts have in common, besides what they violate."""
+        cells = []
+        numbers = self._numbers
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
-        sound = True
-        all_local = are_surely_local(
-            {effect for record in batch for effect in record.actual_action.side_effects}
-        )
         for record in batch:
-            confidence, action, fallback = record.confidence, record.actual_action, record.fallback
-            case = _find_case(record.notes) if record.notes else None
+            action, fallback = record.actual_action, record.fallback
             conduct = (
                 record.authority_flags,
                 record.allowed_actions,
                 action.kind,
                 action.performed,
                 action.performed_by,
-                all_local or are_effects_local(action.side_effects),
                 record.privacy,
                 fallback.occurred,
                 fallback.kind,
                 fallback.expected,
-                has_readable_reason(fallback),
+                breaches.rules and _list_kinds(breaches, record),
             )
             if conduct != last_conduct:
                 last_conduct, number = conduct, numbers[conduct]
-            cell = (number, case, make_shared_key(record, numbers))
-            part = known.get(cell) or self._learn(cell, record, case)
-            parts.append(part)
-            score = confidence.score
-            if not part.sound or not (
-                score.__class__ is float
-                and confidence.bucket_rule == DEFAULT_BUCKET_RULE
-                and confidence.bucket == BUCKETS[bisect_right(_EDGES, score)]
-            ):
-                sound = sound and part.sound and is_bucket_right(confidence)
-        return Profile(sound, parts)
+            case = _find_case(record.notes) if record.notes else None
+            cells.append((number, case, make_shared_key(record, numbers)))
+        return cells
 
-    def _learn(
-        self, cell: tuple[Any, ...], record: AdvisoryDecision, case: str | None
-    ) -> SharedPart:
+    def _learn(self, unknown: Mapping[_Cell, AdvisoryDecision]) -> None:
+        """Judge the shared parts of some records, together where nothing is wrong with any."""
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
             self._same.clear()
-        shared = self._strip_own_values(record)
-        part = self._known[cell] = SharedPart(self._numbers.next(), shared, case)
-        return part
+        broken = _PARTS.list_broken(_PART_FIELDS.read(list(unknown.values())))
+        for cell, record in unknown.items():
+            found = [rule for rule, _ in RecordRules(broken).find_broken(record)] if broken else []
+            self._known[cell] = SharedPart(
+                number=self._numbers.next(),
+                record=self._strip_own_values(record),
+                case=cell[1],
+                violated=frozenset(rule.kind for rule in found if isinstance(rule, BreachRule)),
+                sound=all(isinstance(rule, BreachRule) for rule in found),
+            )
 
     def _strip_own_values(self, record: AdvisoryDecision) -> AdvisoryDecision:
         """Return a record without ids and lists of codes; shared values are one object."""
@@ -173,6 +239,11 @@ class Profiler:
         )
 
 
+def _list_kinds(rules: RecordRules[BreachRule], record: AdvisoryDecision) -> frozenset[BreachKind]:
+    """Return what a record violates."""
+    return frozenset(rule.kind for rule, _ in rules.find_broken(record))
+
+
 _profiler: Final = Profiler()
 
 
@@ -183,14 +254,7 @@ def profile_batch(batch: Sequence[AdvisoryDecision]) -> Profile:
 
 def are_all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
     """Whether certainly no record of a batch contradicts itself; may say no wrongly, never yes."""
-    moments = [record.timestamp for record in batch]
-    moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
-    return (
-        profile_batch(batch).sound
-        and are_ids_whole([record.decision_id for record in batch])
-        and are_moments_real(moments)
-        and are_hashes_whole([text for record in batch if (text := record.source.content_hash)])
-    )
+    return profile_batch(batch).sound
 
 
 def _find_case(notes: Sequence[str]) -> str | None:

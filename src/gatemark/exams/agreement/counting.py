@@ -49,6 +49,7 @@ class AgreementExamState(msgspec.Struct):
     codes: dict[int, bytearray] = {}
     hits: dict[str, dict[int, list[str]]] = {}
     copied_count: int = 0
+    copied_files: list[str] = []
     voted_count: int = 0
     vote_sizes: dict[str, dict[int, int]] = {}
     seeds: dict[str, list[int]] = {}
@@ -248,6 +249,7 @@ class RowExam(Exam[AgreementExamState]):
                 for kind in sorted(left.hits.keys() | right.hits.keys())
             },
             copied_count=left.copied_count + right.copied_count,
+            copied_files=[*left.copied_files, *right.copied_files],
             voted_count=left.voted_count + right.voted_count,
             vote_sizes=_add_sizes(left.vote_sizes, right.vote_sizes),
             seeds={

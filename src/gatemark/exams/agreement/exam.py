@@ -62,7 +62,7 @@ class AgreementExam(RowExam):
 
     def by_column(
         self, admit: Callable[[bytes], list[Any] | None]
-    ) -> Callable[[AgreementExamState, bytes], list[bytes] | None] | None:
+    ) -> Callable[[AgreementExamState, bytes], list[str] | None] | None:
         # Imported late: only large files are worth it.
         from gatemark.exams.agreement.plain_pairs import PairColumns  # noqa: PLC0415
 
@@ -137,6 +137,7 @@ class AgreementExam(RowExam):
             "unmatched": state.unmatched,
             "unrated": state.unrated,
             "copied_reasons": state.copied_count,
+            "copied_files": state.copied_files,
             "voted_rows": state.voted_count,
             "missing_votes": list(
                 measure_missing_votes(state.vote_sizes, sum(pairs.values())).caveats
@@ -164,7 +165,7 @@ class AgreementExam(RowExam):
         if n:
             numbers.extend(_count_measured(name, facts, n) for name in COUNTS)
         numbers.append(rate("ship_rate", facts["shipped"], n, direction="higher_is_better"))
-        numbers.append(_measure_copied(state.copied_count, n, self.options.copied_gate))
+        numbers.append(_measure_copied(state, n, self.options.copied_gate))
         if n:
             numbers.append(measure_missing_votes(state.vote_sizes, n))
         judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
@@ -230,8 +231,12 @@ def _count_measured(name: str, facts: Mapping[str, Any], n: int) -> Measurement:
     return counted(f"{name}_count", count, n, caveats=caveats)
 
 
-def _measure_copied(count: int, n: int, gate: float) -> Measurement:
+def _measure_copied(state: AgreementExamState, n: int, gate: float) -> Measurement:
+    """Return how many rows were copied: those with one reason, or all if one file is the other."""
+    count = n if state.copied_files else state.copied_count
     number = rate("copied_reason_rate", count, n, direction="lower_is_better")
+    if state.copied_files:
+        return msgspec.structs.replace(number, caveats=tuple(state.copied_files))
     if number.value is None or number.value <= gate:
         return number
     return msgspec.structs.replace(number, caveats=(COPIED,))

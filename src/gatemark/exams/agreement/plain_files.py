@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gatemark.evidence.hygiene import suspicious_bytes
+from gatemark.evidence.inputs import normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import Source
 from gatemark.exams.agreement.counting import AgreementExamState, RowExam
@@ -90,11 +91,9 @@ class PlainRows(NamedTuple):
     """Two files joined by id, in the order of ids; ``places`` are the rows in each file."""
 
     names: npt.NDArray[np.bytes_]
+    listed: Sequence[str]
     sides: tuple[PlainSide, PlainSide]
     places: tuple[Places, Places]
-
-    def name_list(self) -> list[str]:
-        return _join_lines(self.names).decode().removesuffix("\n").split("\n")
 
 
 _KEPT_BYTES: Final = 8 * 1024 * 1024
@@ -127,7 +126,12 @@ def read_plain_rows(
     names = first.names[orders[0]]
     if names.shape != second.names.shape or not np.array_equal(names, second.names[orders[1]]):
         return None
-    return PlainRows(names, (first, second), (orders[0], orders[1]))
+    listed = _join_lines(names).decode().removesuffix("\n").split("\n")
+    keys = normalize_ids(listed)
+    if keys is not listed and len(set(keys)) != len(keys):
+        # Read as records, look-alikes are refused with their lines.
+        return None
+    return PlainRows(names, listed, (first, second), (orders[0], orders[1]))
 
 
 def count_plain(exam: RowExam, state: AgreementExamState, rows: PlainRows) -> None:

@@ -152,7 +152,7 @@ class PairColumns:
         keep_freed_memory()
         self._failures = self._uneven = 0
 
-    def count(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
+    def count(self, state: AgreementExamState, data: bytes) -> list[str] | None:
         """Count some lines into ``state`` and return their ids; None if nothing was counted."""
         if self._failures == _MAX_FAILURES:
             return None
@@ -160,7 +160,7 @@ class PairColumns:
         self._failures = self._failures + 1 if names is None else 0
         return names
 
-    def _count_block(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
+    def _count_block(self, state: AgreementExamState, data: bytes) -> list[str] | None:
         if not data.endswith(b"\n"):
             return None
         block = _Block(data, is_even=self._uneven < _MAX_FAILURES)
@@ -188,7 +188,7 @@ class PairColumns:
 
     def _count_with_odd(
         self, state: AgreementExamState, block: _Block, rows: _Rows
-    ) -> list[bytes] | None:
+    ) -> list[str] | None:
         """Read the odd lines as records; add all lines to the state."""
         names: list[bytes] = rows.names.tolist()
         odd, shard = np.flatnonzero(rows.is_odd), state.shard
@@ -206,9 +206,10 @@ class PairColumns:
                 names[row] = name
             self._exam.add_findings(state, part)
         state.copied_count += rows.copied_count(self._exam)
-        state.names.setdefault(shard, bytearray()).extend(b"\n".join(names) + b"\n")
+        joined = b"\n".join(names)
+        state.names.setdefault(shard, bytearray()).extend(joined + b"\n")
         state.codes.setdefault(shard, bytearray()).extend(rows.codes.tobytes())
-        return names
+        return joined.decode().split("\n")
 
     def _learn_line(self, line: bytes) -> _LineForm | None:
         """Return how a line is written if the exact reader accepts it and nothing is odd in it."""

@@ -15,7 +15,8 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Against, Policy, Rule, Setting
 from gatemark.evidence.exam import counted, option
-from gatemark.evidence.hygiene import bare_text, visible_form
+from gatemark.evidence.hygiene import bare_text
+from gatemark.evidence.inputs import visible_form
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 
 if TYPE_CHECKING:

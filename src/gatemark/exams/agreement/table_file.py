@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from gatemark.core.errors import BadInputError
 from gatemark.core.text import did_you_mean, is_one_line
 from gatemark.evidence.blocks import read_blocks
-from gatemark.evidence.hygiene import visible_form
 from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.inputs import SameInput, normalize_id
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import Source
@@ -82,6 +82,8 @@ class _TableReader:
         self._repeated: list[str] = []
         self._rows: dict[str, list[str | None]] = {}
         self._row_lines: dict[str, int] = {}
+        self._first_items: dict[str, tuple[str, int]] = {}
+        self._look_alikes: list[str] = []
         self._label_lines: dict[str, int] = {}
         self._rater_lines: dict[str, int] = {}
         self._rater_places: dict[str, int] = {}
@@ -155,6 +157,7 @@ class _TableReader:
             return
         self._accepted += 1
         item = cells[columns.item]
+        self._check_item(item)
         labels = [self._label(cells[place]) for place in columns.places]
         for label in labels:
             if label is not None:
@@ -163,6 +166,13 @@ class _TableReader:
             self._add(item, labels)
         else:
             self._add_rating(item, cells[columns.rater], labels[0])
+
+    def _check_item(self, item: str) -> None:
+        """Note an item that only looks like another one: it would count twice."""
+        first, line = self._first_items.setdefault(normalize_id(item), (item, self.line))
+        if first != item:
+            same = SameInput.named(f"item {item!r}", f"item {first!r}", f"on line {line}")
+            self._look_alikes.append(f"{self._source.name}:{self.line}: {same.describe()}")
 
     def _find_problem(self, cells: Sequence[str], columns: _Columns) -> str | None:
         if len(cells) != columns.width:
@@ -239,6 +249,7 @@ class _TableReader:
             if columns.rater is None and self._options.item_column is None:
                 self._repeated[0] += "; the first column must name the item, or see --item-column"
             refuse_input(self._repeated, choices)
+        refuse_input(self._look_alikes, choices)
         raters = columns.names or tuple(self._rater_lines)
         if columns.rater is not None:
             self._check_long_raters(raters)
@@ -304,8 +315,7 @@ def look_alikes(what: str, lines: Mapping[str, int], name: str) -> list[str]:
 
 def strip_to_plain_form(text: str) -> str:
     """Return a text without what the eye may miss: case, marks between words, similar letters."""
-    seen = visible_form(text).casefold()
-    return " ".join("".join(" " if sign in "_-" else sign for sign in seen).split())
+    return " ".join(normalize_id(text).replace("_", " ").replace("-", " ").split())
 
 
 def _is_abstaining(label: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
@@ -16,7 +15,8 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import ExamReport, ExamRun, schema_of
-from gatemark.evidence.input_problems import refuse_input, repeated_lines
+from gatemark.evidence.input_problems import PlacedName, describe_same_inputs, refuse_input
+from gatemark.evidence.inputs import find_copied_files, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, no_collection, reader_of
 from gatemark.evidence.shards import whole_file
@@ -77,8 +77,8 @@ def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
 class _Side:
     """One file, read completely: its records by id, and how many were refused or set aside.
 
-    Lines are stored with the records, and by id only if an id is repeated. ``is_plain`` is true if
-    no record has more than a label and a reason.
+    Lines are stored with the records, and by id only if an input comes again. ``is_plain`` is true
+    if no record has more than a label and a reason.
     """
 
     def __init__(
@@ -91,7 +91,8 @@ class _Side:
         self.duplicates = 0
         self.is_plain = True
         self._lines = array("Q")
-        self._twice: dict[str, list[int]] = {}
+        self._names: dict[str, str] = {}
+        self._again: dict[str, list[PlacedName]] = {}
         self._line_of: dict[str, int] = {}
         reader = reader_of(job, exam, form.name)
         for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
@@ -99,10 +100,7 @@ class _Side:
         if choices.on_bad_line == "error":
             refuse_input(reader.problems(source.name), choices, total=reader.rejected)
         if choices.on_duplicate == "error":
-            places = {
-                name: [(source.name, line) for line in lines] for name, lines in self._twice.items()
-            }
-            refuse_input(repeated_lines(places.items(), form), choices)
+            refuse_input(describe_same_inputs(self._again.values(), form), choices)
         if reader.received == 0:
             raise BadInputError(f"{source.name}: contains no records")
         self.accepted = reader.accepted
@@ -110,25 +108,30 @@ class _Side:
 
     def _add(self, batch: list[Judgement], lines: Sequence[int], *, keeps_last: bool) -> None:
         names = list(map(self._name_of, batch))
+        keys = normalize_ids(names)
         known = self.records
         self.is_plain = self.is_plain and not any(map(_has_evidence, batch))
-        new = dict(zip(names, batch, strict=True))
-        if not self._twice and len(new) == len(names) and known.keys().isdisjoint(new):
-            known.update(new)
+        new = dict(zip(keys, names, strict=True))
+        if not self._again and len(new) == len(names) and self._names.keys().isdisjoint(new):
+            self._names.update(new)
+            known.update(zip(names, batch, strict=True))
             self._lines.extend(lines)
             return
         if not self._line_of:
             self._line_of = dict(zip(known, self._lines, strict=True))
-        for name, record, line in zip(names, batch, lines, strict=True):
-            if name not in known:
+        for name, key, record, line in zip(names, keys, batch, lines, strict=True):
+            first = self._names.setdefault(key, name)
+            if first not in known:
                 known[name] = record
                 self._line_of[name] = line
                 self._lines.append(line)
                 continue
             self.duplicates += 1
-            self._twice.setdefault(name, [self._line_of[name]]).append(line)
+            file = self.source.name
+            places = self._again.setdefault(key, [PlacedName(first, file, self._line_of[first])])
+            places.append(PlacedName(name, file, line))
             if keeps_last:
-                known[name] = record
+                known[first] = record
 
     def lonely(self, paired: Collection[str]) -> list[tuple[str, int]]:
         """Return the names that are not paired, with their lines."""
@@ -175,6 +178,14 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
         duplicates=joined.duplicates,
         checks=choices.checks(),
     )
+    # By role: a sealed file has another name when its result is derived again.
+    named = [
+        msgspec.structs.replace(file, name=name) for name, file in zip(paths, files, strict=True)
+    ]
+    joined.state.copied_files = [
+        f"the file of {other.name} is a copy of that of {one.name}"
+        for one, other in find_copied_files(named)
+    ]
     return exam.finish(joined.state), evidence
 
 
@@ -189,7 +200,7 @@ def _join_columns(
         return None
     state = exam.zero(0)
     count_plain(exam, state, rows)
-    return _Joined(state, rows.name_list(), set(), accepted=2 * rows.names.size)
+    return _Joined(state, rows.listed, set(), accepted=2 * rows.names.size)
 
 
 def _join_records(
@@ -290,11 +301,11 @@ def _explain_lonely(
     items = [(side, line, name) for side, found in unmatched.items() for name, line in found]
     alike: dict[str, list[tuple[str, int, str]]] = {}
     for item in items:
-        alike.setdefault(_normalize_id(item[2]), []).append(item)
+        alike.setdefault(normalize_id(item[2]), []).append(item)
     messages = []
     for side, line, name in items:
         others = [
-            other for other in alike[_normalize_id(name)] if other[0] != side and other[2] != name
+            other for other in alike[normalize_id(name)] if other[0] != side and other[2] != name
         ]
         hint = ""
         if others:
@@ -302,8 +313,3 @@ def _explain_lonely(
             hint = f"; {files[twin_side]}:{twin_line} has {twin!a}, and this is {name!a}"
         messages.append(f"{files[side]}:{line}: id {name!r} has no counterpart{hint}")
     return messages
-
-
-def _normalize_id(name: str) -> str:
-    """Normalise an id: case, surrounding spaces and Unicode composition."""
-    return unicodedata.normalize("NFKC", name).casefold().strip()

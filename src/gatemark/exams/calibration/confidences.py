@@ -14,6 +14,7 @@ from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.exam import NumberedRecord, schemas
+from gatemark.evidence.inputs import digest_content, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import Source, digest_source, opened_sources
 from gatemark.evidence.whole_file import admitted_batches
@@ -22,6 +23,7 @@ from gatemark.samples.pairing import score_names
 from gatemark.samples.read_samples import is_own_file
 
 NO_CONFIDENCE, NO_SCORE, ERRORED = "no_confidence", "no_score", "errored"
+COPIED, UNEVEN = "copied_input", "missing_epoch"
 
 Item = tuple[float | None, bool | None]
 """A confidence and whether the answer was correct, as the measure takes them."""
@@ -75,7 +77,12 @@ def read_confidences(
 
 
 class ConfidenceReader:
-    """A file read as items: confidence lines, or samples with a score of 0 or 1."""
+    """A file read as items: confidence lines, or samples with a score of 0 or 1.
+
+    An input that is asked in several epochs has an item for each. One that was asked less often
+    than another lacks epochs: how well confidences fit would depend on what was asked again. The
+    input of an earlier id under another one is a copy, and left out.
+    """
 
     def __init__(self, source: Source, score: str | None, choices: ReadingChoices) -> None:
         self._source = source
@@ -86,6 +93,13 @@ class ConfidenceReader:
         self.score = score
         self._is_named = score is not None
         self.received = 0
+        self._asked: dict[int, str] = {}
+        self._epochs: Counter[str] = Counter()
+
+    @property
+    def input_count(self) -> int:
+        """The number of inputs with a confidence and an outcome."""
+        return len(self._epochs)
 
     def read_items(
         self, excluded: Counter[str], on_progress: Progress | None
@@ -97,6 +111,7 @@ class ConfidenceReader:
         for batch in admitted_batches(self._source, form, self._choices, on_progress):
             self.received += len(batch)
             if not self._is_samples:
+                self._epochs.update(normalize_ids([record.id for _, record in batch]))
                 yield [(record.confidence, record.correct) for _, record in batch]
                 continue
             names.update(name for _, record in batch for name in record.scores)
@@ -108,6 +123,9 @@ class ConfidenceReader:
                 unlisted_count=max(0, len(graded) - self._choices.max_errors),
             )
         is_silent = excluded[ERRORED] == self.received
+        most = max(self._epochs.values(), default=0)
+        if uneven := most * len(self._epochs) - self._epochs.total():
+            excluded[UNEVEN] = uneven
         if self._is_samples and self.score not in names and not is_silent:
             wanted = "score" if self.score is None else f"score {self.score!r}"
             raise UsageError(f"{self._source.name}: has no {wanted} (scores: {score_names(names)})")
@@ -127,7 +145,10 @@ class ConfidenceReader:
     ) -> Iterator[Item]:
         for line, sample in batch:
             score = None if self.score is None else sample.scores.get(self.score)
-            if sample.error is not None:
+            name, content = normalize_id(sample.id), digest_content(sample.input)
+            if content is not None and self._asked.setdefault(content, name) != name:
+                excluded[COPIED] += 1
+            elif sample.error is not None:
                 excluded[ERRORED] += 1
             elif sample.confidence is None:
                 excluded[NO_CONFIDENCE] += 1
@@ -139,4 +160,5 @@ class ConfidenceReader:
                     f"got {score:g} at $.scores[{self.score!r}]"
                 )
             else:
+                self._epochs[name] += 1
                 yield sample.confidence, score == 1

@@ -14,15 +14,17 @@ import numpy as np
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
-from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
+from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
 from gatemark.core.reason import ReasonKind
 from gatemark.statistics.confidence.calibration import (
     DEFAULT_BINS,
     DEFAULT_TWINS,
     Calibration,
+    Groups,
     group_items,
     measure_calibration,
 )
+from gatemark.statistics.confidence.resolution import LEVEL, METHOD, Resolution, measure_resolution
 from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, union_rows
 
 DEFAULT_SEED = 19
@@ -40,7 +42,9 @@ _GIVES = (
     "brier_mcb",
     "brier_dsc",
     "brier_unc",
+    "auroc",
 )
+NO_AUROC: Final = ReasonKind("no_auroc", "all answers are right, or all are wrong")
 
 
 class CalibrationState(msgspec.Struct, frozen=True):
@@ -88,11 +92,32 @@ def summarize_calibration(
     twins: int = DEFAULT_TWINS,
 ) -> Calibration | None:
     """Return every number and bin, or None if there is no item to judge."""
+    groups = _group_rows(state)
+    if groups is None:
+        return None
+    return measure_calibration(groups, np.random.default_rng(seed), bins=bins, twins=twins)
+
+
+def summarize_resolution(state: CalibrationState, *, bins: int = DEFAULT_BINS) -> Resolution | None:
+    """Return how well confidences tell right answers from wrong ones, or None without items."""
+    groups = _group_rows(state)
+    return None if groups is None else measure_resolution(groups, bins)
+
+
+def measure_auroc(found: Resolution, **about: Any) -> Measurement:
+    """Return the area under the ROC curve with its interval, or why there is none."""
+    if found.auroc is None:
+        return unmeasured("auroc", NO_AUROC(), direction="higher_is_better", **about)
+    ends = found.interval
+    interval = None if ends is None else Interval(*ends, LEVEL, METHOD)
+    return measured("auroc", found.auroc, direction="higher_is_better", interval=interval, **about)
+
+
+def _group_rows(state: CalibrationState) -> Groups | None:
     rows = union_rows(state.runs, _ROW)
     if rows.size == 0:
         return None
-    groups = group_items(rows["confidence"], rows["correct"], rows["count"])
-    return measure_calibration(groups, np.random.default_rng(seed), bins=bins, twins=twins)
+    return group_items(rows["confidence"], rows["correct"], rows["count"])
 
 
 def finish(state: CalibrationState) -> tuple[Measurement, ...]:
@@ -114,16 +139,22 @@ def finish(state: CalibrationState) -> tuple[Measurement, ...]:
         "excluded": excluded,
         "caveats": caveats if 0 < n < FEW_ITEMS else (),
     }
-    values: dict[str, float | None] = dict.fromkeys(_GIVES)
+    resolution = summarize_resolution(state)
+    values: dict[str, float | None] = dict.fromkeys(_GIVES[:-1])
     if found is not None:
         values = {name: getattr(found, name) for name in _GIVES[:5]}
         values["brier"] = found.brier.score
         values |= {f"brier_{part}": getattr(found.brier, part) for part in ("mcb", "dsc", "unc")}
-    return tuple(
-        unmeasured(name, reason, direction=_choose_direction(name), **about)
-        if value is None
-        else measured(name, value, direction=_choose_direction(name), **about)
-        for name, value in values.items()
+    return (
+        *(
+            unmeasured(name, reason, direction=_choose_direction(name), **about)
+            if value is None
+            else measured(name, value, direction=_choose_direction(name), **about)
+            for name, value in values.items()
+        ),
+        unmeasured("auroc", reason, direction="higher_is_better", **about)
+        if resolution is None
+        else measure_auroc(resolution, **about),
     )
 
 
@@ -154,6 +185,7 @@ MEASURE = Measure(
                 "brier_mcb": 0.04,
                 "brier_dsc": 0.0,
                 "brier_unc": 0.24,
+                "auroc": 0.5,
             },
         ),
         KnownAnswer(
@@ -169,6 +201,7 @@ MEASURE = Measure(
                 "brier_mcb": 0.0,
                 "brier_dsc": 0.25,
                 "brier_unc": 0.25,
+                "auroc": 1.0,
             },
         ),
         KnownAnswer(

@@ -8,15 +8,17 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from gatemark.core.measurement import Evidence, EvidenceFile, measured
+from gatemark.core.measurement import Evidence, EvidenceFile, measured, unmeasured
 from gatemark.core.policy import Outcome, Policy, Rule, decide
 from gatemark.core.progress import Progress
+from gatemark.core.reason import Reason
 from gatemark.evidence.exam import EvidenceRole, file_option, measures, option
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import digest_source, opened_sources
 from gatemark.exams.calibration.confidences import ConfidenceReader
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, require_one_path
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
+from gatemark.statistics.confidence.bins import INFORMATIVE, explain_few_bins
 from gatemark.workspace import Workspace
 
 DEFAULT_BINS: Final = 15
@@ -61,6 +63,8 @@ class CalibrationScore(msgspec.Struct, frozen=True, kw_only=True):
     iso_dev: float | None
     brier: dict[str, float] | None
     bins: list[dict[str, Any]]
+    auroc: float | None
+    auroc_interval: tuple[float, float] | None
     twin_ece: float | None
     twin_p_value: float | None
     iso_dev_max: float | None
@@ -96,23 +100,36 @@ def score_calibration(
         file = digest_source(source)
     found = calibration.summarize_calibration(state, bins=request.bins, seed=request.seed)
     n = 0 if found is None else found.n
-    verdict, blockers = _judge_gates(workspace, request, found, reading.received, excluded)
-    caveats = (f"fewer than {MIN_ITEMS} items: binned errors are mostly chance",)
+    resolution = calibration.summarize_resolution(state, bins=request.bins)
+    doubt = _find_doubt(request, resolution)
+    verdict, blockers = _judge_gates(workspace, request, found, reading, excluded, doubt=doubt)
+    caveats = (f"fewer than {MIN_ITEMS} inputs: binned errors are mostly chance",)
     return CalibrationScore(
         n=n,
         **{name: getattr(found, name, None) for name in _NUMBERS},
         brier=msgspec.to_builtins(found.brier) if found else None,
         bins=msgspec.to_builtins(found.bins) if found else [],
+        auroc=resolution.auroc if resolution else None,
+        auroc_interval=resolution.interval if resolution else None,
         score=reading.score,
         received=reading.received,
         excluded=dict(sorted(excluded.items())),
         gates=_collect_gates(request),
         verdict=verdict,
         blockers=blockers,
-        caveats=caveats if 0 < n < MIN_ITEMS else (),
+        caveats=(
+            *(caveats if 0 < reading.input_count < MIN_ITEMS else ()),
+            *([str(doubt)] if doubt else ()),
+        ),
         seed=request.seed,
         file=file,
     )
+
+
+def _find_doubt(request: CalibrationParameters, resolution: Any) -> Reason | None:
+    """Return why a low calibration error says nothing, or None if it may."""
+    found = explain_few_bins(request.bins)
+    return found or (None if resolution is None else resolution.explain_uninformative())
 
 
 def _collect_gates(request: CalibrationParameters) -> dict[str, float]:
@@ -124,8 +141,10 @@ def _judge_gates(
     workspace: Workspace,
     request: CalibrationParameters,
     found: Any,
-    received: int,
+    reading: ConfidenceReader,
     excluded: Counter[str],
+    *,
+    doubt: Reason | None,
 ) -> tuple[Outcome | None, tuple[str, ...]]:
     if found is None:
         return "inconclusive", ("no item has a confidence and an outcome",)
@@ -134,14 +153,23 @@ def _judge_gates(
         return None, ()
     policy = Policy(
         name="calibration",
-        rules=tuple(
-            Rule(id=f"calibration.{name}", metric=name, op="<=", bound=bound, min_n=MIN_ITEMS)
-            for name, bound in gates.items()
+        rules=(
+            *(
+                Rule(id=f"calibration.{name}", metric=name, op="<=", bound=bound, min_n=MIN_ITEMS)
+                for name, bound in gates.items()
+            ),
+            Rule(
+                id=f"calibration.{INFORMATIVE}",
+                metric=INFORMATIVE,
+                op=">=",
+                bound=1.0,
+                severity="hold",
+            ),
         ),
     )
     evidence = Evidence(
-        received=received,
-        accepted=received,
+        received=reading.received,
+        accepted=reading.received,
         rejected=0,
         usable=found.n,
         missing=excluded.total(),
@@ -149,10 +177,15 @@ def _judge_gates(
         files=(),
     )
     numbers = [
-        measured(name, getattr(found, name), n=found.n, direction="lower_is_better")
+        measured(name, getattr(found, name), n=reading.input_count, direction="lower_is_better")
         for name in gates
     ]
-    verdict = decide(policy, (evidence,), numbers, (), now=workspace.clock())
+    informative = (
+        measured(INFORMATIVE, 1.0, n=found.n, direction="higher_is_better")
+        if doubt is None
+        else unmeasured(INFORMATIVE, doubt, n=found.n, direction="higher_is_better")
+    )
+    verdict = decide(policy, (evidence,), (*numbers, informative), (), now=workspace.clock())
     return verdict.outcome, verdict.blockers
 
 
@@ -170,6 +203,7 @@ def format_calibration(scored: CalibrationScore) -> str:
         ("MCE", scored.mce),
         ("MCE over bins of 10 or more", scored.mce_min10),
         ("isotonic deviation", scored.iso_dev),
+        ("AUROC (resolution)", scored.auroc),
         ("Brier score", brier.get("score")),
         ("  miscalibration", brier.get("mcb")),
         ("  discrimination", brier.get("dsc")),
@@ -214,11 +248,12 @@ SCORE = ScoreVerb(
     help="""\
 FILE holds lines of id, confidence (0 to 1) and correct (true or false), or gatemark.sample/1
 with a confidence and a score of 0 or 1; plain, gzip or zstd, '-' is standard input. Gives ECE,
-MCE, the deviation of an isotonic fit and the Brier score with its parts.
+MCE, the deviation of an isotonic fit, the Brier score with its parts, and the AUROC: whether
+confidences are higher where answers are right.
 
-Without gates, exit 0. With gates: 0 pass, 1 fail, 3 if there are fewer than 100 items, or if items
-without a confidence or an outcome leave the verdict open. Exit 3 also if nothing could be
-measured, and 2 for bad input.
+Without gates, exit 0. With gates: 0 pass, 1 fail, 3 if there are fewer than 100 items or 10 bins,
+if items without a confidence or an outcome leave the verdict open, or if all confidences are equal,
+or higher where answers are wrong. Exit 3 also if nothing could be measured, and 2 for bad input.
 
 \b
 Examples:

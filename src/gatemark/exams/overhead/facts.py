@@ -28,7 +28,6 @@ class ArmsHeader(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     spent: OverheadCosts = leave_costs_unmeasured(NO_COSTS())
     costs: CostsPart | None = None
-    repeated_contents: int = 0
 
 
 class Facts(ArmsHeader, frozen=True, kw_only=True):

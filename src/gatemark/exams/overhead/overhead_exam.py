@@ -114,7 +114,6 @@ class OverheadExam(Exam[OverheadExamState]):
             if pairing.defects
             else measure_costs(costs, bare, resampling),
             costs=costs_file,
-            repeated_contents=len(bare.contents) - len(set(bare.contents)),
         )
         rows: Sequence[WindowPair] = ()
         if not pairing.defects:
@@ -166,7 +165,7 @@ class OverheadExam(Exam[OverheadExamState]):
         resampling = self._make_resampling(seeds["bootstrap"] if seeds else None)
         quality = self._measure_quality(rows, header, resampling)
         numbers = [
-            *self._add_caveats(quality, bare, header.repeated_contents),
+            *self._add_caveats(quality, bare),
             _count_defects(header, len(rows)),
             *header.spent.measurements,
         ]
@@ -241,9 +240,7 @@ class OverheadExam(Exam[OverheadExamState]):
         guarded = np.array([row.guarded for row in rows])
         return measure_quality(rows[0].basis, weights, bare, guarded, resampling)
 
-    def _add_caveats(
-        self, quality: Quality, bare: ArmPart | None, repeated_contents: int
-    ) -> list[Measurement]:
+    def _add_caveats(self, quality: Quality, bare: ArmPart | None) -> list[Measurement]:
         """Return the numbers, with caveats on the overhead."""
         first, *others = quality.measurements
         found = quality.found
@@ -252,7 +249,7 @@ class OverheadExam(Exam[OverheadExamState]):
         caveats = list(first.caveats)
         budget = self.settings.budget
         if bare is not None:
-            caveats.extend(_list_caveats(bare, repeated_contents))
+            caveats.extend(_list_caveats(bare))
         interval = found.interval
         if self.settings.mode == "point" and interval and interval.low < budget < interval.high:
             caveats.append(
@@ -274,16 +271,11 @@ def _word_failed_checks(defects: Sequence[Defect]) -> Reason:
     )
 
 
-def _list_caveats(bare: ArmPart, repeated_contents: int) -> list[str]:
+def _list_caveats(bare: ArmPart) -> list[str]:
     """Return caveats about windows that are not independent or cannot be repeated."""
     reasons = []
     if bare.plan is not None and bare.plan["stride"] < bare.plan["seq_len"]:
         reasons.append("windows overlap, so the interval is narrower than it should be")
-    if repeated_contents:
-        subject = "1 window has" if repeated_contents == 1 else f"{repeated_contents} windows have"
-        reasons.append(
-            f"{subject} the content of another, so the interval is narrower than it should be"
-        )
     if bare.seeds is not None and set(bare.seeds.values()) == {None}:
         reasons.append("no arm names a seed, so nobody can run this again")
     return reasons

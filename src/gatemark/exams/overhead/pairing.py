@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from gatemark.evidence.inputs import normalize_ids
 from gatemark.exams.overhead.arms import (
     LISTED_IDS,
     SHOWN_IDS,
@@ -85,10 +86,13 @@ def _check_arm(arm: ArmFile, role: Role) -> list[Defect]:
         found.append(make_defect("arm.damaged", f"{role} arm: {arm.damage}"))
     if arm.hole_count:
         found.append(_describe_holes(arm, role))
-    if _count_extra_copies(arm):
-        repeated = [name for name, count in Counter(arm.ids).items() if count > 1]
+    if repeated := [name for name, count in Counter(arm.ids).items() if count > 1]:
         found.append(
             make_defect("arm.duplicate_window", f"{role} arm has windows more than once", repeated)
+        )
+    if copied := _find_copied_windows(arm):
+        found.append(
+            make_defect("arm.copied_window", f"{role} arm repeats content in other windows", copied)
         )
     have = len(arm.ids) + arm.hole_count
     if have != arm.expected:
@@ -152,8 +156,21 @@ def _index_windows(arm: ArmFile) -> dict[str, tuple[str, int, int | None]]:
     return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
 
 
+def _find_copied_windows(arm: ArmFile) -> list[str]:
+    """Return the windows with the content of an earlier one, under another id."""
+    contents = normalize_ids(arm.contents)
+    if len(set(contents)) == len(contents):
+        return []
+    first: dict[str, str] = {}
+    return [
+        name
+        for name, content in zip(arm.ids, contents, strict=True)
+        if first.setdefault(content, name) != name
+    ]
+
+
 def _count_extra_copies(arm: ArmFile) -> int:
-    return len(arm.ids) - len(set(arm.ids))
+    return len(arm.ids) - min(len(set(arm.ids)), len(set(normalize_ids(arm.contents))))
 
 
 def _is_same(bare: ArmFile, other: ArmFile) -> bool:

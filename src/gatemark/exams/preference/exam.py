@@ -27,6 +27,7 @@ from gatemark.evidence.exam import (
     added_counts,
     option,
 )
+from gatemark.evidence.inputs import normalize_ids
 from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.preference import measure
 from gatemark.statistics.preference import (
@@ -105,7 +106,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
     def step(self, state: PreferenceExamState, batch: Sequence[Any]) -> PreferenceExamState:
         rows = [(vote.item, vote.reviewer, vote.choice, vote.first) for vote in batch]
         state.votes = measure.step(state.votes, rows)
-        state.reviewers.update(vote.reviewer for vote in batch)
+        state.reviewers.update(normalize_ids([vote.reviewer for vote in batch]))
         for vote in batch:
             state.first[vote.first] = state.first.get(vote.first, 0) + 1
         return state

@@ -18,6 +18,7 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
 from gatemark.core.reason import ReasonKind
+from gatemark.evidence.inputs import normalize_id
 from gatemark.statistics.multiset import (
     Runs,
     add_rows,
@@ -95,8 +96,8 @@ def step(state: PreferenceState, batch: Batch) -> PreferenceState:
     """Count a batch of votes into the state."""
     rows = [
         (
-            *hash_name(item),
-            *hash_name(reviewer),
+            *hash_name(normalize_id(item)),
+            *hash_name(normalize_id(reviewer)),
             _encode_choice(choice),
             _encode_first(first),
             count,

@@ -23,6 +23,7 @@ from gatemark.core.text import did_you_mean
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import option
 from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.inputs import normalize_id
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shards import whole_file
@@ -212,7 +213,8 @@ def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
     first_wins = decisive = 0
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
         for line, vote in zip(reader.batch_lines, batch, strict=True):
-            key = (vote.item, vote.reviewer, frozenset({vote.model_a, vote.model_b}))
+            item, reviewer = normalize_id(vote.item), normalize_id(vote.reviewer)
+            key = (item, reviewer, frozenset({vote.model_a, vote.model_b}))
             if key in seen:
                 repeated.append(
                     f"{source.name}:{line}: {vote.reviewer} voted on item {vote.item} between "
@@ -223,9 +225,9 @@ def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
             first, second = (
                 numbers.setdefault(n, len(numbers)) for n in (vote.model_a, vote.model_b)
             )
-            _add(pairs, vote, first, second)
+            _add(pairs, item, vote, first, second)
             low, high = sorted((first, second))
-            leans[vote.item, low, high] += 1 if first == low else -1
+            leans[item, low, high] += 1 if first == low else -1
             first_wins += vote.winner == "model_a"
             decisive += vote.winner in {"model_a", "model_b"}
         if len(numbers) > MAX_MODELS or len(seen) > MAX_VOTES:
@@ -243,12 +245,16 @@ def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
 
 
 def _add(
-    pairs: dict[tuple[str, int, int], list[float]], vote: ModelVote, first: int, second: int
+    pairs: dict[tuple[str, int, int], list[float]],
+    item: str,
+    vote: ModelVote,
+    first: int,
+    second: int,
 ) -> None:
     won = {"model_a": (1.0, 0.0), "model_b": (0.0, 1.0)}.get(vote.winner, (0.5, 0.5))
     if first > second:
         first, second, won = second, first, won[::-1]
-    sums = pairs.setdefault((vote.item, first, second), [0.0, 0.0])
+    sums = pairs.setdefault((item, first, second), [0.0, 0.0])
     sums[0] += won[0]
     sums[1] += won[1]
 

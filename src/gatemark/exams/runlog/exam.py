@@ -21,6 +21,7 @@ from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
+from gatemark.evidence.inputs import SeenInputs, digest_content
 from gatemark.exams.runlog.estimates import (
     Draws,
     VariantEstimate,
@@ -50,12 +51,15 @@ from gatemark.statistics.resampling.percentile_bootstrap import LEVEL, MeanInter
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
+COPY_COUNT = "copied_case_count"
 NO_SHARED_CASE: Final = ReasonKind(
     "no_shared_case", "{variant} and {reference} share no case with a value"
 )
 NO_SUCH_VARIANT: Final = ReasonKind("no_such_variant", "no record is of variant {variant}")
 PAIRED = "worse_by."
 """Prefix of paired differences: how much worse the judged variant is."""
+TELLING_EVENTS = 5
+"""Cases with as many timed summaries have all numbers in common only if one is a copy."""
 MIN_CASES = 10
 """With fewer cases, a gate on an interval is inconclusive, because resampling is unreliable."""
 SAFE_METHOD = "percentile bootstrap over cases, exact where hardly any case differs"
@@ -122,6 +126,11 @@ class RunlogExam(Exam[RunlogExamState]):
             )
             for name, margin in sorted(options.paired_gates.items())
         )
+        own = (
+            [of_judged("runlog.copies", COPY_COUNT, "<=", 0.0, severity="hold")]
+            if options.gates or options.paired_gates
+            else []
+        )
         names = {
             LEFT_OUT[name] for name in (*options.gates, *options.paired_gates) if name in LEFT_OUT
         }
@@ -135,6 +144,7 @@ class RunlogExam(Exam[RunlogExamState]):
             rules=(
                 Rule("runlog.coverage", COVERAGE, ">=", options.coverage_gate, severity="hold"),
                 of_judged("runlog.events", EVENT_COUNT, ">=", 1.0, severity="hold"),
+                *own,
                 *gates,
                 *paired,
                 *whole,
@@ -195,6 +205,7 @@ class RunlogExam(Exam[RunlogExamState]):
                 *numbers,
                 _count_events(cases, self.options.variant),
                 *self._compare_pairs(by_variant, draws),
+                *_count_copies(cases, self.options.variant),
                 *_count_left_out(cases, self.options.variant),
             ),
             figures=draw_figures(cases, shown, compared) if shown else (),
@@ -307,6 +318,36 @@ def _count_events(cases: Mapping[str, Sequence[PerCaseMetrics]], judged: str) ->
         direction="neutral",
         unit="count",
         caveats=tuple(list_caveats(cases[judged])),
+        scope=judged,
+    )
+
+
+def _count_copies(
+    cases: Mapping[str, Sequence[PerCaseMetrics]], judged: str
+) -> Iterator[Measurement]:
+    """Yield how many cases of the judged variant have all numbers of another case.
+
+    Two runs of several summaries do not take the same times. Shorter ones can.
+    """
+    if judged not in cases:
+        return
+    timed = [
+        row
+        for row in cases[judged]
+        if row.m8_summary_latency_ms_mean and row.m1_update_count >= TELLING_EVENTS
+    ]
+    seen, copies = SeenInputs("case"), []
+    for row in timed:
+        numbers = msgspec.to_builtins(msgspec.structs.replace(row, case_id=""))
+        if (same := seen.see(row.case_id, "as well", digest_content(numbers))) is not None:
+            copies.append(f"{same.name} has all numbers of {same.first_name}")
+    yield measured(
+        COPY_COUNT,
+        len(copies),
+        n=len(cases[judged]),
+        direction=LOWER,
+        unit="count",
+        caveats=tuple(copies[:1]),
         scope=judged,
     )
 

@@ -11,6 +11,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
 from gatemark.core.record import Remark
 from gatemark.evidence.exam import ExamOutcome, ExamRun, schemas
+from gatemark.evidence.inputs import SeenInputs
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import Source, digest_source, find_sources
@@ -70,16 +71,17 @@ def examine_metrics_files(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
         seen: dict[tuple[str, str], str] = {}
+        known: dict[str, SeenInputs] = {}
         for source in sources:
             rows = read_rows(source, choices)
             for row in rows:
-                key = (row.variant_id, row.case_id)
-                if key in seen:
+                inputs = known.setdefault(row.variant_id, SeenInputs("case"))
+                same = inputs.see(row.case_id, f"in {source.name}")
+                if same is not None:
                     raise BadInputError(
-                        f"{source.name}: {row.case_id} under {row.variant_id} is also in "
-                        f"{seen[key]}; name each file once"
+                        f"{source.name}: {row.variant_id}: {same.describe()}; name each file once"
                     )
-                seen[key] = source.name
+                seen[row.variant_id, row.case_id] = source.name
             state = exam.step(state, rows)
         files = tuple(digest_source(source) for source in sources)
     variants = {variant for variant, _ in seen}

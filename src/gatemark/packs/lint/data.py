@@ -11,7 +11,8 @@ from gatemark.core.canonical import digest
 from gatemark.evidence.hygiene import personal_data
 from gatemark.evidence.rows import Row, placed_rows
 from gatemark.packs.lint.report import LintWarning
-from gatemark.packs.pack_file import BUILTIN, OpenPack
+from gatemark.packs.pack_data import BUILTIN
+from gatemark.packs.pack_file import OpenPack
 
 SHOWN_LENGTH: Final = 60
 

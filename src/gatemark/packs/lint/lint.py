@@ -17,17 +17,13 @@ from gatemark.packs.lint.report import LintReport, LintWarning
 from gatemark.packs.lint.rules import find_unsatisfiable_rules
 from gatemark.packs.lint.sizes import find_margin_warnings, measure_discordance, predict_verdicts
 from gatemark.packs.lint.targets import check_target
-from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import (
-    OpenPack,
-    build_scorer,
-    find_suite_plugin,
-    load_snapshot,
-    load_snapshots,
-    read_pack_file,
-)
+from gatemark.packs.pack import Pack
+from gatemark.packs.pack_data import load_snapshot, load_snapshots
+from gatemark.packs.pack_file import OpenPack, read_pack_file
 from gatemark.packs.policy import check_waivers_and_rules
 from gatemark.packs.questions import make_calls
+from gatemark.packs.suite_plugins import build_scorer, find_suite_plugin
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.statistics.preference import MIN_DECISIVE
 from gatemark.workspace import Workspace
 

@@ -12,11 +12,12 @@ from gatemark.packs.answers import Answer
 from gatemark.packs.judge_qualification import METRIC as LICENCE
 from gatemark.packs.latency_and_cost import METRICS as LATENCY_AND_COST
 from gatemark.packs.lint.report import LintWarning
-from gatemark.packs.pack import ScorerSpec, SuiteSpec
-from gatemark.packs.pack_file import OpenPack, build_scorer, find_suite_plugin
+from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.part_scores import PART_METRICS
 from gatemark.packs.questions import make_asked_rows, make_sample
 from gatemark.packs.sample_lines import PART_MARK
+from gatemark.packs.suite_plugins import build_scorer, find_suite_plugin
+from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
 from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, find_slices
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.combined import NAME as COMBINED

@@ -11,11 +11,13 @@ from gatemark.packs.baselines import iterate_results_of_pack
 from gatemark.packs.limited_runs import read_limit
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.margins import choose_regression_modes, find_bound, find_guard
-from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import OpenPack, build_scorer
+from gatemark.packs.pack import Pack
+from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.pooled_drop import choose_pooled_suites
 from gatemark.packs.questions import make_sample
 from gatemark.packs.recordings import open_recording
+from gatemark.packs.suite_plugins import build_scorer
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.verdict_rates import AdaptiveRates, SuiteDesign, adaptive_rates
 from gatemark.targets.port import Reply

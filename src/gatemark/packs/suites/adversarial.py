@@ -17,7 +17,7 @@ from gatemark.core.policy import Rule
 from gatemark.core.reason import ReasonKind
 from gatemark.core.result import Figure, Table
 from gatemark.packs.item_scores import ItemScore, pair_items, score_baseline_items, score_items
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.arms import (
     UNKNOWN_BASELINE,
     describe_answer,

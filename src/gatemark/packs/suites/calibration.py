@@ -1,8 +1,12 @@
 """``calibration``: whether stated confidence is accurate, on another suite's answers.
 
-The score is 1 - ECE. Only answers with a confidence and a score of 0 or 1 can be judged. The rest
-are counted, and make the verdict inconclusive beyond ``errors_max``; below it, the score assumes
-the worst for the candidate and the best for the baseline. Too few judged answers leave no score.
+The score is 1 - ECE, in the same bins for both arms. A low error alone can be had by always naming
+the mean accuracy, or by one wide bin: confidences must also say something about single answers,
+and there must be enough bins. Otherwise the verdict is inconclusive.
+
+Only answers with a confidence and a score of 0 or 1 can be judged. The rest are counted, and make
+the verdict inconclusive beyond ``errors_max``; below it, the score assumes the worst for the
+candidate and the best for the baseline. Too few judged answers leave no score.
 """
 
 from __future__ import annotations
@@ -22,22 +26,34 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.core.policy import Rule
-from gatemark.core.reason import ReasonKind, find_reason
+from gatemark.core.reason import Reason, ReasonKind, find_reason
 from gatemark.core.result import Figure, Reliability, ReliabilityBin
 from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import Answer
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.arms import HARM_P
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.statistics.confidence.bins import INFORMATIVE, explain_few_bins
 from gatemark.statistics.confidence.calibration import (
     Calibration,
     bin_index,
     group_items,
     measure_calibration,
 )
+from gatemark.statistics.confidence.resolution import (
+    LEVEL,
+    METHOD,
+    Resolution,
+    measure_resolution,
+)
 
 SEED = 20_261_119
 RESAMPLES = 999
+LOST_RESOLUTION: Final = ReasonKind(
+    "lost_resolution",
+    "the candidate's confidences are not shown to tell right answers from wrong ones "
+    "(AUROC {auroc:.4g}), the baseline's do (AUROC {baseline_auroc:.4g})",
+)
 NO_ANSWERS: Final = ReasonKind("no_answers", "no answers")
 TOO_FEW_CONFIDENCES: Final = ReasonKind(
     "too_few_confidences", "{n} answers carry a confidence and a verdict, needs {needed}"
@@ -68,8 +84,14 @@ class CalibrationItems(NamedTuple):
 
 
 def make_rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
-    """Return the rule on stated confidence: leaving out doubtful answers would flatter the rest."""
-    return (spec.rule("judged", "unjudged_rate", "<=", spec.errors_max, severity="hold"),)
+    """Return the rules on stated confidence.
+
+    Leaving out doubtful answers would flatter the rest, and so would saying nothing about each.
+    """
+    return (
+        spec.rule("judged", "unjudged_rate", "<=", spec.errors_max, severity="hold"),
+        spec.rule(INFORMATIVE, INFORMATIVE, ">=", 1.0, severity="hold"),
+    )
 
 
 def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
@@ -81,7 +103,13 @@ def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
         _measure_score(name, scope, arm, calibration, options)
         for name, arm, calibration in zip(("score", "baseline_score"), arms, found, strict=True)
     ]
-    numbers = [_measure_unjudged(scope, arms), *_list_numbers(scope, arms[0], found[0])]
+    resolutions = [_measure_resolution(arm, options) for arm in arms]
+    numbers = [
+        _measure_unjudged(scope, arms),
+        _measure_informative(scope, arms[0], resolutions, options),
+        *_list_numbers(scope, arms[0], found[0]),
+        *_list_aurocs(scope, arms, resolutions),
+    ]
     error = None
     if evidence.baseline is not None:
         drops, error = _measure_drop(evidence, arms, scores, options)
@@ -110,6 +138,57 @@ def _measure_arm(arm: CalibrationItems, options: CalibrationOptions) -> Calibrat
         return None
     groups = group_items(arm.confidence, arm.correct)
     return measure_calibration(groups, np.random.default_rng(SEED), bins=options.bins)
+
+
+def _measure_resolution(arm: CalibrationItems, options: CalibrationOptions) -> Resolution | None:
+    if len(arm.ids) < options.min_items:
+        return None
+    return measure_resolution(group_items(arm.confidence, arm.correct), options.bins)
+
+
+def _measure_informative(
+    scope: str,
+    candidate: CalibrationItems,
+    resolutions: Sequence[Resolution | None],
+    options: CalibrationOptions,
+) -> Measurement:
+    """Return 1 if the candidate's confidences may say something, or why they do not."""
+    own, baseline = resolutions
+    n = len(candidate.ids)
+    why: Reason | None
+    if own is None:
+        why = TOO_FEW_CONFIDENCES(n=n, needed=options.min_items)
+    else:
+        why = explain_few_bins(options.bins) or own.explain_uninformative()
+        why = why or _explain_lost(own, baseline)
+    if why is not None:
+        return unmeasured(INFORMATIVE, why, direction="higher_is_better", n=n, scope=scope)
+    return measured(INFORMATIVE, 1.0, n=n, direction="higher_is_better", scope=scope)
+
+
+def _explain_lost(own: Resolution, baseline: Resolution | None) -> Reason | None:
+    """Return why the candidate says less than the baseline, or None if that is not so."""
+    if own.auroc is None or own.is_shown or baseline is None or not baseline.is_shown:
+        return None
+    return LOST_RESOLUTION(auroc=own.auroc, baseline_auroc=baseline.auroc)
+
+
+def _list_aurocs(
+    scope: str, arms: Sequence[CalibrationItems], resolutions: Sequence[Resolution | None]
+) -> list[Measurement]:
+    """Return the resolution of each arm, where it has one."""
+    return [
+        measured(
+            name,
+            found.auroc,
+            n=len(arm.ids),
+            direction="higher_is_better",
+            interval=None if found.interval is None else Interval(*found.interval, LEVEL, METHOD),
+            scope=scope,
+        )
+        for name, arm, found in zip(("auroc", "baseline_auroc"), arms, resolutions, strict=True)
+        if found is not None and found.auroc is not None
+    ]
 
 
 def _measure_score(

@@ -19,7 +19,7 @@ from gatemark.packs.item_scores import (
     score_baseline_items,
     score_items,
 )
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.arms import (
     estimate_delta_error,
     list_worse_items,

@@ -25,7 +25,7 @@ from gatemark.evidence.rows import Row
 from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import Answer, ItemKey
 from gatemark.packs.item_scores import AnswerPair, ItemScore
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.arms import (
     NO_COMMON_ITEM,
     PairedItems,

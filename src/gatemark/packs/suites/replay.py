@@ -16,7 +16,7 @@ from gatemark.core.measurement import Measurement, measured, rate
 from gatemark.core.policy import Rule
 from gatemark.core.reason import ReasonKind
 from gatemark.packs.item_scores import AnswerPair, pair_items, score_baseline_items, score_items
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.arms import (
     estimate_delta_error,
     list_worse_items,

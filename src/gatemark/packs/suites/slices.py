@@ -22,7 +22,7 @@ from gatemark.core.policy import LINE_TOLERANCE, WORST_IN
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Cell, Figure, Table
 from gatemark.packs.item_scores import AnswerPair, ItemScore
-from gatemark.packs.pack import WORST_SLICE_DROP, WORST_SLICE_SCORE
+from gatemark.packs.suite_spec import WORST_SLICE_DROP, WORST_SLICE_SCORE
 from gatemark.packs.suites.arms import (
     IN_PART,
     METHOD,

@@ -14,7 +14,7 @@ from gatemark.evidence.exam import Suite
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.item_scores import AnswerPair
-from gatemark.packs.pack import RegressionMode, SuiteSpec
+from gatemark.packs.suite_spec import RegressionMode, SuiteSpec
 from gatemark.scorers.judge.prompt import JudgeReply, JudgeTask
 
 PREFERRED: Final = "preferred"

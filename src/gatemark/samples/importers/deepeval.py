@@ -59,6 +59,20 @@ class _Metric(msgspec.Struct):
     success: bool | None = None
     flaky: bool | None = None
     error: object = None
+    strict_mode: bool | None = msgspec.field(name="strictMode", default=None)
+    strict_mode_snake: bool | None = msgspec.field(name="strict_mode", default=None)
+    evaluation_model: str | None = msgspec.field(name="evaluationModel", default=None)
+    evaluation_model_snake: str | None = msgspec.field(name="evaluation_model", default=None)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What its score and verdict depend on; ``evaluate()`` writes the keys in snake case."""
+        is_strict = self.strict_mode or self.strict_mode_snake
+        return {
+            "threshold": score_number(self.threshold),
+            "strict mode": is_strict or None,
+            "judge model": self.evaluation_model or self.evaluation_model_snake,
+        }
 
     @property
     def called(self) -> str:
@@ -154,7 +168,10 @@ def _read(log: _Log, gathering: Gathering) -> Imported:
     ):
         _add(gathering, place, gathering.choose_id(place, raw, item), epoch, case)
     _check(gathering, log, [case for _, _, case in cases])
-    gathering.lower_is_better |= _find_lower_is_better(case for _, _, case in cases)
+    lower, higher = _find_directions(case for _, _, case in cases)
+    gathering.lower_is_better |= lower
+    gathering.higher_is_better |= higher | {_PASSED}
+    _note_settings([case for _, _, case in cases], gathering)
     gathering.note("the file has neither a time nor a DeepEval version: lineage is incomplete")
     gathering.lineage |= {
         "identifier": log.identifier or "",
@@ -233,8 +250,32 @@ def _read_content(case: _Camel) -> object:
     return [asked, case.expected_output, case.expected_outcome, case.metadata]
 
 
-def _find_lower_is_better(cases: Iterable[_Camel]) -> set[str]:
-    """Return the metrics that pass below their threshold, such as toxicity, and never above it."""
+def _note_settings(cases: Sequence[_Camel], gathering: Gathering) -> None:
+    """Record how metrics were made; the verdict of a case depends on those of all its metrics."""
+    values: dict[str, dict[str, dict[str, None]]] = {}
+    for metric in (metric for case in cases for metric in case.metrics if not metric.flaky):
+        of_metric = values.setdefault(metric.score_name, {})
+        for name, value in metric.settings.items():
+            if value is not None:
+                of_metric.setdefault(name, {})[_write_plainly(value)] = None
+    listed = {
+        score: {name: ", ".join(sorted(found)) for name, found in settings.items()}
+        for score, settings in values.items()
+    }
+    for score, settings in listed.items():
+        gathering.scored_with(score, settings)
+        gathering.scored_with(
+            _PASSED, {f"{name} of {score}": text for name, text in settings.items()}
+        )
+    gathering.scored_with(_PASSED, {"list of metrics": ", ".join(sorted(listed))})
+
+
+def _write_plainly(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _find_directions(cases: Iterable[_Camel]) -> tuple[set[str], set[str]]:
+    """Return the metrics that pass only below their threshold, such as toxicity, or only above."""
     below: set[str] = set()
     above: set[str] = set()
     for metric in (metric for case in cases for metric in case.metrics):
@@ -244,7 +285,7 @@ def _find_lower_is_better(cases: Iterable[_Camel]) -> set[str]:
         if metric.error or metric.success is None:
             continue
         (above if (score > threshold) == metric.success else below).add(metric.score_name)
-    return below - above
+    return below - above, above - below
 
 
 def _add(gathering: Gathering, place: str, item: object, epoch: int, case: _Camel) -> None:

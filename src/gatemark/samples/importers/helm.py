@@ -74,8 +74,8 @@ class _Stat(msgspec.Struct):
         """The mean; older versions store only sum and count."""
         if self.mean is not None:
             return self.mean
-        total = score_number(self.sum)
-        return None if total is None or self.count < 1 else total / self.count
+        total, count = score_number(self.sum), score_number(self.count)
+        return None if total is None or count is None or count < 1 else total / count
 
 
 class _Row(msgspec.Struct):

@@ -38,8 +38,13 @@ from gatemark.samples.importer import (
 
 _MEMBERS: Final = ("_journal/", "samples/", "header.json", "summaries.json", "reductions.json")
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_VERDICTS: Final = ("C", "I", "P")
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _MEANS: Final = frozenset({"accuracy", "mean"})
+_TEXT_SCORERS: Final = frozenset(
+    {"match", "includes", "pattern", "answer", "exact", "f1", "choice", "math"}
+)
+"""Scorers that ask no model."""
 
 
 class _EditProvenance(msgspec.Struct):
@@ -99,6 +104,7 @@ class _Sample(msgspec.Struct):
 
 class _Config(msgspec.Struct):
     epochs: int | None = None
+    epochs_reducer: list[str] | None = None
     limit: object = None
     sample_id: object = None
 
@@ -109,6 +115,15 @@ class _Dataset(msgspec.Struct):
     sample_ids: list[str | int] | None = None
 
 
+class _Scorer(msgspec.Struct):
+    name: str = ""
+    options: dict[str, object] | None = None
+
+
+class _Role(msgspec.Struct):
+    model: str = ""
+
+
 class _Spec(msgspec.Struct):
     task: str = ""
     model: str = ""
@@ -116,6 +131,8 @@ class _Spec(msgspec.Struct):
     config: _Config = msgspec.field(default_factory=_Config)
     dataset: _Dataset = msgspec.field(default_factory=_Dataset)
     packages: dict[str, object] = {}
+    scorers: list[_Scorer] | None = None
+    model_roles: dict[str, _Role] | None = None
 
 
 class _Metric(msgspec.Struct):
@@ -126,6 +143,7 @@ class _Total(msgspec.Struct):
     name: str = ""
     scorer: str = ""
     reducer: str | None = None
+    params: dict[str, object] = {}
     metrics: dict[str, _Metric] = {}
 
 
@@ -150,6 +168,7 @@ class _Plan(msgspec.Struct):
 class _Log(msgspec.Struct):
     eval: _Spec
     status: str = "started"
+    invalidated: bool | None = None
     results: _Results | None = None
     samples: list[msgspec.Raw] | None = None
     plan: _Plan = msgspec.field(default_factory=_Plan)
@@ -244,6 +263,10 @@ def _read(run: _Run, gathering: Gathering) -> Imported:
         _add_missing(gathering, log)
     if arm is None and log.results is not None:
         _check(gathering, log.results, list(gathering.samples))
+    _note_gap(run, gathering, is_whole=arm is None)
+    if log.invalidated:
+        gathering.note_contradiction("its samples are scored, but the log is marked as invalidated")
+    _note_scorers(log, gathering)
     gathering.lineage |= {
         "task": log.eval.task,
         "model": log.eval.model,
@@ -266,6 +289,48 @@ def _note_partial(log: _Log, gathering: Gathering, ids: set[str | int]) -> None:
         gathering.partial("the run was cut with --sample-id")
 
 
+def _note_gap(run: _Run, gathering: Gathering, *, is_whole: bool) -> None:
+    """Mark a log with fewer samples than its header counts, unless the gap is told already.
+
+    Of a whole log, ids that are missing are samples with an error, and a total that the rows do not
+    add up to is a contradiction.
+    """
+    log, present = run.log, len(run.rows)
+    config, size = log.eval.config, log.eval.dataset.samples
+    total = None if log.results is None else log.results.total_samples
+    is_cut = config.limit is not None or config.sample_id is not None
+    counts = [0 if is_cut or size is None else size * max(1, config.epochs or 1), total or 0]
+    has_ids = bool(log.eval.dataset.sample_ids) and gathering.options.id_path is None
+    is_told = is_whole and (has_ids or (total is not None and total != present))
+    if present < max(counts) and not is_told:
+        gathering.partial(
+            f"the log has {present} of the {max(counts)} samples that its header counts"
+        )
+
+
+def _note_scorers(log: _Log, gathering: Gathering) -> None:
+    """Record how each score was made: options of its scorer, who judged, how epochs are reduced."""
+    listed = log.eval.scorers
+    if listed is None:
+        totals = log.results.scores if log.results is not None else []
+        listed = [_Scorer(total.scorer, total.params) for total in totals if total.scorer]
+    seen: Counter[str] = Counter()
+    for scorer in listed:
+        plain = scorer.name.rpartition("/")[2]
+        # The second scorer of a name is called name1.
+        name = f"{plain}{seen[plain] or ''}"
+        seen[plain] += 1
+        settings: dict[str, object] = {"scorer": scorer.name.removeprefix("inspect_ai/")}
+        settings |= {f"option {key}": value for key, value in (scorer.options or {}).items()}
+        grader = (log.eval.model_roles or {}).get("grader")
+        if grader is not None and plain not in _TEXT_SCORERS:
+            settings["judge model"] = grader.model
+        reducers = [one for one in log.eval.config.epochs_reducer or [] if one != "mean"]
+        if reducers:
+            settings["reduction of epochs"] = ", ".join(reducers)
+        gathering.scored_with(name, settings)
+
+
 def _is_whole_run(limit: object, size: int | None, present: int) -> bool:
     """Return whether the whole data set ran in spite of a limit."""
     if size is None or present < size:
@@ -286,6 +351,8 @@ def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: _Sample, *, sc
     for name, score in (row.scores or {}).items():
         for part, value in _split_score(name, score.value):
             scores[part] = _read_number(value)
+            if value in _VERDICTS:
+                gathering.higher_is_better.add(part)
             if isinstance(value, str) and value in NOT_FINITE:
                 raw_scores[part] = value
             elif scores[part] is None and isinstance(value, str):

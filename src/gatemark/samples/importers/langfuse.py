@@ -1,4 +1,8 @@
-"""Observations exported from Langfuse, as JSON Lines or as one list; texts may contain JSON."""
+"""Observations exported from Langfuse, as JSON Lines, a list, or a page of the API.
+
+Exports to blob storage write keys in snake case; those of the page and of the API in camel case.
+Texts may contain JSON.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.errors import BadInputError
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import (
     decode,
@@ -29,6 +34,19 @@ _KINDS: Final[dict[str, spans.SpanKind]] = {
     "GUARDRAIL": "verifier",
     "EVALUATOR": "verifier",
 }
+_LISTS: Final = ("data", "observations")
+_SNAKE: Final = {
+    "traceId": "trace_id",
+    "startTime": "start_time",
+    "endTime": "end_time",
+    "parentObservationId": "parent_observation_id",
+    "statusMessage": "status_message",
+    "model": "provided_model_name",
+    "providedModelName": "provided_model_name",
+    "promptName": "prompt_name",
+    "promptVersion": "prompt_version",
+}
+_NULL: Final = msgspec.Raw(b"null")
 _MICROS: Final = 1_000
 NAME: Final = "langfuse"
 
@@ -61,14 +79,33 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refus
 
 
 def _read_rows(file: ForeignFile) -> Iterator[tuple[str, LangfuseObservation | Refusal]]:
-    """Yield the rows of an export, which is lines or one list."""
-    if not strip_bom(file.data).lstrip().startswith(b"["):
-        yield from read_json_lines(file, LangfuseObservation)
+    """Yield the rows of an export, whichever keys it has."""
+    if strip_bom(file.data).lstrip().startswith(b"["):
+        raws = decode(file.data, list[msgspec.Raw], file.name)
+    elif (inside := _find_list(file.head)) is not None:
+        held = decode(file.data, dict[str, msgspec.Raw], file.name)[inside]
+        raws = decode(bytes(held), list[msgspec.Raw], file.name)
+    else:
+        for place, line in read_json_lines(file, dict[str, msgspec.Raw]):
+            yield place, line if isinstance(line, Refusal) else _decode_row(line, place)
         return
-    raws = decode(file.data, list[msgspec.Raw], file.name)
-    yield from (
-        (place, row) for place, _, row in read_json_rows(raws, LangfuseObservation, file.name)
-    )
+    for place, _, fields in read_json_rows(raws, dict[str, msgspec.Raw], file.name):
+        yield place, fields if isinstance(fields, Refusal) else _decode_row(fields, place)
+
+
+def _find_list(head: bytes) -> str | None:
+    """Return the key under which an object holds observations, or None if it is one itself."""
+    paths = find_key_paths(head)
+    return next((key for key in _LISTS if f"{key}[].id" in paths), None)
+
+
+def _decode_row(fields: dict[str, msgspec.Raw], place: str) -> LangfuseObservation | Refusal:
+    # Of two keys with one meaning, such as the model's, the one with a value is kept.
+    named = {_SNAKE.get(name, name): value for name, value in fields.items() if value != _NULL}
+    try:
+        return decode(msgspec.json.encode(named), LangfuseObservation, place)
+    except BadInputError as error:
+        return Refusal(place, str(error).removeprefix(f"{place}: "))
 
 
 def _to_span(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
@@ -119,13 +156,19 @@ def _parse_time(text: str) -> int | None:
     return micros * _MICROS
 
 
-_MARKS: Final = {"trace_id", "parent_observation_id", "start_time"}
+_MARKS: Final = (
+    {"trace_id", "parent_observation_id", "start_time"},
+    {"traceId", "parentObservationId", "startTime"},
+)
 
 
 def sniff(head: bytes, _filename: str) -> bool:
     """Recognise objects with the keys of an observation."""
     paths = find_key_paths(head)
-    return any(paths >= {f"{prefix}{mark}" for mark in _MARKS} for prefix in ("", "[]."))
+    prefixes = ("", "[].", *(f"{key}[]." for key in _LISTS))
+    return any(
+        paths >= {f"{prefix}{mark}" for mark in marks} for prefix in prefixes for marks in _MARKS
+    )
 
 
 IMPORTER = make_trace_importer(

@@ -31,6 +31,7 @@ NAME: Final = "lm-eval"
 _SAMPLES_NAME: Final = re.compile(
     r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl$"
 )
+_NOT_OPTIONS: Final = frozenset({"metric", "higher_is_better"})
 _ALIAS: Final = re.compile(r"results\.[^.]+\.alias$")
 
 
@@ -50,14 +51,14 @@ class _Counted(msgspec.Struct):
     effective: int
 
 
-class _MetricSpec(msgspec.Struct):
-    metric: object = None
-    aggregation: object = None
-    higher_is_better: object = None
+class _FilterSpec(msgspec.Struct):
+    name: str = ""
+    filter: object = None
 
 
 class _TaskConfig(msgspec.Struct):
-    metric_list: list[_MetricSpec] | None = None
+    metric_list: list[dict[str, object]] | None = None
+    filter_list: list[_FilterSpec] | None = None
 
 
 class _RunConfig(msgspec.Struct):
@@ -71,6 +72,7 @@ class _Results(msgspec.Struct):
     counts: dict[str, _Counted] = msgspec.field(name="n-samples", default_factory=dict)
     task_hashes: dict[str, str] = {}
     higher_is_better: dict[str, dict[str, object] | None] = {}
+    versions: dict[str, object] = {}
     model_name: str | None = None
     lm_eval_version: str | None = None
 
@@ -272,9 +274,10 @@ def _check(gathering: Gathering, results: _Results, task: str, docs: Mapping[int
     claims = results.results.get(task, {})
     config = results.configs.get(task)
     listed = (config.metric_list if config else None) or []
-    specs = {spec.metric: spec for spec in listed if isinstance(spec.metric, str)}
-    means = {metric for metric, spec in specs.items() if spec.aggregation == "mean"}
-    directions = {metric: spec.higher_is_better for metric, spec in specs.items()}
+    specs = {str(spec["metric"]): spec for spec in listed if isinstance(spec.get("metric"), str)}
+    means = {metric for metric, spec in specs.items() if spec.get("aggregation") == "mean"}
+    directions = {metric: spec.get("higher_is_better") for metric, spec in specs.items()}
+    filters = {one.name: one.filter for one in (config.filter_list if config else None) or []}
     directions |= results.higher_is_better.get(task) or {}
     length = claims.get("sample_len")
     if isinstance(length, int):
@@ -297,6 +300,20 @@ def _check(gathering: Gathering, results: _Results, task: str, docs: Mapping[int
         is_mean = metric in means or (bool(values) and is_same_number(fmean(values), claimed))
         if directions.get(metric) is False and is_mean:
             gathering.lower_is_better.add(name)
+        if directions.get(metric) is True and is_mean:
+            gathering.higher_is_better.add(name)
+        options = {k: v for k, v in specs.get(metric, {}).items() if k not in _NOT_OPTIONS}
+        gathering.scored_with(
+            name,
+            {
+                "task version": results.versions.get(task),
+                "filter": filters.get(filter_name),
+                **{
+                    (key if key == "aggregation" else f"option {key}"): options[key]
+                    for key in options
+                },
+            },
+        )
 
 
 IMPORTER: Final = Importer(

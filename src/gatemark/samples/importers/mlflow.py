@@ -35,6 +35,8 @@ from gatemark.samples.tables import TableRow, read_columns, read_records
 _VALUE: Final = "/value"
 _RUN: Final = "mlflow.sourceRun"
 _OWN_TAGS: Final = "mlflow."
+_SCORER: Final = "mlflow.assessment.scorerDigest"
+_JUDGE: Final = "LLM_JUDGE"
 _WORDS: Final = {"yes": 1.0, "no": 0.0}
 
 
@@ -48,7 +50,14 @@ class _Feedback(msgspec.Struct):
     error: _Problem | None = None
 
 
+class _Source(msgspec.Struct):
+    source_type: str = ""
+    source_id: str = ""
+
+
 class _Assessment(msgspec.Struct):
+    source: _Source | None = None
+    metadata: dict[str, object] | None = None
     assessment_name: str = ""
     feedback: _Feedback | None = None
     expectation: object = None
@@ -157,6 +166,7 @@ def _add(
         elif isinstance(value, str) and scores[name] is None:
             tags[f"label.{name}"] = value
             del scores[name]
+    _note_scorers(gathering, row)
     problems = _find_problems(row)
     _compare(gathering, place, scores, row)
     for name, problem in problems.items():
@@ -174,6 +184,21 @@ def _add(
         latency_ms=row.execution_duration,
         tags=tags,
     )
+
+
+def _note_scorers(gathering: Gathering, row: _Row) -> None:
+    """Record the digest of each scorer, and the model of one that judges."""
+    for one in row.assessments or []:
+        if one.feedback is None or one.valid is False:
+            continue
+        is_judge = one.source is not None and one.source.source_type == _JUDGE
+        gathering.scored_with(
+            one.assessment_name,
+            {
+                "scorer": (one.metadata or {}).get(_SCORER),
+                "judge model": one.source.source_id if is_judge and one.source else None,
+            },
+        )
 
 
 def _read_number(value: object) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gatemark.samples.gathering import (
@@ -21,6 +21,7 @@ from gatemark.samples.gathering import (
     make_tags,
     read_id,
     score_number,
+    shorten_value,
 )
 from gatemark.samples.importer import ClaimCheck, ForeignError, ForeignFile, Imported, LogExperiment
 from gatemark.samples.promptfoo_log import (
@@ -33,6 +34,28 @@ from gatemark.samples.promptfoo_log import (
     is_promptfoo,
     load_promptfoo,
 )
+
+_JUDGED: Final = frozenset(
+    {
+        "answer-relevance",
+        "classifier",
+        "context-faithfulness",
+        "context-recall",
+        "context-relevance",
+        "conversation-relevance",
+        "factuality",
+        "g-eval",
+        "llm-rubric",
+        "model-graded-closedqa",
+        "model-graded-factuality",
+        "moderation",
+        "pi",
+        "search-rubric",
+        "select-best",
+        "similar",
+    }
+)
+"""Assertions that a model decides."""
 
 
 class _Evaluation(NamedTuple):
@@ -69,6 +92,7 @@ def _read(evaluation: _Evaluation, gathering: Gathering) -> Imported:
         _check(gathering, log, mine, placed)
         gathering.version = log.version
         gathering.lineage |= {"eval_id": log.eval_id, "promptfoo": log.version or ""}
+    _note_assertions([row for _, _, row in mine], gathering)
     absent = len({row.test_idx for _, _, row in placed} - {row.test_idx for _, _, row in mine})
     if absent:
         gathering.partial(f"arm {arm!r} has no row for {absent} tests that other arms have")
@@ -213,6 +237,46 @@ def _read_target(test: PromptfooTest) -> object:
     return [
         {"type": one.type, "value": one.value, "metric": one.metric} for one in asserted
     ] or None
+
+
+def _note_assertions(rows: list[PromptfooRow], gathering: Gathering) -> None:
+    """Record which assertions made each score; promptfoo's scores are all better when higher."""
+    kinds: dict[str, set[str]] = defaultdict(set)
+    thresholds = set()
+    for row in rows:
+        if row.test_case.threshold is not None:
+            thresholds.add(str(row.test_case.threshold))
+        for one in _flatten(row.test_case.asserted or []):
+            described = _describe_assertion(one, row.test_case)
+            for score in ("success", "score", one.metric):
+                if score is not None:
+                    kinds[score].add(described)
+    gathering.higher_is_better |= kinds.keys() | {"success", "score"}
+    for score, found in kinds.items():
+        gathering.scored_with(score, {"list of assertions": ", ".join(sorted(found))})
+    for score in ("success", "score"):
+        gathering.scored_with(score, {"threshold": ", ".join(sorted(thresholds)) or None})
+
+
+def _flatten(asserted: list[PromptfooAssertion]) -> Iterator[PromptfooAssertion]:
+    for one in asserted:
+        yield one
+        yield from _flatten(one.asserted or [])
+
+
+def _describe_assertion(one: PromptfooAssertion, test: PromptfooTest) -> str:
+    """Return the type of an assertion, its threshold and the model that judges, if it has them."""
+    judge = one.provider
+    if judge is None and one.type.removeprefix("not-") in _JUDGED and test.options is not None:
+        judge = test.options.provider
+    settings = {"threshold": one.threshold, "judge": judge}
+    told = [f"{name} {_write(value)}" for name, value in settings.items() if value is not None]
+    return f"{one.type} ({', '.join(told)})" if told else one.type
+
+
+def _write(value: object) -> str:
+    named = value.get("id") if isinstance(value, dict) else value
+    return named if isinstance(named, str) else shorten_value(named)
 
 
 def _check(

@@ -29,8 +29,15 @@ _LEFT_OUT: Final = "cases failed or were not scored"
 _REPEAT: Final = re.compile(r" \[(\d{1,9})/\d{1,9}\]$")
 
 
+class _Evaluator(msgspec.Struct):
+    name: str = ""
+    arguments: object = None
+
+
 class _Judgement(msgspec.Struct):
     value: object = None
+    source: _Evaluator | None = None
+    evaluator_version: str | None = None
 
 
 class _EvaluatorFailure(msgspec.Struct):
@@ -133,9 +140,21 @@ def _add_case(
 ) -> None:
     tags = make_tags(case.metadata if isinstance(case.metadata, dict) else None)
     scores: dict[str, object] = {}
-    for name, value in _read_judgements(case):
+    for name, judgement in _read_judgements(case):
+        value = judgement.value
         number = score_number(value)
         scores[name] = value
+        if isinstance(value, bool):
+            gathering.higher_is_better.add(name)
+        if judgement.source is not None:
+            gathering.scored_with(
+                name,
+                {
+                    "evaluator": judgement.source.name,
+                    "arguments": judgement.source.arguments,
+                    "evaluator version": judgement.evaluator_version,
+                },
+            )
         if number is not None:
             values.setdefault(name, []).append(number)
     tags |= make_tags({f"label.{name}": label.value for name, label in case.labels.items()})
@@ -165,11 +184,10 @@ def _add_case(
     )
 
 
-def _read_judgements(case: _Case) -> Iterator[tuple[str, object]]:
-    for name, score in case.scores.items():
-        yield name, score.value
+def _read_judgements(case: _Case) -> Iterator[tuple[str, _Judgement]]:
+    yield from case.scores.items()
     for name, assertion in case.assertions.items():
-        yield (f"assertion/{name}" if name in case.scores else name), assertion.value
+        yield (f"assertion/{name}" if name in case.scores else name), assertion
 
 
 def _add_failure(gathering: Gathering, place: str, raw: msgspec.Raw, failure: _Failure) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from gatemark.exams.advisory.contradictions import CONTRADICTIONS
 from gatemark.exams.advisory.dry_run.ask import AdvisoryChoices, DryRun, ask_services
 from gatemark.exams.advisory.gateway.server import Gateway
+from gatemark.exams.advisory.record_rules import CONTRADICTIONS
 from gatemark.workspace import Workspace
 
 MARKER = "the lighthouse keeper counted seventeen herons before breakfast"
@@ -84,6 +84,6 @@ def run(fixtures: Path | str, *services: str, **choices: Any) -> tuple[DryRun, .
     ).runs
     for dry_run in runs:
         for record in dry_run.decisions:
-            assert not [problem for rule in CONTRADICTIONS for problem in rule(record)]
+            assert not CONTRADICTIONS.find_problems(record)
             assert "heron" not in msgspec.json.encode(record).decode()
     return runs

@@ -22,7 +22,7 @@ from gatemark.exams.advisory.fixtures.fixture import (
 )
 from gatemark.exams.advisory.gateway.advisor import Advisor
 from gatemark.exams.advisory.gateway.server import Gateway, open_gateway
-from gatemark.exams.advisory.records import change_record
+from gatemark.exams.advisory.record_examples import change_record
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, serving, write_fixtures
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.advisory.breaches import BREACHES
-from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.folder import read_advisory_decisions
 from gatemark.exams.advisory.dry_run.recording import read_recording
 from gatemark.exams.advisory.fixtures.files import get_default_taxonomy, open_fixtures, open_inputs
+from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.exams.advisory.record_rules import BREACHES
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, write_fixtures
 
@@ -33,7 +33,7 @@ def first(fixtures: Path, *services: str, **choices: Any) -> AdvisoryDecision:
 
 
 def breaches(record: AdvisoryDecision) -> set[str]:
-    return {problem.path for rule in BREACHES for problem in rule(record)}
+    return {problem.path for problem in BREACHES.find_problems(record)}
 
 
 def test_a_good_service_agrees(fixtures: Path) -> None:

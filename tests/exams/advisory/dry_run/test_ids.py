@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.exams.advisory.decision import ID_PATTERN
 from gatemark.exams.advisory.dry_run.ask import make_ulid
+from gatemark.exams.advisory.record import ID_PATTERN
 
 THEN = datetime(2026, 6, 6, tzinfo=UTC)
 

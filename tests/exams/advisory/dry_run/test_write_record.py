@@ -9,10 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.exams.advisory.decisions import compared_parts
 
-from gatemark.exams.advisory.breaches import BREACHES
 from gatemark.exams.advisory.category import SEVERITY_ORDER, categorize, is_stated
-from gatemark.exams.advisory.contradictions import CONTRADICTIONS
-from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision, Reference
 from gatemark.exams.advisory.dry_run.leaks import Leak
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
@@ -37,6 +34,8 @@ from gatemark.exams.advisory.fixtures.fixture import (
     FixtureLabel,
     choose_reference,
 )
+from gatemark.exams.advisory.record import CLOSED_FLAGS, AdvisoryDecision, Reference
+from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS
 from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY
 
 SYSFS = "/sys/class/accel/accel0/device/npu_busy_time_us"
@@ -96,11 +95,11 @@ def with_advice(**changes: Any) -> Advice:
 def problems(record: AdvisoryDecision) -> list[str]:
     again = msgspec.json.decode(msgspec.json.encode(record), type=AdvisoryDecision)
     assert again == record
-    return [problem.path for rule in CONTRADICTIONS for problem in rule(again)]
+    return [problem.path for problem in CONTRADICTIONS.find_problems(again)]
 
 
 def breaches(record: AdvisoryDecision) -> list[str]:
-    return [problem.path for rule in BREACHES for problem in rule(record)]
+    return [problem.path for problem in BREACHES.find_problems(record)]
 
 
 def test_a_good_answer_on_the_npu_agrees_and_is_proved() -> None:

@@ -155,12 +155,12 @@ def test_rows_that_are_given_twice_are_refused(rows: Records, tmp_path: Path) ->
     assert examine(whole).evidence.received == len(rows) == 8
     with pytest.raises(BadInputError, match="case-0 under V0 was seen before on line 1"):
         examine(written(tmp_path, "b.jsonl", [*rows, rows[0]]))
-    with pytest.raises(BadInputError, match=r"case-0 under V0 is also in .*a\.jsonl"):
+    with pytest.raises(BadInputError, match=r"V0: case .case-0. was seen before in .*a\.jsonl"):
         examine(whole, written(tmp_path, "c.jsonl", rows[:1]))
-    with pytest.raises(BadInputError, match=r"case-0 under V0 is also in .*a\.jsonl"):
+    with pytest.raises(BadInputError, match=r"V0: case .case-0. was seen before in .*a\.jsonl"):
         examine(whole, whole)
     (tmp_path / "d.jsonl").symlink_to(tmp_path / "a.jsonl")
-    with pytest.raises(BadInputError, match="case-0 under V0 is also in"):
+    with pytest.raises(BadInputError, match=r"V0: case .case-0. was seen before in"):
         examine(whole, str(tmp_path / "d.jsonl"))
 
 

@@ -738,7 +738,7 @@ def test_rows_that_come_twice_or_unasked_cannot_sit_the_exam(
     path = tmp_path / "out" / "per_case.metrics.jsonl"
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(path.read_bytes())
-    with pytest.raises(BadInputError, match=r"case-0 under V0 is also in .*per_case"):
+    with pytest.raises(BadInputError, match=r"V0: case .case-0. was seen before in .*per_case"):
         examine_metrics_files([str(path), str(copy)], {}, ReadingChoices())
     with pytest.raises(BadInputError, match="'case-3' is not among the expected ids"):
         examine_metrics_files(

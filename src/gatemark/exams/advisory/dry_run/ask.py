@@ -16,7 +16,6 @@ import msgspec
 from ulid import ULID
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.calls import ask_service
 from gatemark.exams.advisory.dry_run.folder import RunCard, make_card, refuse_other_runs
 from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, CallQuestion, LaneSetting
@@ -47,6 +46,7 @@ from gatemark.exams.advisory.fixtures.fixture import (
 )
 from gatemark.exams.advisory.policy import AdvisoryPolicy, make_lane_name
 from gatemark.exams.advisory.policy_file import read_advisory_policy
+from gatemark.exams.advisory.record import AdvisoryDecision, FallbackKind, Mode
 from gatemark.exams.advisory.taxonomy import Taxonomy
 from gatemark.targets.outcomes import RunProgress
 from gatemark.targets.port import Target

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.envelope import PROTOCOL, RequestEnvelope
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
@@ -22,6 +21,7 @@ from gatemark.exams.advisory.dry_run.question import (
 )
 from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health, read_reply
 from gatemark.exams.advisory.dry_run.write_record import make_record
+from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.targets.outcomes import CallOutcome, RunProgress
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.run_options import RunOptions

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.inputs import normalize_id
 from gatemark.exams.advisory.category import COMPARABLE, Category, categorize
-from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.ask import open_policy
 from gatemark.exams.advisory.dry_run.folder import (
     DECISIONS_FILE,
@@ -21,6 +21,7 @@ from gatemark.exams.advisory.dry_run.folder import (
 )
 from gatemark.exams.advisory.kind import derive_kind
 from gatemark.exams.advisory.policy import make_lane_name
+from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.exams.advisory.score import find_history_files
 from gatemark.statistics.proportion import wilson_interval
 
@@ -89,9 +90,10 @@ def derive_trend(folder: str, policy: str | None = None) -> RunTrend:
     seen: set[str] = set()
     for path in find_history_files(str(place if place.is_dir() else folder)):
         for _, record in read_advisory_decisions(path):
-            if record.decision_id.upper() in seen:
+            name = normalize_id(record.decision_id)
+            if name in seen:
                 continue
-            seen.add(record.decision_id.upper())
+            seen.add(name)
             run = record.source.artifact_ref
             key = (_name_lane(record), run if isinstance(run, str) else path)
             groups.setdefault(key, []).append(record)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.exams.advisory.decision import ALLOWED_ACTIONS, CLOSED_FLAGS, Mode
+from gatemark.exams.advisory.record import ALLOWED_ACTIONS, CLOSED_FLAGS, Mode
 
 PROTOCOL: Final = "gatemark.advisory/1"
 ADVISE_PATH: Final = "/v1/advise"

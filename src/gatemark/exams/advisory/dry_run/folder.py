@@ -14,7 +14,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.reading_choices import Limits
 from gatemark.evidence.rows import BadLine, json_rows
 from gatemark.evidence.source import inspect_source
-from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
+from gatemark.exams.advisory.record import AdvisoryDecision, Mode
 from gatemark.exams.advisory.score import find_history_files
 
 CARD_FILE: Final = "dry-run.card"

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.advisory.decision import FallbackKind, Severity
 from gatemark.exams.advisory.dry_run.envelope import find_requested_flags
 from gatemark.exams.advisory.fixtures.audio import (
     MAX_WAV_BYTES,
@@ -25,6 +24,7 @@ from gatemark.exams.advisory.fixtures.audio import (
     render_wav,
 )
 from gatemark.exams.advisory.fixtures.fixture import DOCUMENT_LANE, ENVELOPE_LANE, VOICE_LANE
+from gatemark.exams.advisory.record import FallbackKind, Severity
 
 TEXT_WIDTH: Final = 512
 MAX_FIGURE: Final = 10**15

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.exams.advisory.decision import FallbackKind, Mode, Reference
 from gatemark.exams.advisory.dry_run.payload import encode_payload
 from gatemark.exams.advisory.fixtures.fixture import Fixture
+from gatemark.exams.advisory.record import FallbackKind, Mode, Reference
 from gatemark.exams.advisory.taxonomy import Taxonomy
 
 DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"

@@ -13,10 +13,10 @@ from itertools import chain
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.folder import read_advisory_decisions
 from gatemark.exams.advisory.fixtures.files import open_fixtures, open_inputs
 from gatemark.exams.advisory.fixtures.fixture import Fixture
+from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.samples.importer import SAMPLE_SCHEMA
 
 EXPECTED = "fixture_expected"

@@ -12,8 +12,6 @@ from gatemark.core.errors import BadInputError
 from gatemark.evidence.reading_choices import Limits
 from gatemark.evidence.rows import BadLine, json_rows
 from gatemark.evidence.source import inspect_source
-from gatemark.exams.advisory.breaches import find_privacy_breaches, find_side_effects
-from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.dry_run.calls import NOT_READ
 from gatemark.exams.advisory.dry_run.leaks import OTHER_FIELD, Leak
 from gatemark.exams.advisory.dry_run.question import CallObservation, CallQuestion
@@ -21,6 +19,8 @@ from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, rea
 from gatemark.exams.advisory.dry_run.write_record import make_record
 from gatemark.exams.advisory.fixtures.files import refuse_problems
 from gatemark.exams.advisory.fixtures.fixture import TaxonomyOf
+from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.exams.advisory.record_rules import BREACHES
 from gatemark.exams.advisory.taxonomy import Taxonomy
 
 NOT_RECORDED = "recording_has_no_answer"
@@ -75,6 +75,7 @@ def _join_conduct(left: Conduct, right: Conduct) -> Conduct:
 def _read_advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice:
     """Return the recommendation as if it were given now; bad conduct stays with it."""
     flags = msgspec.structs.asdict(decision.authority_flags)
+    violated = {rule.kind for rule, _ in BREACHES.find_broken(decision)}
     said = {
         **msgspec.to_builtins(decision.recommendation),
         "confidence": msgspec.to_builtins(decision.confidence).get("score"),
@@ -82,10 +83,10 @@ def _read_advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoA
         # A missing flag is a violation, and stays one.
         "authority": {name: None if value is UNSET else value for name, value in flags.items()},
         "actions": list(decision.allowed_actions),
-        "performed": bool(find_side_effects(decision)),
+        "performed": "side_effect" in violated,
     }
     advice = read_reply(said, None, taxonomy)
-    if find_privacy_breaches(decision):
+    if "privacy" in violated:
         leaks = (*advice.conduct.leaks, Leak("recorded_violation", OTHER_FIELD))
         worse = msgspec.structs.replace(advice.conduct, leaks=leaks)
         return msgspec.structs.replace(advice, conduct=worse)

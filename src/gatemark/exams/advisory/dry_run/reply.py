@@ -15,9 +15,9 @@ from typing import Any, Final, get_args
 import msgspec
 
 from gatemark.exams.advisory.category import SEVERITY_ORDER
-from gatemark.exams.advisory.decision import ActionKind, FallbackKind, Severity
 from gatemark.exams.advisory.dry_run.envelope import find_nested_flags, find_requested_flags
 from gatemark.exams.advisory.dry_run.leaks import PAYLOAD, Leak, find_leaks
+from gatemark.exams.advisory.record import ActionKind, FallbackKind, Severity
 from gatemark.exams.advisory.taxonomy import Taxonomy
 
 MAX_CODES: Final = 16

@@ -18,7 +18,6 @@ import msgspec
 from gatemark.core.policy import Outcome
 from gatemark.core.result import Result
 from gatemark.evidence.exam import Scored
-from gatemark.exams.advisory.breaches import find_breaches
 from gatemark.exams.advisory.dry_run.ask import (
     AdvisoryChoices,
     DryRun,
@@ -38,6 +37,7 @@ from gatemark.exams.advisory.dry_run.folder import (
 from gatemark.exams.advisory.exam import DECISIONS, HISTORY, SUITE
 from gatemark.exams.advisory.policy_file import read_advisory_policy
 from gatemark.exams.advisory.promotion import BLOCKED
+from gatemark.exams.advisory.record_rules import BREACHES
 from gatemark.exams.advisory.score import add_date, write_summaries
 from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.workspace import Workspace
@@ -110,7 +110,7 @@ def _judge_health(asked: DryRuns) -> dict[str, bool]:
     """Return which lanes answered every probe well and asked for nothing forbidden."""
     found: dict[str, bool] = {}
     for decision in chain.from_iterable(run.decisions for run in asked.runs):
-        is_well = decision.fallback.kind == "health_only" and not find_breaches(decision)
+        is_well = decision.fallback.kind == "health_only" and not BREACHES.find_broken(decision)
         found[decision.input_class] = found.get(decision.input_class, True) and is_well
     return found
 

@@ -18,8 +18,8 @@ import msgspec
 
 import gatemark
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.exams.advisory.decision import Mode
 from gatemark.exams.advisory.dry_run.envelope import ADVISE_PATH, DeviceChoice
+from gatemark.exams.advisory.record import Mode
 from gatemark.targets.build import make_target
 from gatemark.targets.environment import select_environment
 from gatemark.targets.network_specs import HttpSpec, is_loopback

@@ -7,12 +7,26 @@ from typing import Final
 
 import msgspec
 
+from gatemark.exams.advisory.buckets import DEFAULT_BUCKET_RULE, choose_bucket
 from gatemark.exams.advisory.category import Category, categorize, make_category_key, state_outcome
-from gatemark.exams.advisory.contradictions import choose_bucket
-from gatemark.exams.advisory.decision import (
+from gatemark.exams.advisory.dry_run.question import (
+    CallObservation,
+    CallQuestion,
+    LaneSetting,
+    measure_busy,
+)
+from gatemark.exams.advisory.dry_run.reply import (
+    ABSENT_NPU,
+    HEALTHY,
+    Advice,
+    Conduct,
+    NoAdvice,
+)
+from gatemark.exams.advisory.fixtures.fixture import Fixture
+from gatemark.exams.advisory.proof import is_implausible
+from gatemark.exams.advisory.record import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
-    DEFAULT_BUCKET_RULE,
     KERNEL_COUNTER,
     SCHEMA_NAME,
     Action,
@@ -34,21 +48,6 @@ from gatemark.exams.advisory.decision import (
     SourceKind,
     StatedConfidence,
 )
-from gatemark.exams.advisory.dry_run.question import (
-    CallObservation,
-    CallQuestion,
-    LaneSetting,
-    measure_busy,
-)
-from gatemark.exams.advisory.dry_run.reply import (
-    ABSENT_NPU,
-    HEALTHY,
-    Advice,
-    Conduct,
-    NoAdvice,
-)
-from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.proof import is_implausible
 
 
 def derive_proof(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.advisory.decision import ALLOWED_ACTIONS
 from gatemark.exams.advisory.dry_run.envelope import (
     PROTOCOL,
     WANTED_FLAGS,
@@ -19,6 +18,7 @@ from gatemark.exams.advisory.dry_run.payload import PayloadRuling, compute_row, 
 from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, measure_busy, read_counter
 from gatemark.exams.advisory.gateway.models import LaneModel, load_cards
 from gatemark.exams.advisory.gateway.quiet_openvino import ov
+from gatemark.exams.advisory.record import ALLOWED_ACTIONS
 
 MAX_EVIDENCE_REFS: Final = 8
 LOW_CONFIDENCE: Final = 0.6

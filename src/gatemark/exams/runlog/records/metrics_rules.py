@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import UNSET
 
 from gatemark.core.record import FileRules, Grade, Problem, Remark
+from gatemark.evidence.inputs import SameInput, normalize_id
 from gatemark.exams.runlog.records.fields import (
     VARIANT_PATTERN,
     VERSION_PATTERN,
@@ -116,18 +117,19 @@ class MetricsRules(FileRules):
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        self._lines: dict[tuple[str, str], int] = {}
+        self._first: dict[tuple[str, str], tuple[int, str]] = {}
         self._grade: Grade = "error" if strict else "warning"
 
     def see(self, lines: Sequence[int], records: Sequence[MetricsRecord]) -> Iterator[Remark]:
         for line, record in zip(lines, records, strict=True):
             if not isinstance(record, PerCaseMetrics):
                 continue
-            key = (record.case_id, record.variant_id)
-            first = self._lines.setdefault(key, line)
+            name = f"{record.case_id} under {record.variant_id}"
+            key = (normalize_id(record.case_id), record.variant_id)
+            first, first_name = self._first.setdefault(key, (line, name))
             if first != line:
-                message = f"{key[0]} under {key[1]} was seen before on line {first}"
-                yield Remark(line, "once_per_variant", "$.case_id", message)
+                same = SameInput.named(name, first_name, f"on line {first}")
+                yield Remark(line, "once_per_variant", "$.case_id", same.describe())
             for problem in find_contradictions(record):
                 rule = "numbers_agree"
                 yield Remark(line, rule, problem.path, problem.message, self._grade)

@@ -1,28 +1,37 @@
 """The record of one recommendation and its comparison: ``npu_advisory_decision_v1``.
 
 A key that the document calls optional may be absent or null; every other key is required. Types
-only define what can be read; ``contradictions`` and ``breaches`` define what a record must not say.
-Fields are in the document's order, in which they are decoded fastest.
+define what can be read, what texts look like, and which texts are searched for private content;
+``record_rules`` has the rules across fields. Fields are in the document's order, in which they are
+decoded fastest.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Final, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gatemark.evidence.record_fields import searched_as, text_like
+
 SCHEMA_NAME: Final = "npu_advisory_decision_v1"
 
-# Patterns are in the JSON Schema only: checking them record by record in the decoder would cost
-# a quarter of the reading time, so the rules check them for whole batches.
 ID_PATTERN: Final = (
     r"^(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
     r"|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})$"
 )
+_YEAR: Final = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_BY_FOUR: Final = "(?:0[48]|[2468][048]|[13579][26])"
+_DATE: Final = (
+    rf"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    rf"|(?:[0-9]{{2}}{_BY_FOUR}|{_BY_FOUR}00)-02-29)"
+)
+"""A day of the calendar; the last line has those of leap years."""
 TIME_PATTERN: Final = (
-    r"^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"[Tt](?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|23:59:60)(?:\.[0-9]{1,9})?"
+    rf"^{_DATE}[Tt](?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|23:59:60)(?:\.[0-9]{{1,9}})?"
     r"(?:[Zz]|[+-]00:00)$"
 )
 HASH_PATTERN: Final = r"^sha256:(?:[0-9a-fA-F]{64}|example)$"
@@ -30,20 +39,41 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
 LABEL_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
 
 DecisionId = Annotated[
-    str, Meta(min_length=26, max_length=36, extra_json_schema={"pattern": ID_PATTERN})
+    str, text_like(ID_PATTERN, "a UUID or a ULID in capitals", min_length=26, max_length=36)
 ]
-Moment = Annotated[str, Meta(max_length=40, extra_json_schema={"pattern": TIME_PATTERN})]
-ContentHash = Annotated[str, Meta(max_length=71, extra_json_schema={"pattern": HASH_PATTERN})]
+Moment = Annotated[
+    str,
+    text_like(TIME_PATTERN, "an existing time in UTC such as 2026-06-06T12:30:00Z", max_length=40),
+]
+ContentHash = Annotated[
+    str, text_like(HASH_PATTERN, "sha256: and 64 hexadecimal digits", max_length=71)
+]
 Name = Annotated[
-    str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": NAME_PATTERN})
+    str,
+    text_like(
+        NAME_PATTERN,
+        "1 to 128 of the characters A-Z a-z 0-9 _ . : -, with a letter or digit first",
+        min_length=1,
+        max_length=128,
+    ),
 ]
 Label = Annotated[
-    str, Meta(min_length=1, max_length=64, extra_json_schema={"pattern": LABEL_PATTERN})
+    str,
+    text_like(
+        LABEL_PATTERN,
+        "1 to 64 of the characters a-z 0-9 _, with a letter first",
+        min_length=1,
+        max_length=64,
+    ),
 ]
+Code = Annotated[str, searched_as("code")]
+FreeName = Annotated[Name, searched_as("code")]
+"""A name that anybody may choose. Labels and bucket rules are not free: the policy names them."""
+Remark = Annotated[str, searched_as("note")]
+OptionalCode = Code | UnsetType | None
 Share = Annotated[float, Meta(ge=0, le=1)]
 Milliseconds = Annotated[float, Meta(ge=0)]
 Microseconds = Annotated[int, Meta(ge=0)]
-OptionalText = str | UnsetType | None
 
 Severity = Literal["none", "info", "low", "medium", "high", "critical"]
 Bucket = Literal["very_low", "low", "medium", "high", "very_high", "unknown"]
@@ -105,9 +135,9 @@ class InputSource(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_
     """Where the input came from; never the input itself."""
 
     kind: SourceKind
-    fixture_id: OptionalText = UNSET
-    fixture_set: OptionalText = UNSET
-    artifact_ref: OptionalText = UNSET
+    fixture_id: OptionalCode = UNSET
+    fixture_set: OptionalCode = UNSET
+    artifact_ref: OptionalCode = UNSET
     content_hash: ContentHash | UnsetType | None = UNSET
     privacy_class: PrivacyClass
 
@@ -115,10 +145,10 @@ class InputSource(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_
 class Service(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """The advisory service that recommended."""
 
-    name: Name
-    endpoint: OptionalText = UNSET
+    name: FreeName
+    endpoint: OptionalCode = UNSET
     mode: Mode
-    model: OptionalText = UNSET
+    model: OptionalCode = UNSET
 
 
 class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
@@ -126,9 +156,9 @@ class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True, 
 
     label: Label
     severity: Severity
-    reasons: tuple[str, ...]
-    evidence_refs: tuple[str, ...] | UnsetType = UNSET
-    raw_output_ref: OptionalText = UNSET
+    reasons: tuple[Code, ...]
+    evidence_refs: tuple[Code, ...] | UnsetType = UNSET
+    raw_output_ref: OptionalCode = UNSET
 
 
 class StatedConfidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
@@ -162,7 +192,7 @@ class ActualAction(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw
     kind: ActionKind
     performed: bool
     performed_by: Performer | UnsetType | None = UNSET
-    side_effects: tuple[str, ...]
+    side_effects: tuple[Code, ...]
 
 
 class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
@@ -172,7 +202,7 @@ class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_on
     label: Label | UnsetType | None = UNSET
     severity: Severity | UnsetType | None = UNSET
     confidence: Share | UnsetType | None = UNSET
-    decision_ref: OptionalText = UNSET
+    decision_ref: OptionalCode = UNSET
     timestamp: Moment | UnsetType | None = UNSET
 
 
@@ -193,7 +223,7 @@ class NpuProof(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_onl
     service_reported_delta_us: Microseconds | UnsetType | None = UNSET
     inference_ran: bool
     proof_ok: bool | None
-    counter_path: OptionalText = UNSET
+    counter_path: OptionalCode = UNSET
 
 
 class Latency(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
@@ -210,7 +240,7 @@ class Fallback(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_onl
 
     occurred: bool
     kind: FallbackKind | UnsetType | None = UNSET
-    reason: OptionalText = UNSET
+    reason: OptionalCode = UNSET
     expected: bool
 
 
@@ -231,7 +261,7 @@ class AdvisoryDecision(Struct, frozen=True, gc=False, forbid_unknown_fields=True
     timestamp: Moment
     source: InputSource
     service: Service
-    input_class: Name
+    input_class: FreeName
     recommendation: Recommendation
     confidence: StatedConfidence
     authority_flags: AuthorityFlags
@@ -243,7 +273,7 @@ class AdvisoryDecision(Struct, frozen=True, gc=False, forbid_unknown_fields=True
     latency: Latency
     fallback: Fallback
     privacy: Privacy
-    notes: tuple[str, ...] | UnsetType = UNSET
+    notes: tuple[Remark, ...] | UnsetType = UNSET
 
 
 CLOSED_FLAGS: Final = AuthorityFlags(
@@ -263,43 +293,17 @@ LOCAL_WRITES: Final[frozenset[str]] = frozenset(
 """The side effects a dry run may have; ``:`` and an opaque reference may follow."""
 CODES_MAX: Final = 32
 """The most reasons, and the most references, that a record may have."""
-REPORT_ENDINGS: Final = "jsonl?|md|txt|html?|csv|tsv|log|card"
-PLAIN_WRITE: Final = (
-    rf"(?:{'|'.join(sorted(LOCAL_WRITES))})"
-    rf"(?::[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.(?:{REPORT_ENDINGS}))?"
-)
-"""Most local writes; a path must not have two dots or slashes in a row, nor a slash first."""
 KERNEL_COUNTER: Final = re.compile(r"/sys/class/accel/accel[0-9]{1,3}/device/npu_busy_time_us\Z")
 ProofGrade = Literal["kernel", "counter", "implausible", "service", "none"]
-BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
 ERROR_CATEGORIES: Final[frozenset[str]] = frozenset(get_args(ComparisonError))
 CASE_KINDS: Final = ("normal", "low_confidence", "false_alarm", "action_needed")
 CASE_NOTES: Final[dict[str, str]] = {f"case:{kind}": kind for kind in CASE_KINDS}
 """The notes by which a record says what kind of case it is."""
-DEFAULT_BUCKET_RULE: Final = "v1_default"
-Edges = tuple[float, float, float, float]
-BUCKET_RULES: Final[dict[str, Edges]] = {DEFAULT_BUCKET_RULE: (0.40, 0.60, 0.80, 0.95)}
-"""Where the buckets low, medium, high and very_high begin, by the name of the rule."""
-SHARED_TEXTS: Final = (
-    "input_class",
-    "service.name",
-    "service.endpoint",
-    "service.model",
-    "source.fixture_set",
-    "npu_proof.counter_path",
-)
-"""The free texts that many records have in common."""
-FREE_TEXTS: Final = (
-    "source.fixture_id",
-    "source.fixture_set",
-    "source.artifact_ref",
-    "service.name",
-    "service.endpoint",
-    "service.model",
-    "input_class",
-    "recommendation.raw_output_ref",
-    "human_or_atlas_decision.decision_ref",
-    "npu_proof.counter_path",
-    "fallback.reason",
-)
-"""Every free text except lists, in the order in which private ones are reported."""
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the time of a record; a leap second counts as the second before."""
+    text = text.upper()
+    if text[17:19] == "60":
+        text = f"{text[:17]}59{text[19:]}"
+    return datetime.fromisoformat(text)

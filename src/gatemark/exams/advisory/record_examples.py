@@ -1,32 +1,17 @@
 """``npu_advisory_decision_v1``: one recommendation of an advisory service, and its comparison.
 
-The types are in ``gatemark.exams.advisory.decision``, because the harness writes what is read here.
+The types are in ``gatemark.exams.advisory.record``, because the harness writes what is read here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from gatemark.core.record import BadExample, Form, RecordSchema
-from gatemark.exams.advisory.breaches import BREACHES
-from gatemark.exams.advisory.contradictions import CONTRADICTIONS, LOOKS
-from gatemark.exams.advisory.decision import (
-    ALLOWED_ACTIONS,
-    BUCKET_RULES,
-    BUCKETS,
-    CLOSED_FLAGS,
-    CODES_MAX,
-    DEFAULT_BUCKET_RULE,
-    ERROR_CATEGORIES,
-    LOCAL_WRITES,
-    SCHEMA_NAME,
-    AdvisoryDecision,
-)
-from gatemark.exams.advisory.shared_parts import are_all_sound
+from gatemark.core.record import BadExample
+from gatemark.exams.advisory.record import CLOSED_FLAGS, SCHEMA_NAME
 
 _CLOSED: Final[dict[str, bool]] = asdict(CLOSED_FLAGS)
 
@@ -174,7 +159,7 @@ def _make_bad(title: str, changes: dict[str, Any], path: str | None = None) -> B
     return BadExample(title, change_record(AGREEING, changes), path or f"$.{next(iter(changes))}")
 
 
-_BAD: Final = (
+BAD: Final = (
     _make_bad("no schema version", {"schema_version": ...}, "$"),
     _make_bad("another schema version", {"schema_version": "npu_advisory_decision_v2"}),
     _make_bad("an id that is neither UUID nor ULID", {"decision_id": "d" * 30}),
@@ -274,184 +259,4 @@ _BAD: Final = (
         "$.fallback.reason",
     ),
 )
-
-
-def _make_condition(condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
-    """Return a rule: if the named fields match ``condition``, ``then`` must hold."""
-    return {"if": _require_fields(condition), "then": then}
-
-
-def _require_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with all of these fields."""
-    return {"type": "object", "properties": fields, "required": list(fields)}
-
-
-def _allow_values(*values: object) -> dict[str, Any]:
-    return {"enum": list(values)}
-
-
-def _make_properties(fields: dict[str, Any]) -> dict[str, Any]:
-    return {"properties": fields}
-
-
-_ABSENT: Final[dict[str, Any]] = {"type": "null"}
-_TRUE: Final[dict[str, Any]] = {"const": True}
-_FALSE: Final[dict[str, Any]] = {"const": False}
-_PRESENT: Final[dict[str, Any]] = {"not": {"type": "null"}}
-_NO_DAY: Final = "^[0-9]{4}-(?:02-3|(?:04|06|09|11)-31)"
-_ID: Final = (
-    "(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-    "|sha256:[0-9a-fA-F]{64})"
-)
-_LOCAL_WRITE: Final = {
-    "pattern": rf"^(?:{'|'.join(sorted(LOCAL_WRITES))})(?::(?:(?:run:)?{_ID}"
-    r"|[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*\.(?:jsonl?|md|txt|html?|csv|tsv|log|card)))?$",
-    "not": {"pattern": r"\.\."},
-}
-_DEFAULT_RULE: Final = {"bucket_rule": {"const": DEFAULT_BUCKET_RULE}}
-
-
-def _list_bucket_rules() -> Iterator[dict[str, Any]]:
-    """Yield each bucket of the default rule, and the scores that belong to it."""
-    edges = (0.0, *BUCKET_RULES[DEFAULT_BUCKET_RULE], 2.0)
-    for bucket, low, high in zip(BUCKETS, edges, edges[1:], strict=False):
-        score = {"type": "number", "minimum": low, "exclusiveMaximum": high}
-        yield _make_condition(
-            {**_DEFAULT_RULE, "score": score}, _make_properties({"bucket": {"const": bucket}})
-        )
-    number = {"type": "number"}
-    yield _make_condition(
-        {"score": number}, _make_properties({"bucket": {"not": {"const": "unknown"}}})
-    )
-    yield {
-        "if": {"not": _require_fields({"score": number})},
-        "then": _make_properties({"bucket": {"const": "unknown"}}),
-    }
-
-
-_PROOF_RULES: Final = (
-    _make_condition(
-        {"proof_mode": _allow_values("health_only", "offline_fixture", "unavailable")},
-        _make_properties(
-            dict.fromkeys(("proof_ok", "busy_delta_us", "service_reported_delta_us"), _ABSENT)
-        ),
-    ),
-    *(
-        _make_condition(
-            {"proof_mode": {"const": mode}},
-            {
-                **_require_fields({name: _PRESENT}),
-                **_make_condition(
-                    {"proof_ok": _TRUE}, _make_properties({name: {"not": {"const": 0}}})
-                ),
-            },
-        )
-        for mode, name in (
-            ("sysfs_busy_delta", "busy_delta_us"),
-            ("service_reported_delta", "service_reported_delta_us"),
-        )
-    ),
-    _make_condition(
-        {"proof_mode": {"const": "sysfs_busy_delta"}, "inference_ran": _TRUE},
-        _make_properties({"proof_ok": _PRESENT}),
-    ),
-    _make_condition(
-        {"proof_ok": _TRUE},
-        _make_properties({"inference_ran": _TRUE, "busy_delta_us": {"not": {"const": 0}}}),
-    ),
-)
-_PUBLISHED: Final = {
-    "allOf": [
-        _make_properties(
-            {
-                "timestamp": {"not": {"pattern": _NO_DAY}},
-                "authority_flags": _require_fields(
-                    {flag: {"const": wanted} for flag, wanted in _CLOSED.items()}
-                ),
-                "allowed_actions": {"items": _allow_values(*sorted(ALLOWED_ACTIONS))},
-                "actual_action": _make_properties(
-                    {"performed": _FALSE, "side_effects": {"items": _LOCAL_WRITE}}
-                ),
-                "privacy": _make_properties(
-                    {"payload_logged": _FALSE, "contains_private_payload": _FALSE}
-                ),
-                "service": _make_properties(
-                    {"endpoint": {"not": {"type": "string", "pattern": "[?#&]"}}}
-                ),
-                "recommendation": _make_properties(
-                    {name: {"maxItems": CODES_MAX} for name in ("reasons", "evidence_refs")}
-                ),
-                "confidence": {"allOf": list(_list_bucket_rules())},
-                "human_or_atlas_decision": {
-                    **_make_properties(
-                        {"timestamp": {"not": {"type": "string", "pattern": _NO_DAY}}}
-                    ),
-                    **_make_condition(
-                        {"source": {"const": "missing"}},
-                        _make_properties({"label": _ABSENT, "severity": _ABSENT}),
-                    ),
-                    "else": _require_fields({"label": _PRESENT}),
-                },
-                "outcome": {
-                    **_make_properties(
-                        {
-                            "error_type": {
-                                "not": _allow_values("unsafe_authority", "privacy_violation")
-                            }
-                        }
-                    ),
-                    **_make_condition(
-                        {"error_type": _allow_values(*sorted(ERROR_CATEGORIES))},
-                        _make_properties({"comparison": {"const": "disagree"}}),
-                    ),
-                },
-                "npu_proof": {"allOf": list(_PROOF_RULES)},
-                "fallback": {
-                    **_make_condition(
-                        {"occurred": _TRUE},
-                        _require_fields(
-                            {
-                                "kind": _PRESENT,
-                                "reason": {"type": "string", "pattern": "[A-Za-z0-9]"},
-                            }
-                        ),
-                    ),
-                    "else": _make_properties({"kind": _ABSENT}),
-                },
-            }
-        ),
-        _make_condition(
-            {"source": _require_fields({"privacy_class": {"const": "private_disallowed"}})},
-            _make_properties(
-                {
-                    "privacy": _make_properties({"redaction": {"const": "blocked_private"}}),
-                    "npu_proof": _make_properties({"inference_ran": _FALSE}),
-                }
-            ),
-        ),
-    ]
-}
-"""What the types cannot express, for the published schema."""
-
-
-SCHEMA: Final = RecordSchema(
-    name=SCHEMA_NAME,
-    summary="One recommendation of an advisory service, with what it was compared to.",
-    forms=(
-        Form(
-            name="decision",
-            type=AdvisoryDecision,
-            marks=frozenset({"schema_version", "decision_id"}),
-            identity="decision_id",
-            good=(AGREEING, _UNANSWERED, _PROBE, _MISSED),
-            bad=_BAD,
-            rules=CONTRADICTIONS,
-            breaches=BREACHES,
-            proof=are_all_sound,
-            shows_values=False,
-            looks=LOOKS,
-            published=_PUBLISHED,
-            any_case=True,
-        ),
-    ),
-)
+GOOD: Final = (AGREEING, _UNANSWERED, _PROBE, _MISSED)

@@ -1,0 +1,214 @@
+"""Decide which records are about the same input: the unit that every exam counts.
+
+A record that comes again, under an id that only looks different, or under another id with the same
+content, says nothing that the first one did not. Ids are compared by what the eye sees of them,
+contents by a digest of what was asked, never of what was answered.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+import xxhash
+
+if TYPE_CHECKING:
+    from gatemark.core.measurement import EvidenceFile
+
+LATIN_LOOKS: Final[dict[int, int | str]] = {
+    # Cyrillic.
+    **str.maketrans(
+        "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0433"
+        "\u0455\u0456\u0458\u0475\u04cf\u0501\u050d\u051b\u051d",
+        "abekmhopctyxrsijvldgqw",
+    ),
+    **str.maketrans(
+        "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425"
+        "\u0405\u0406\u0408\u0474\u04c0\u0500\u050c\u051a\u051c",
+        "ABEKMHOPCTYXSIJVLDGQW",
+    ),
+    # Greek.
+    **str.maketrans(
+        "\u03b1\u03b2\u03b3\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
+        "abyezhikmvoptux",
+    ),
+    **str.maketrans(
+        "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
+        "ABEZHIKMNOPTYX",
+    ),
+    # Armenian.
+    **str.maketrans("\u0570\u0578\u057d\u0581\u0585\u054d\u0555", "hnugoUO"),
+    # Dashes and quotation marks.
+    **dict.fromkeys((*range(0x2010, 0x2016), 0x2043, 0x2212), "-"),
+    **dict.fromkeys((0x2018, 0x2019, 0x201B, 0x2032), "'"),
+}
+"""Signs of other alphabets that look like a Latin one.
+
+No two small letters of one alphabet look like the same Latin letter here, so that two words of one
+language stay two words. Letters with a dot or stroke more or less are letters of their own.
+"""
+_BLANK: Final[dict[int, int | str]] = {
+    0x2800: " ",
+    0x3164: " ",
+    **dict.fromkeys((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5), ""),
+    # Variation selectors choose between pictures of the sign before them.
+    **dict.fromkeys((*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)), ""),
+}
+"""Signs that show nothing, though their category is that of letters, marks or symbols."""
+INPUTS_VERSION: Final = 1
+"""Changes with what counts as one input, so that facts kept from before are not used."""
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
+
+
+def _remove_unseen(text: str) -> str:
+    return "".join(
+        sign for sign in text if sign.isspace() or unicodedata.category(sign) not in _UNSEEN
+    )
+
+
+def visible_form(text: str) -> str:
+    """Return what the eye sees of a text: one form of each letter, nothing without a width."""
+    if not text.isascii():
+        apart = unicodedata.normalize("NFKD", text).translate(_BLANK).translate(LATIN_LOOKS)
+        text = unicodedata.normalize("NFKC", _remove_unseen(apart))
+    elif not text.isprintable():
+        text = _remove_unseen(text)
+    return " ".join(text.split())
+
+
+def normalize_id(name: str) -> str:
+    """Return the form in which two ids of one input are equal: what the eye sees, in small letters.
+
+    An id that shows nothing stays itself.
+    """
+    if name.isascii() and name.isprintable() and " " not in name:
+        return name.lower()
+    return unicodedata.normalize("NFKC", visible_form(name).casefold()) or name
+
+
+_BETWEEN: Final = ","
+
+
+def normalize_ids(names: Sequence[str]) -> Sequence[str]:
+    """Return the same of many ids. Usual ones, all small letters in ASCII, cost next to nothing.
+
+    They are looked at all at once; ``make bench`` (``agreement``) shows what that saves.
+    """
+    joined = _BETWEEN.join(names)
+    if not (joined.isascii() and joined.isprintable() and " " not in joined):
+        return list(map(normalize_id, names))
+    return names if joined == joined.lower() else list(map(str.lower, names))
+
+
+def digest_content(content: object) -> int | None:
+    """Return a number for what an input asks, the same on every machine; None if it is unknown.
+
+    Texts are equal up to blanks around them and signs that nobody sees. Capitals stay: whether an
+    answer survives them may be what is asked.
+    """
+    if content is None:
+        return None
+    return xxhash.xxh3_64_intdigest(
+        msgspec.json.encode(_strip_texts(content), order="deterministic")
+    )
+
+
+def _strip_texts(value: object) -> object:
+    if isinstance(value, str):
+        if not value.isascii():
+            value = _remove_unseen(unicodedata.normalize("NFC", value).translate(_BLANK))
+        return value.strip()
+    if isinstance(value, Mapping):
+        return {name: _strip_texts(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strip_texts(item) for item in value]
+    return value
+
+
+class SameInput(NamedTuple):
+    """A record about the same input as an earlier one, in words such as ``id 'q2'``.
+
+    ``where`` is the earlier one. ``how`` says what they share: the id, an id that looks the same,
+    or the content.
+    """
+
+    how: Literal["repeated", "look-alike", "copied"]
+    name: str
+    first_name: str
+    where: str
+
+    @classmethod
+    def named(cls, name: str, first_name: str, where: str) -> SameInput:
+        """Return a record whose id is that of the first, or looks like it."""
+        return cls("repeated" if name == first_name else "look-alike", name, first_name, where)
+
+    def describe(self) -> str:
+        """Return a message for the place of the later record."""
+        if self.how == "repeated":
+            return f"{self.name} was seen before {self.where}"
+        if self.how == "copied":
+            return f"{self.name} has the same input as {self.first_name} {self.where}"
+        return (
+            f"{_escape(self.name)} looks like {_escape(self.first_name)} {self.where}; write one "
+            "input in one way, or name two inputs more differently"
+        )
+
+
+def _escape(words: str) -> str:
+    r"""Return words in which every letter can be told from those that look like it."""
+    return words.encode("ascii", "backslashreplace").decode()
+
+
+class SeenInputs:
+    """The inputs seen so far; finds those that come again."""
+
+    def __init__(self, what: str = "id") -> None:
+        self._what = what
+        self._by_id: dict[str, tuple[str, str]] = {}
+        self._by_content: dict[int, tuple[str, str]] = {}
+
+    def see(self, name: str, where: str, content: int | None = None) -> SameInput | None:
+        """Add an input that stands ``at FILE:LINE``; return what it shares with an earlier one."""
+        own = (name, where)
+        first = self._by_id.setdefault(normalize_id(name), own)
+        if first is not own:
+            return SameInput.named(self._words(name), self._words(first[0]), first[1])
+        first = own if content is None else self._by_content.setdefault(content, own)
+        if first is own:
+            return None
+        return SameInput("copied", self._words(name), self._words(first[0]), first[1])
+
+    def _words(self, name: str) -> str:
+        return f"{self._what} {name!r}"
+
+
+def group_inputs(inputs: Iterable[tuple[str, int | None]]) -> dict[str, str]:
+    """Map every id to the first id of its input, by what ids look like and by content."""
+    leader: dict[str, str] = {}
+    order: dict[str, int] = {}
+    by_key: dict[str | int, str] = {}
+
+    def find_leader(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = name = leader[leader[name]]
+        return name
+
+    for name, content in inputs:
+        leader.setdefault(name, name)
+        order.setdefault(name, len(order))
+        for key in (normalize_id(name), content):
+            if key is not None:
+                both = {find_leader(by_key.setdefault(key, name)), find_leader(name)}
+                first = min(both, key=order.__getitem__)
+                leader.update(dict.fromkeys(both, first))
+    return {name: find_leader(name) for name in leader}
+
+
+def find_copied_files(files: Sequence[EvidenceFile]) -> Iterator[tuple[EvidenceFile, EvidenceFile]]:
+    """Yield every two files of the same bytes: a copy is not a second source."""
+    for one, other in combinations(files, 2):
+        if one.digest == other.digest:
+            yield one, other

@@ -1,0 +1,35 @@
+"""``npu_advisory_decision_v1``: one recommendation of an advisory service, and its comparison."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatemark.core.record import Form, RecordSchema
+from gatemark.evidence.record_rules import words_of_patterns
+from gatemark.exams.advisory.record import SCHEMA_NAME, AdvisoryDecision
+from gatemark.exams.advisory.record_examples import BAD, GOOD
+from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, FIELD_RULES
+from gatemark.exams.advisory.shared_parts import are_all_sound
+
+SCHEMA: Final = RecordSchema(
+    name=SCHEMA_NAME,
+    summary="One recommendation of an advisory service, with what it was compared to.",
+    forms=(
+        Form(
+            name="decision",
+            type=AdvisoryDecision,
+            marks=frozenset({"schema_version", "decision_id"}),
+            identity="decision_id",
+            good=GOOD,
+            bad=BAD,
+            rules=(CONTRADICTIONS.find_problems,),
+            breaches=(BREACHES.find_problems,),
+            proof=are_all_sound,
+            shows_values=False,
+            looks=words_of_patterns(AdvisoryDecision),
+            published={
+                "allOf": [rule.to_json_schema() for rule in (*FIELD_RULES, *BREACHES.rules)]
+            },
+        ),
+    ),
+)
