@@ -95,7 +95,7 @@ suites:
      scorer: exact, regression: point, errors_max: {errors_max}}}
   - {{id: attacks, kind: adversarial, weight: 0.2, min: 0.8, dataset: data/attacks.jsonl,
      scorer: exact}}
-  - {{id: calib, kind: calibration, weight: 0.1, from: golden, options: {{bins: 5, min_items: 20}},
+  - {{id: calib, kind: calibration, weight: 0.1, from: golden, options: {{bins: 10, min_items: 20}},
      regression: point, errors_max: {errors_max}}}
 targets:
   candidate: {{python: "sorter:{candidate}"}}

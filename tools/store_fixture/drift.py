@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from store_fixture import data
-from store_fixture.lifecycle import to_shadow
+from store_fixture.lifecycle import NOTE, to_shadow
 from store_fixture.packs import examine
 from store_fixture.stage import Stage
 
@@ -43,7 +43,7 @@ def live_desk(on: Stage) -> None:
 
 def enable(on: Stage) -> None:
     """From shadow to enabled, with a vote."""
-    on.run("approve", f"{DESK}@1.0.0", "--to", "enabled", actor="cleo")
+    on.run("approve", f"{DESK}@1.0.0", "--to", "enabled", "--note", NOTE, actor="cleo")
     on.run("promote", f"{DESK}@1.0.0", "--to", "enabled", actor="dai")
 
 

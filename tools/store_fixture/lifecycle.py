@@ -11,6 +11,8 @@ from store_fixture.packs import examine
 from store_fixture.stage import Stage
 
 SORTER: Final = "mail-sorter"
+NOTE: Final = "the cited numbers hold"
+"""What a voter says."""
 SCHEMA: Final = {
     "type": "object",
     "properties": {"price": {"type": "number"}, "place": {"type": "string"}},
@@ -25,7 +27,7 @@ def first_version(on: Stage) -> None:
     on.run("asset", "pack", SORTER, "packs/v1.yaml", actor="dai")
     to_shadow(on, "1.0.0", first)
     on.refused("promote", f"{SORTER}@1.0.0", "--to", "enabled", actor="dai")
-    on.run("approve", f"{SORTER}@1.0.0", "--to", "enabled", actor="cleo")
+    on.run("approve", f"{SORTER}@1.0.0", "--to", "enabled", "--note", NOTE, actor="cleo")
     on.run("promote", f"{SORTER}@1.0.0", "--to", "enabled", actor="dai")
 
 
@@ -47,18 +49,18 @@ def second_version(on: Stage) -> None:
     to_shadow(on, "1.1.0", second)
     measure_shadow(on, ref)
     compared = examine(on, "v2")
-    on.run("approve", ref, "--to", "canary", "--decision", "abstain", actor="eve")
+    on.run("approve", ref, "--to", "canary", "--decision", "abstain", "--note", NOTE, actor="eve")
     on.run(
         *("approve", ref, "--to", "canary", "--cite", compared, "--decision", "reject"),
         *("--note", "wait for the night shift"),
         actor="cleo",
     )
     on.refused("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
-    on.run("approve", ref, "--to", "canary", "--cite", compared, actor="cleo")
+    on.run("approve", ref, "--to", "canary", "--cite", compared, "--note", NOTE, actor="cleo")
     on.run("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
     for _ in range(6):
         window(on)
-    on.run("approve", ref, "--to", "enabled", actor="cleo")
+    on.run("approve", ref, "--to", "enabled", "--note", NOTE, actor="cleo")
     on.run("promote", ref, "--to", "enabled", actor="dai")
     for _ in range(2):
         window(on)
@@ -159,13 +161,13 @@ def waived_version(on: Stage) -> None:
     on.run("promote", ref, "--to", "shadow", actor="dai")
     measure_shadow(on, ref)
     compared = examine(on, "courier", *waivers)
-    on.run("approve", ref, "--to", "canary", "--cite", compared, actor="cleo")
+    on.run("approve", ref, "--to", "canary", "--cite", compared, "--note", NOTE, actor="cleo")
     on.run("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
     on.run("asset", "pause", ref, "--reason", "freeze", "--note", "quarter end", actor="dai")
     on.run("asset", "resume", ref, "--note", "the quarter is over", actor="dai")
     for _ in range(3):
         window(on, is_large=True)
-    on.run("approve", ref, "--to", "enabled", actor="cleo")
+    on.run("approve", ref, "--to", "enabled", "--note", NOTE, actor="cleo")
     on.run("promote", ref, "--to", "enabled", actor="dai")
     on.run("demote", SORTER, "--reason", "wrong language since noon", "--to", "shadow", actor="dai")
     on.run("demote", ref, "--reason", "it will not be mended", actor="dai")
@@ -180,9 +182,9 @@ def open_canary(on: Stage) -> None:
     to_shadow(on, "1.5.0", result)
     measure_shadow(on, ref)
     compared = examine(on, "v5")
-    on.run("approve", ref, "--to", "canary", "--cite", compared, actor="cleo")
+    on.run("approve", ref, "--to", "canary", "--cite", compared, "--note", NOTE, actor="cleo")
     on.refused("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
-    on.run("approve", ref, "--to", "canary", "--cite", compared, actor="eve")
+    on.run("approve", ref, "--to", "canary", "--cite", compared, "--note", NOTE, actor="eve")
     on.run("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
     window(on, values=50)
 
@@ -259,7 +261,7 @@ def to_canary(on: Stage, version: str, candidate: str, live: str = "v2") -> None
     to_shadow(on, version, result)
     measure_shadow(on, ref)
     compared = examine(on, candidate)
-    on.run("approve", ref, "--to", "canary", "--cite", compared, actor="cleo")
+    on.run("approve", ref, "--to", "canary", "--cite", compared, "--note", NOTE, actor="cleo")
     on.run("promote", ref, "--to", "canary", "--cite", compared, actor="dai")
 
 
