@@ -55,7 +55,7 @@ def agreement(on: Stage) -> None:
         for word in (f"--{who}", on.lines(f"evidence/{who}.jsonl", data.judgements(poor, who)))
     ]
     seal(on, "agreement", "agreement fail", 1, *sides)
-    third = on.lines("evidence/third.jsonl", data.judgements(data.pairs(60), "scholar"))
+    third = on.lines("evidence/third.jsonl", data.judgements(data.pairs(60), "auditor"))
     waivers = on.write("evidence/waivers.yaml", KAPPA_WAIVER)
     more = ("--validator", f"third={third}", "--waivers", waivers)
     seal(on, "agreement", "agreement waived", 0, *sides, *more)
