@@ -12,7 +12,7 @@ from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import Series
-from gatemark.drift.judging.policy import LITERAL_WATCHES, DriftPolicy, Watch
+from gatemark.drift.judging.policy import LITERAL_DEFAULTS, DriftPolicy, Watch
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, judge_tick
 from gatemark.drift.signal import DriftSignal
 
@@ -44,7 +44,7 @@ def by_tick(**policy: Any) -> DriftPolicy:
 
     What the built-in policy does is in ``test_quality.py``.
     """
-    return DriftPolicy(**{"watches": LITERAL_WATCHES, "q": 0.05, **policy})
+    return DriftPolicy(**{"watches": LITERAL_DEFAULTS, "q": 0.05, **policy})
 
 
 def day(number: float) -> datetime:

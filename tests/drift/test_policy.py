@@ -8,7 +8,13 @@ import pytest
 
 from gatemark.core.durations import seconds_of, words_of
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.drift.judging.policy import LITERAL_WATCHES, WATCHES, DriftPolicy, Response, Watch
+from gatemark.drift.judging.policy import (
+    CORRECTED_DEFAULTS,
+    LITERAL_DEFAULTS,
+    DriftPolicy,
+    Response,
+    Watch,
+)
 from gatemark.drift.policy_file import choose_drift_policy, format_policy, read_drift_policy
 
 TABLE = {
@@ -28,7 +34,7 @@ def written(tmp_path: Path, text: str) -> str:
 
 
 def test_the_built_in_watches_are_the_table_of_watched_metrics() -> None:
-    watches = {watch.metric: watch for watch in LITERAL_WATCHES}
+    watches = {watch.metric: watch for watch in LITERAL_DEFAULTS}
     assert set(watches) == {*TABLE, "*"}
     for metric, (classes, harm, detector) in TABLE.items():
         watch = watches[metric]
@@ -38,16 +44,16 @@ def test_the_built_in_watches_are_the_table_of_watched_metrics() -> None:
 
 
 def test_the_mode_that_corrects_looks_for_lasting_shifts_beside_every_sigma_probe() -> None:
-    probes = [watch for watch in WATCHES if watch.detector == "sigma"]
-    beside = [watch for watch in WATCHES if watch.detector == "shift"]
+    probes = [watch for watch in CORRECTED_DEFAULTS if watch.detector == "sigma"]
+    beside = [watch for watch in CORRECTED_DEFAULTS if watch.detector == "shift"]
     assert [watch.metric for watch in probes] == [watch.metric for watch in beside]
     for probe, shift in zip(probes, beside, strict=True):
         assert (probe.baseline, shift.baseline) == (90, 90)
         assert (probe.harm, probe.classes, probe.scale) == (shift.harm, shift.classes, shift.scale)
-    others = [watch for watch in LITERAL_WATCHES if watch.detector != "sigma"]
+    others = [watch for watch in LITERAL_DEFAULTS if watch.detector != "sigma"]
     added = ("sigma", "shift", "sealed")
-    assert [watch for watch in WATCHES if watch.detector not in added] == others
-    assert [watch.metric for watch in WATCHES if watch.detector == "sealed"] == [
+    assert [watch for watch in CORRECTED_DEFAULTS if watch.detector not in added] == others
+    assert [watch.metric for watch in CORRECTED_DEFAULTS if watch.detector == "sealed"] == [
         "golden_accuracy",
         "*",
     ]
@@ -56,10 +62,10 @@ def test_the_mode_that_corrects_looks_for_lasting_shifts_beside_every_sigma_prob
 def test_the_literal_mode_has_the_table_of_the_document_also_when_a_file_adds_to_it(
     tmp_path: Path,
 ) -> None:
-    assert DriftPolicy(mode="literal").watches == LITERAL_WATCHES
+    assert DriftPolicy(mode="literal").watches == LITERAL_DEFAULTS
     path = written(tmp_path, "gatemark_drift: 1\nwatches:\n  - {metric: own}\n")
     assert {watch.detector for watch in read_drift_policy(path, "literal").watches} == {
-        watch.detector for watch in LITERAL_WATCHES
+        watch.detector for watch in LITERAL_DEFAULTS
     }
     assert "shift" in {watch.detector for watch in read_drift_policy(path).watches}
 

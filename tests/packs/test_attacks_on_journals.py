@@ -205,7 +205,7 @@ def test_a_candidate_cannot_change_what_was_said_in_an_earlier_round(
     assert "baseline.journal" in ran.err
 
 
-@pytest.mark.parametrize("kind", ["baseline", "licence"])
+@pytest.mark.parametrize("kind", ["baseline", "qualification"])
 def test_a_candidate_of_a_matrix_cannot_have_the_name_of_another_part(
     gatemark: Run, folder: Path, kind: str
 ) -> None:

@@ -122,7 +122,7 @@ def test_a_licensed_judge_fails_a_worse_candidate(gatemark: Run, folder: Path) -
 
 
 @pytest.mark.parametrize("judge", ["lenient_judge", "mute_judge"])
-def test_a_judge_without_a_licence_leaves_everything_open(
+def test_a_judge_without_a_qualification_leaves_everything_open(
     gatemark: Run, folder: Path, judge: str
 ) -> None:
     ran = run(gatemark, folder, pack(folder, judge=judge, candidate="worse"))
@@ -134,7 +134,9 @@ def test_a_judge_without_a_licence_leaves_everything_open(
     assert any("may not gate" in blocker for blocker in ran.json["blockers"])
 
 
-def test_a_judge_without_a_licence_cannot_break_a_probe_either(gatemark: Run, folder: Path) -> None:
+def test_a_judge_without_a_qualification_cannot_break_a_probe_either(
+    gatemark: Run, folder: Path
+) -> None:
     (folder / "app.py").write_text(
         APP
         + """
@@ -197,9 +199,11 @@ def test_replies_to_another_rubric_count_for_nothing(gatemark: Run, folder: Path
 def test_every_prompt_has_a_mark_of_its_own(gatemark: Run, folder: Path) -> None:
     run(gatemark, folder, pack(folder, votes=3))
     nonces = (folder / "judge.log").read_text().split()
-    candidate_and_licence = 60 * 3 * 2
+    candidate_and_qualification = 60 * 3 * 2
     assert len(nonces) == 60 * 3 * 3
-    assert len(set(nonces)) == candidate_and_licence, "equal answers get equal prompts, others not"
+    assert len(set(nonces)) == candidate_and_qualification, (
+        "equal answers get equal prompts, others not"
+    )
 
 
 @pytest.mark.parametrize(

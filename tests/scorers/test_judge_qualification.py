@@ -23,7 +23,7 @@ def labels(*counts: tuple[str | None, str, int]) -> tuple[dict[str, str | None],
     return judged, human
 
 
-def licence(*counts: tuple[str | None, str, int], **options: Any) -> JudgeQualification:
+def qualification(*counts: tuple[str | None, str, int], **options: Any) -> JudgeQualification:
     return judge_agreement(*labels(*counts), judge=JUDGE, **options)
 
 
@@ -31,7 +31,7 @@ GOOD = (("C", "C", 50), ("I", "I", 45), ("C", "I", 2), ("I", "C", 3))
 
 
 def test_a_judge_that_agrees_with_people_is_licensed() -> None:
-    given = licence(*GOOD)
+    given = qualification(*GOOD)
     assert (given.allowed, given.reason, given.n) == (True, None, 100)
     assert given.covers(JUDGE)
     judged, human = labels(*GOOD)
@@ -41,7 +41,7 @@ def test_a_judge_that_agrees_with_people_is_licensed() -> None:
 
 
 def test_the_lower_bound_decides_and_not_the_point() -> None:
-    given = licence(*GOOD, gate=0.85)
+    given = qualification(*GOOD, gate=0.85)
     assert given.kappa is not None
     assert given.kappa > 0.85
     assert not given.allowed
@@ -49,7 +49,7 @@ def test_the_lower_bound_decides_and_not_the_point() -> None:
 
 
 def test_few_items_license_nobody() -> None:
-    given = licence(("C", "C", 25), ("I", "I", 24))
+    given = qualification(("C", "C", 25), ("I", "I", 24))
     assert given.kappa == 1.0
     assert str(given.reason) == "judge.items must be >= 50, got 49 labelled by people"
 
@@ -63,13 +63,13 @@ def test_few_items_license_nobody() -> None:
     ],
 )
 def test_a_set_of_almost_one_label_licenses_nobody(counts: list[tuple[str, str, int]]) -> None:
-    given = licence(*counts)
+    given = qualification(*counts)
     assert not given.allowed
     assert "second_label_uses must be >= 10" in str(given.reason)
 
 
 def test_a_judge_that_always_says_the_same_is_never_licensed() -> None:
-    given = licence(("C", "C", 180), ("C", "I", 20))
+    given = qualification(("C", "C", 180), ("C", "I", 20))
     assert given.ac1 is not None
     assert given.ac1 > 0.8
     assert given.kappa == 0.0
@@ -77,8 +77,10 @@ def test_a_judge_that_always_says_the_same_is_never_licensed() -> None:
 
 
 def test_a_missing_grade_is_a_disagreement() -> None:
-    whole = licence(*GOOD)
-    holes = licence(("C", "C", 30), ("I", "I", 45), ("C", "I", 2), ("I", "C", 3), (None, "C", 20))
+    whole = qualification(*GOOD)
+    holes = qualification(
+        ("C", "C", 30), ("I", "I", 45), ("C", "I", 2), ("I", "C", 3), (None, "C", 20)
+    )
     assert holes.n == whole.n
     assert holes.kappa is not None
     assert whole.kappa is not None
@@ -94,7 +96,7 @@ def test_a_missing_grade_is_a_disagreement() -> None:
 def test_items_that_no_person_labelled_do_not_count() -> None:
     judged, human = labels(*GOOD)
     more = {**judged, **{f"extra{number}": "C" for number in range(500)}}
-    assert judge_agreement(more, human, judge=JUDGE) == licence(*GOOD)
+    assert judge_agreement(more, human, judge=JUDGE) == qualification(*GOOD)
 
 
 def test_no_labels_at_all_are_a_reason() -> None:
@@ -118,4 +120,4 @@ def test_senseless_gates_are_refused(options: dict[str, Any], finding: str) -> N
 
 def test_the_mark_of_a_missing_grade_is_not_a_label() -> None:
     with pytest.raises(InvalidValueError, match="not a label that a person may give"):
-        licence(("C", "(no grade)", 60))
+        qualification(("C", "(no grade)", 60))

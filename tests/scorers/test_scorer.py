@@ -135,7 +135,7 @@ def test_shown_values_are_cut() -> None:
     assert truncate(10**6_000) == "a int"
 
 
-def licence(**changes: Any) -> JudgeQualification:
+def qualification(**changes: Any) -> JudgeQualification:
     fields: dict[str, Any] = {
         "judge": DIGEST,
         "n": 80,
@@ -150,10 +150,10 @@ def licence(**changes: Any) -> JudgeQualification:
     return JudgeQualification(**{**fields, **changes})
 
 
-def test_a_licence_covers_its_own_judge_only() -> None:
-    assert licence().covers(DIGEST)
-    assert not licence().covers("sha256:" + "1" * 64)
-    assert not licence(allowed=False, reason="too few").covers(DIGEST)
+def test_a_qualification_covers_its_own_judge_only() -> None:
+    assert qualification().covers(DIGEST)
+    assert not qualification().covers("sha256:" + "1" * 64)
+    assert not qualification(allowed=False, reason="too few").covers(DIGEST)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_a_licence_covers_its_own_judge_only() -> None:
         {"ac1_low": None},
     ],
 )
-def test_a_licence_cannot_be_written_by_hand_below_its_gate(changes: dict[str, Any]) -> None:
+def test_a_qualification_cannot_be_written_by_hand_below_its_gate(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError, match="judge qualification"):
-        licence(**changes)
+        qualification(**changes)

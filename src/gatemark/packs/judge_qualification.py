@@ -11,7 +11,7 @@ from gatemark.core.policy import Rule
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Table
 from gatemark.packs.graders import Graders, find_judge_task
-from gatemark.packs.judge_replies import LICENCE, Graded
+from gatemark.packs.judge_replies import QUALIFICATION, Graded
 from gatemark.packs.judge_spec import JudgeSpec
 from gatemark.packs.labelled_answers import Labels, make_labelled_set
 from gatemark.packs.pack import Pack
@@ -35,7 +35,7 @@ JUDGE_MAY_NOT_GATE: Final = ReasonKind("judge_may_not_gate", "the judge may not 
 JUDGE_WITHOUT_BOUND: Final = ReasonKind(
     "judge_without_bound", "no lower bound of the judge's agreement (n={n})"
 )
-METRIC = "judge_licence"
+METRIC = "judge_qualification"
 GATING = frozenset({"score", "baseline_score", "regression", "newly_broken_count", PREFERRED})
 """Numbers that are withheld while a judge is not qualified."""
 
@@ -70,12 +70,12 @@ async def _qualify_judge(
 
     task = find_judge_task(suite)
     labelled = make_labelled_set(labels(str(suite.judge)), task)
-    graded = await graders.grade(suite, LICENCE, labelled.items)
+    graded = await graders.grade(suite, QUALIFICATION, labelled.items)
     qualification = judge_agreement(
         {key[0]: task.label(item, graded.replies[key]) for key, item in labelled.items.items()},
         labelled.labels,
         judge=graded.judge,
-        gate=judge.licence_min,
+        gate=judge.qualification_min,
         min_items=judge.min_items,
     )
     return SuiteQualification(suite.id, labelled.reference, qualification, graded)
@@ -83,7 +83,7 @@ async def _qualify_judge(
 
 def make_qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
     """Return the rule that makes a verdict inconclusive while a judge is not qualified."""
-    least = judge.licence_min
+    least = judge.qualification_min
     return suite.rule("judge", METRIC, ">=", least, severity="hold", min_n=judge.min_items)
 
 

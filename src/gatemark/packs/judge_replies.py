@@ -13,7 +13,7 @@ from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import Scorable
 from gatemark.targets.port import CallError, ErrorKind
 
-LICENCE = "licence"
+QUALIFICATION = "qualification"
 UNASKED = "could not be asked: "
 """Prefix of a stored reply if the judge could not be called; the kind of error follows."""
 
@@ -66,5 +66,5 @@ def read_graded(data: bytes, place: str) -> Graded:
 
 
 def name_replies(suite: str, place: str) -> str:
-    """Return the name of a judge's replies in a result; ``place`` is an arm or the licence."""
+    """Return the name of a judge's replies in a result; ``place`` is an arm or its own exam."""
     return f"{suite}/{place}.judge"

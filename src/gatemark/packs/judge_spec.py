@@ -13,7 +13,7 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model that grades or compares: the target, and the people's labels that qualify it.
 
     ``labels`` are answers that people graded, or pairs of answers that people compared. A judge may
-    gate only if its agreement with them has lower bounds of at least ``licence_min``, over
+    gate only if its agreement with them has lower bounds of at least ``qualification_min``, over
     ``min_items`` or more of them.
     """
 
@@ -26,7 +26,7 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "or `TIE`."
         ),
     ]
-    licence_min: Annotated[
+    qualification_min: Annotated[
         Annotated[float, msgspec.Meta(gt=0, le=1)],
         about("Minimum lower bound of the agreement with people."),
     ] = 0.6

@@ -160,7 +160,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if count > MAX_CELLS:
             found.append(f"the matrix has {count} candidates, at most {MAX_CELLS} are allowed")
         # Answers in a run are stored under the candidate's name, and these two are taken.
-        taken = {"baseline", "licence"}.intersection(*self.matrix.values())
+        taken = {"baseline", "qualification"}.intersection(*self.matrix.values())
         if len(self.matrix) == 1 and taken:
             found += [f"matrix: no candidate can be called {name!r}" for name in sorted(taken)]
         return found

@@ -89,7 +89,7 @@ def test_a_cell_without_a_verdict_is_an_error_and_never_a_pass():
 
 
 def test_large_yaml_is_refused_before_it_is_parsed(monkeypatch):
-    monkeypatch.setattr("gatemark.samples.promptfoo_log.MAX_YAML_BYTES", 10)
+    monkeypatch.setattr("gatemark.samples.promptfoo_forms.MAX_YAML_BYTES", 10)
     with pytest.raises(BadInputError, match=r"write \.json instead"):
         read("promptfoo", b"results: [1, 2, 3]", name="x.yaml")
 

@@ -1,4 +1,7 @@
-"""The registry of drift detectors: built-in ones, one file each, and plugins."""
+"""The registry of drift detectors: built-in ones, one file each, and plugins.
+
+Their interface is ``drift.judging.detector``.
+"""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _make_default_responses() -> tuple[Response, ...]:
 _ALERTED: Final[tuple[Level, ...]] = ("NEW_CLASS", "STALE")
 _EXTRACTING: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
 
-LITERAL_WATCHES: Final = (
+LITERAL_DEFAULTS: Final = (
     Watch(
         metric="golden_accuracy",
         classes=("model", "prompt", "tool", "agent"),
@@ -231,7 +231,9 @@ def correct_watches(watch: Watch) -> tuple[Watch, ...]:
     )
 
 
-WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in correct_watches(watch))
+CORRECTED_DEFAULTS: Final = tuple(
+    each for watch in LITERAL_DEFAULTS for each in correct_watches(watch)
+)
 """The same for corrected mode: with watches for lasting shifts and for sealed scores."""
 
 
@@ -250,7 +252,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     name: str = "watched-metrics"
     mode: Mode = "corrected"
-    watches: tuple[Watch, ...] = WATCHES
+    watches: tuple[Watch, ...] = CORRECTED_DEFAULTS
     q: Share | None = None
     breach_by_mean: bool = True
     lateness: str | None = None
@@ -259,9 +261,9 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     on_breach: OnBreach | None = None
 
     def __post_init__(self) -> None:
-        if self.mode == "literal" and self.watches == WATCHES:
+        if self.mode == "literal" and self.watches == CORRECTED_DEFAULTS:
             # Literal mode has its own table of watches, without those of corrected mode.
-            msgspec.structs.force_setattr(self, "watches", LITERAL_WATCHES)
+            msgspec.structs.force_setattr(self, "watches", LITERAL_DEFAULTS)
         if not self.watches:
             raise InvalidValueError(f"policy {self.name} watches nothing")
         if self.lateness is not None:

@@ -135,11 +135,11 @@ def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:
 def _find_pack_warnings(pack: Pack) -> Iterator[LintWarning]:
     """Yield warnings that the pack file alone gives rise to."""
     for name, judge in pack.judges.items():
-        if judge.licence_min < DEFAULT_GATE:
+        if judge.qualification_min < DEFAULT_GATE:
             yield LintWarning(
-                f"$.judges.{name}.licence_min",
-                f"judge {name}: licence_min {judge.licence_min:g} is below {DEFAULT_GATE:g}, "
-                "where agreement with people is called moderate at best",
+                f"$.judges.{name}.qualification_min",
+                f"judge {name}: qualification_min {judge.qualification_min:g} is below "
+                f"{DEFAULT_GATE:g}, where agreement with people is called moderate at best",
             )
     if not pack.has_baseline and all(s.baseline_evidence in (None, "none") for s in pack.suites):
         yield LintWarning(

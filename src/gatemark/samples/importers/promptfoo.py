@@ -24,7 +24,7 @@ from gatemark.samples.gathering import (
     shorten_value,
 )
 from gatemark.samples.importer import ClaimCheck, ForeignError, ForeignFile, Imported, LogExperiment
-from gatemark.samples.promptfoo_log import (
+from gatemark.samples.promptfoo_forms import (
     PlacedRow,
     PromptfooAssertion,
     PromptfooLog,

@@ -1,4 +1,4 @@
-"""API routes for assets: stages, history, reasons and routing."""
+"""API routes that read assets: stages, history, reasons and routing; ``moves`` changes them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def step_page(request: Request, asset: str, version: str) -> Response:
         "vote": form_limits(Approve),
         "packet": step_packet(site_of(request).workspace, step),
     }
-    return page(request, "step.html", identity, context)
+    return page(request, "approval_vote.html", identity, context)
 
 
 @router.post("/approvals/{asset}/{version}")
