@@ -26,7 +26,7 @@ from gatemark.packs.answering import OnProgress
 from gatemark.packs.arms import ArmSource
 from gatemark.packs.asked_arms import AskedArms
 from gatemark.packs.judge import judge_run
-from gatemark.packs.judge_replies import LICENCE
+from gatemark.packs.judge_replies import QUALIFICATION
 from gatemark.packs.matrix_cells import Cell
 from gatemark.packs.open_arms import open_arms, open_candidate, refuse_unpinned_arms
 from gatemark.packs.origin import describe_origin
@@ -106,7 +106,7 @@ def run_matrix(
         asked = ask_arms(run, session, now=workspace.clock)
         asked_cells = [_select_cell(asked, cell) for cell in cells]
         answered = [
-            make_answered_run(_make_cell_run(run, cell), own, cell.name, BASELINE, LICENCE)
+            make_answered_run(_make_cell_run(run, cell), own, cell.name, BASELINE, QUALIFICATION)
             for cell, own in zip(cells, asked_cells, strict=True)
         ]
         sealed = []
@@ -201,7 +201,7 @@ def _set_tried(answered: AnsweredRun, tried: int) -> AnsweredRun:
 
 
 def _share_cost(asked: AskedArms) -> Cost:
-    calls, money = asked.graders.spent(LICENCE, BASELINE)
+    calls, money = asked.graders.spent(QUALIFICATION, BASELINE)
     if BASELINE not in asked.arms:
         return Cost(calls=calls, money=money)
     baseline = asked.arms[BASELINE]

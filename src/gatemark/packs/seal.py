@@ -12,7 +12,7 @@ from gatemark.core.result import Blob, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.result_rules import name_pack_rules
 from gatemark.packs.judge import PackDecision
-from gatemark.packs.judge_replies import LICENCE, name_replies
+from gatemark.packs.judge_replies import QUALIFICATION, name_replies
 from gatemark.packs.origin import Origin
 from gatemark.packs.run import AnsweredRun
 from gatemark.packs.stored_pack import make_title, write_definition
@@ -74,7 +74,7 @@ def write_evidence(answered: AnsweredRun) -> dict[str, bytes]:
     for arm, answers in arms:
         files |= answers.list_vector_files(arm)
     for suite, found in answered.qualifications.items():
-        files[name_replies(suite, LICENCE)] = found.graded.lines()
+        files[name_replies(suite, QUALIFICATION)] = found.graded.lines()
     for exam in answered.run.exams.values():
         files |= exam.attachments
     return files

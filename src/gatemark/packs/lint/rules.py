@@ -9,7 +9,7 @@ import msgspec
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import COVERAGE, Rule
 from gatemark.packs.answers import Answer
-from gatemark.packs.judge_qualification import METRIC as LICENCE
+from gatemark.packs.judge_qualification import METRIC as QUALIFICATION
 from gatemark.packs.latency_and_cost import METRICS as LATENCY_AND_COST
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack_file import OpenPack
@@ -162,7 +162,7 @@ def _find_vain_reasons(
         yield from _find_unknown_part(opened, rule, rule.scope)
         return
     else:
-        known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.scope]})
+        known = frozenset({*OF_EVERY_SUITE, QUALIFICATION, *trials[rule.scope]})
         if opened.pack.suite(rule.scope).dataset is not None:
             known |= LATENCY_AND_COST
     if rule.metric not in known:
