@@ -63,7 +63,7 @@ def test_a_bad_candidate_says_nothing_about_the_version_that_serves(live: Live) 
 def test_a_version_in_shadow_is_watched_when_nothing_else_serves(live: Live) -> None:
     live.enable()
     live.now = day(17)
-    live.do(Demote, "olu", "1.0.0", to="shadow", note="it costs too much")
+    live.do(Demote, "olu", "1.0.0", to="shadow", note="it costs too much", stop=True)
     reached(live, "1.0.0", 0.8, 17.5)
     assert derived(live, 19).pushed.added == 1
 

@@ -345,7 +345,7 @@ def test_a_settled_window_under_another_policy_says_that_the_next_one_is_judged(
 def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:
     live.push(0, [*lively(), 6.0])
     live.probe(17)
-    live.do(Demote, "olu", "1.0.0", to="shadow", note="it drifts")
+    live.do(Demote, "olu", "1.0.0", to="shadow", note="it drifts", stop=True)
     live.do(Promote, "olu", "1.0.0", to="enabled", incident="INC-1", note="customers wait")
     assert live.stage() == "enabled"
     live.push(17, [6.0, 6.0])
@@ -368,7 +368,7 @@ def test_a_candidate_in_shadow_ends_no_trouble_of_the_live_version(live: Live) -
 def test_a_return_after_a_warning_needs_a_fresh_result_too(live: Live) -> None:
     live.push(0, [*lively(), 6.0, 10.0, 10.0, 10.0])
     live.probe(17)
-    live.do(Demote, "olu", "1.0.0", to="shadow", note="it drifts")
+    live.do(Demote, "olu", "1.0.0", to="shadow", note="it drifts", stop=True)
     assert level(live.probe(20)) == "OK", "the episode is over, the fall is not"
     with pytest.raises(RefusedError) as refused:
         live.promote("1.0.0", "enabled")

@@ -472,7 +472,7 @@ def test_silence_of_an_asset_that_serves_nobody_or_that_the_policy_lets_be_is_no
     quiet = by_tick(responses=(Response("enabled", "BREACH", ("demote", "alert")),))
     live.probe(20, policy=quiet, plan=logged)
     assert told(logged) == []
-    live.do(Demote, "olu", "1.0.0", to="demoted", note="by hand")
+    live.do(Demote, "olu", "1.0.0", to="demoted", note="by hand", stop=True)
     live.probe(21, plan=logged)
     assert told(logged) == []
 

@@ -510,7 +510,7 @@ def test_attack_nothing_is_decided_on_top_of_rules_of_the_future(
     store = ("--store", place / "store")
     for words in (
         ("promote", f"{ASSET}@2", "--to", "retired", "--actor", "olga"),
-        ("approve", f"{ASSET}@2", "--to", "enabled", "--actor", "bob"),
+        ("approve", f"{ASSET}@2", "--to", "enabled", "--note", "read it", "--actor", "bob"),
         ("asset", "resume", f"{ASSET}@1", "--actor", "olga"),
         ("asset", "add", f"{ASSET}@3", "--digest", FIRST.id, "--actor", "alice"),
         ("release", f"{ASSET}@2", "--dry-run"),

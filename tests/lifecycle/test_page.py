@@ -266,6 +266,7 @@ def test_lists_and_cards_are_told_in_columns() -> None:
         pins=Pins(),
         paused="warn",
         has_break_glass=True,
+        is_undecided=False,
         result_ids=(),
     )
     card = AssetCard(
