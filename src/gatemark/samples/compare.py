@@ -6,6 +6,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -130,16 +131,24 @@ def compare_files(
     is_named = request.cluster is None and pairing.shared_clusters > 0
     if is_named:
         request = msgspec.structs.replace(request, cluster=CLUSTER_FIELD)
-    judged = judge_comparison(
+    judge = partial(
+        judge_comparison,
         measures(),
-        pairing,
-        base,
-        cand,
-        settings,
+        base=base,
+        cand=cand,
+        settings=settings,
         clustered=request.cluster is not None,
         direction=direction,
         incomparable=tuple(map(str, _find_incomparable(files, score, direction))),
     )
+    judged = judge(pairing)
+    if pairing.copies:
+        # Copies must not buy a pass, and tasks that share their words must not hide a loss.
+        apart = pair_samples(
+            base, cand, score, clustered=request.cluster is not None, by_input=False
+        )
+        if _is_stricter(judged_apart := judge(apart), judged):
+            pairing, judged = apart, judged_apart
     document = _build_report(files, pairing, judged, request, orientation)
     if not is_named or document.clusters is None:
         return document
@@ -148,6 +157,11 @@ def compare_files(
         "name another grouping with --cluster"
     )
     return msgspec.structs.replace(document, caveats=(*document.caveats, grouped))
+
+
+def _is_stricter(one: ComparisonVerdict, other: ComparisonVerdict) -> bool:
+    order = ("pass", "inconclusive", "fail")
+    return order.index(one.outcome) > order.index(other.outcome)
 
 
 def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None) -> _Files:
@@ -447,9 +461,12 @@ def _find_caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> l
     if pairing.epoch_count > 1:
         caveats.append(f"each item counts once, by its mean over {pairing.epoch_count} epochs")
     if copies := len(pairing.copies):
-        caveats.append(
-            f"{copies} ids repeat the input of another id; each input counts once, by its mean"
+        how = (
+            "each input counts once, by its mean"
+            if pairing.is_by_input
+            else "each id counts, which is stricter here than counting each input once"
         )
+        caveats.append(f"{copies} ids repeat the input of another id; {how}")
     if not pairing.is_bounded:
         caveats.append("scores are not all inside [0, 1], so an error cannot be counted as 0")
     for side, samples in (("base", base), ("candidate", cand)):

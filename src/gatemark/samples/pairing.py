@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.inputs import group_inputs
+from gatemark.evidence.inputs import digest_content, group_inputs
 from gatemark.samples.read_samples import DOC_HASH, Key, SampleSet
 
 LISTED_MAX: Final = 1000
@@ -49,8 +49,8 @@ class SamplePairing(msgspec.Struct, frozen=True):
 
     ``unscored`` and ``unpaired`` name samples; ``different`` names the contents in which paired
     samples differ; ``clusterless`` the items without a cluster, if clusters were requested.
-    ``copies`` are the ids of inputs that have an earlier id; ``unchecked_copies`` are such ids by
-    what the candidate says alone.
+    ``copies`` are the ids of inputs that have an earlier id; ``is_by_input`` says whether they
+    count with that one; ``unchecked_copies`` are such ids by what the candidate says alone.
     """
 
     score: str
@@ -61,6 +61,7 @@ class SamplePairing(msgspec.Struct, frozen=True):
     different: dict[str, tuple[Key, ...]]
     clusterless: tuple[str, ...]
     copies: tuple[str, ...]
+    is_by_input: bool
     unchecked_copies: tuple[str, ...]
     epoch_count: int
     lowest: float | None
@@ -117,10 +118,16 @@ def score_names(names: Iterable[str]) -> str:
     return ", ".join(n if n.isprintable() else repr(n) for n in sorted(names)) or "none"
 
 
-def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: bool) -> SamplePairing:
-    """Pair by id and epoch; all samples of one input count as one, by their mean."""
+def pair_samples(
+    base: SampleSet, cand: SampleSet, score: str, *, clustered: bool, by_input: bool = True
+) -> SamplePairing:
+    """Pair by id and epoch; all samples of one input count as one, by their mean.
+
+    Without ``by_input`` every id counts, also those of one input.
+    """
     shared = sorted(base.keys.keys() & cand.keys.keys())
-    inputs = _group_ids(base, cand)
+    copies = _group_ids(base, cand)
+    inputs = copies if by_input else {}
     columns = (base.scores.get(score, {}), cand.scores.get(score, {}))
     items = []
     clashing: list[str] = []
@@ -160,7 +167,8 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
             for name in (DOC_HASH, "target", "input")
         },
         clusterless=tuple(i.id for i in items if i.cluster is None) if clustered else (),
-        copies=tuple(sorted(inputs)),
+        copies=tuple(sorted(copies)),
+        is_by_input=by_input,
         unchecked_copies=() if base.contents["input"] else tuple(sorted(_find_copies(cand))),
         epoch_count=epoch_count,
         lowest=lowest,
@@ -188,22 +196,25 @@ def _group_ids(base: SampleSet, cand: SampleSet) -> dict[str, str]:
 
 def _find_copies(side: SampleSet, others: Sequence[str] = ()) -> dict[str, str]:
     """Map ids to the first id of their input, where that is another one."""
-    asked = side.contents["input"]
-    documents = side.contents[DOC_HASH]
     found = group_inputs(
         [
-            *((key[0], _content_of(key, asked, documents)) for key in sorted(side.keys)),
+            *((key[0], _content_of(key, side)) for key in sorted(side.keys)),
             *((name, None) for name in others),
         ]
     )
     return {name: first for name, first in found.items() if first != name}
 
 
-def _content_of(key: Key, asked: Mapping[Key, int], documents: Mapping[Key, int]) -> int | None:
-    """Return what identifies the content of a sample: its input, and the hash its tool gave it."""
-    content = asked.get(key)
-    document = documents.get(key)
-    return content if content is None or document is None else content ^ document
+def _content_of(key: Key, side: SampleSet) -> int | None:
+    """Return what identifies the content of a sample: what was asked, and what was wanted.
+
+    The same words with another target are another question, as in tasks that differ in their files.
+    """
+    asked = side.contents["input"].get(key)
+    if asked is None:
+        return None
+    wanted, document = side.contents["target"].get(key), side.contents[DOC_HASH].get(key)
+    return asked if wanted is document is None else digest_content([asked, wanted, document])
 
 
 def _group_by_input(

@@ -33,6 +33,8 @@ ONLY_ZERO_AND_ONE: Final = "1 counts as right"
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _TAG: Final = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")
 _EDGES: Final = frozenset(("mean", "avg", "average", "metric", "value"))
+_HARM: Final = frozenset(("asr", "fails", "injection", "jailbroken", "pii", "rude", "secret"))
+"""Words of harm that are no names of scores by themselves."""
 _SUFFIX: Final = frozenset(("rate", "frac", "fraction", "share", "ratio", "percent", "pct"))
 
 UNKNOWN_DIRECTION: Final = ReasonKind(
@@ -101,13 +103,24 @@ class DirectionClues:
 def direction_of_name(name: str) -> Better | Literal["either"] | None:
     """Return the direction of a common name, whatever its spelling; None for any other name.
 
-    ``exact_match/strict`` and ``squad/f1`` have parts; the parts that are known must agree.
+    ``exact_match/strict`` and ``squad/f1`` have parts; the parts that are known must agree, and no
+    word of the others may mean the opposite. A word of harm makes any other name mean either:
+    ``is_toxic`` and ``no_leak`` look alike, and only people know.
     """
     whole = _look_up(name)
-    if whole is not None or "/" not in name:
-        return whole
-    parts = {found for part in name.split("/") if (found := _look_up(part)) is not None}
-    return parts.pop() if len(parts) == 1 else None
+    if whole is None and "/" in name:
+        known = {part: found for part in name.split("/") if (found := _look_up(part)) is not None}
+        others = [part for part in name.split("/") if part not in known]
+        if len(set(known.values())) == 1 and not any(map(_has_doubtful_word, others)):
+            whole = next(iter(known.values()))
+    return "either" if whole is None and _has_doubtful_word(name) else whole
+
+
+def _has_doubtful_word(name: str) -> bool:
+    return any(
+        _look_up(word.lower()) in ("lower", "either") or word.lower() in _HARM
+        for word in _WORD.findall(name)
+    )
 
 
 def find_direction(name: str, clues: DirectionClues, stated: Better | None = None) -> Direction:
