@@ -178,3 +178,11 @@ def test_files_of_the_same_bytes_are_copies() -> None:
         for name, data in (("a", b"x"), ("b", b"y"), ("c", b"x"))
     ]
     assert [(one.name, other.name) for one, other in find_copied_files(files)] == [("a", "c")]
+
+
+@pytest.mark.parametrize("sign", ["\x01", "\x7f", "\u180b", "\u180f", "\uffa0", "\u200b", "\ufe0f"])
+def test_a_sign_that_nobody_sees_makes_no_other_input(sign: str) -> None:
+    assert normalize_id(f"q{sign}1") == normalize_id("q1")
+    plain = {"question": "What is new?"}
+    for other in ({"question": f"What is{sign} new?"}, {f"quest{sign}ion": "What is new?"}):
+        assert digest_content(other) == digest_content(plain)

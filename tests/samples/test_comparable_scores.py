@@ -36,9 +36,11 @@ def inspect_with(scorers: object, count: int = 1, **header: Any) -> dict[str, An
     log["results"]["scores"][0]["metrics"]["accuracy"]["value"] = 1.0
     log["eval"]["scorers"] = scorers
     log |= header
-    # Twenty items rule nothing out; repeated as other items they do.
+    # Twenty items rule nothing out; ten times as many do.
     log["samples"] = [
-        {**sample, "id": f"{sample['id']}-{n}"} for n in range(count) for sample in log["samples"]
+        {**sample, "id": f"{sample['id']}-{n}", "input": f"{sample['input']} (case {n})"}
+        for n in range(count)
+        for sample in log["samples"]
     ]
     ids = [sample["id"] for sample in log["samples"]]
     log["eval"]["dataset"] |= {"samples": len(ids), "sample_ids": ids}

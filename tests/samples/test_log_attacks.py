@@ -30,12 +30,14 @@ def promptfoo(
     return with_aggregates(rows, count=count, repeat=repeat)
 
 
-def with_aggregates(rows: list[Any], *, count: int, repeat: int = 1) -> dict[str, Any]:
+def with_aggregates(
+    rows: list[Any], *, count: int, repeat: int = 1, name: str = "eval-1"
+) -> dict[str, Any]:
     """The log around some rows, its aggregates as the tool would write them."""
     passed = sum(row["success"] for row in rows)
     counted = {"testPassCount": passed, "testFailCount": len(rows) - passed, "testErrorCount": 0}
     return {
-        "evalId": "eval-1",
+        "evalId": name,
         "results": {
             "version": 3,
             "prompts": [{"provider": "p", "metrics": counted}],
@@ -70,7 +72,7 @@ def compare(gatemark: Run, tmp_path: Path) -> Run:
 
 BASE = promptfoo(set())
 WORSE = promptfoo(set(range(12)))
-SAME = promptfoo(set())
+SAME = promptfoo(set()) | {"evalId": "eval-2"}
 
 
 def test_the_logs_as_they_are_pass_and_fail(compare: Run) -> None:
@@ -139,10 +141,10 @@ def test_dropped_failures_are_found_by_the_aggregates(compare: Run, *, imported:
 def test_a_filtered_run_cannot_pass_even_when_its_aggregates_agree(
     compare: Run, *, imported: bool
 ) -> None:
-    def cut(log: dict[str, Any]) -> dict[str, Any]:
-        return with_aggregates(log["results"]["results"][12:], count=ROWS)
+    def cut(log: dict[str, Any], name: str) -> dict[str, Any]:
+        return with_aggregates(log["results"]["results"][12:], count=ROWS, name=name)
 
-    found = compare(cut(BASE), cut(WORSE), imported=imported).json
+    found = compare(cut(BASE, "eval-1"), cut(WORSE, "eval-2"), imported=imported).json
     assert found["verdict"] == "inconclusive"
     assert "the base is incomplete: results cover 68 of the 80 tests" in found["reason"]
 
@@ -218,6 +220,7 @@ def test_rows_relabelled_to_the_other_arm_are_found(compare: Run) -> None:
 
 def test_a_wrong_aggregate_holds_whatever_the_rows_say(compare: Run) -> None:
     base, cand = shapes.inspect_log(40), shapes.inspect_log(40)
+    cand["eval"]["created"] = "2026-11-16T18:19:29+00:00"
     assert compare(base, cand, "--margin", "0.3").json["verdict"] == "pass"
     cand["results"]["scores"][0]["metrics"]["accuracy"]["value"] = 0.5
     for imported in (False, True):

@@ -53,7 +53,9 @@ language stay two words. Letters with a dot or stroke more or less are letters o
 _BLANK: Final[dict[int, int | str]] = {
     0x2800: " ",
     0x3164: " ",
-    **dict.fromkeys((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5), ""),
+    **dict.fromkeys((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0xFFA0), ""),
+    # Mongolian variation selectors.
+    **dict.fromkeys((0x180B, 0x180C, 0x180D, 0x180F), ""),
     # Variation selectors choose between pictures of the sign before them.
     **dict.fromkeys((*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)), ""),
 }
@@ -61,6 +63,8 @@ _BLANK: Final[dict[int, int | str]] = {
 INPUTS_VERSION: Final = 1
 """Changes with what counts as one input, so that facts kept from before are not used."""
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
+_CONTROLS: Final = dict.fromkeys(sign for sign in (*range(0x20), 0x7F) if not chr(sign).isspace())
+"""Signs of ASCII that show nothing."""
 
 
 def _remove_unseen(text: str) -> str:
@@ -118,11 +122,11 @@ def digest_content(content: object) -> int | None:
 
 def _strip_texts(value: object) -> object:
     if isinstance(value, str):
-        if not value.isascii():
-            value = _remove_unseen(unicodedata.normalize("NFC", value).translate(_BLANK))
-        return value.strip()
+        if value.isascii():
+            return value.translate(_CONTROLS).strip()
+        return _remove_unseen(unicodedata.normalize("NFC", value).translate(_BLANK)).strip()
     if isinstance(value, Mapping):
-        return {name: _strip_texts(item) for name, item in value.items()}
+        return {_strip_texts(name): _strip_texts(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_strip_texts(item) for item in value]
     return value

@@ -23,7 +23,12 @@ def right_log(created: str) -> dict[str, Any]:
     """An Inspect log over 200 items that are all right, without the list of their ids."""
     log = shapes.inspect_log(every=10**6)
     log["samples"] = [
-        {**one, "id": f"{one['id']}-{n}", "scores": {"match": {"value": "C"}}}
+        {
+            **one,
+            "id": f"{one['id']}-{n}",
+            "input": f"{one['input']} (case {n})",
+            "scores": {"match": {"value": "C"}},
+        }
         for n in range(10)
         for one in log["samples"]
     ]
