@@ -286,15 +286,20 @@ def test_own_labels_are_arbitrated_by_their_roles(
     ran = gatemark(*call, "--json")
     finals = (tmp_path / "finals.tsv").read_text().splitlines()[1:5]
     assert finals == [
-        "Q000\tgood\tunsafe\twrong\tauditor_veto\t",
+        "Q000\tgood\tunsafe\tunsafe\tauditor_veto\t",
         "Q001\tout of scope\tgood\tgood\tauditor_ok\t",
-        "Q002\tskipped\twrong\twrong\tauditor_veto\t",
-        "Q003\tunsafe\tunsafe\twrong\tauditor_veto\t",
+        "Q002\tskipped\twrong\tunsafe\tauditor_veto\t",
+        "Q003\tunsafe\tunsafe\tunsafe\tauditor_veto\t",
     ]
     assert ran.code == 0
     assert ran.json["abstain"]["scholar"] == pytest.approx(1 / 90)
     assert "skipped" in ran.json["labels"]
     assert ran.json["roles"]["unsafe"] == "reject"
+    first, *labels, last = SPEC.splitlines()
+    spec.write_text("\n".join([first, *reversed(labels), last]))
+    again = gatemark(*call, "--json")
+    assert (tmp_path / "finals.tsv").read_text().splitlines()[1:5] == finals
+    assert (again.code, again.out) == (0, ran.out)
     refused = gatemark("score", "agreement", "--pairs", path)
     assert refused.code == 2
 

@@ -62,12 +62,15 @@ class LabelCell(NamedTuple):
 
 
 class LabelSpace:
-    """The labels that validators may give, with the role of each."""
+    """The labels that validators may give, with the role of each, by role and alphabet.
+
+    Their order in a file does not count: what is sealed does not keep it, and must give the same.
+    """
 
     def __init__(self, roles: Mapping[str, Role] = SOURCE_ROLES) -> None:
-        self.roles = dict(roles)
-        self.labels = tuple(roles)
-        self.rejecting = next((label for label in roles if roles[label] == "reject"), REJECTED)
+        self.labels = tuple(sorted(roles, key=lambda label: (ROLES.index(roles[label]), label)))
+        self.roles = {label: roles[label] for label in self.labels}
+        self.rejecting = next((one for one in self.labels if roles[one] == "reject"), REJECTED)
         size, step = len(self.labels), len(FLAGS)
         self.codes = {
             (scholar, auditor): (row * size + column) * step
