@@ -87,7 +87,7 @@ def answer(number: int, *, is_good: bool) -> Row:
         "id": f"case-{number}",
         "input": f"What is {number} times 7?",
         "scores": {"exact": float(is_good)},
-        "confidence": 0.99,
+        "confidence": 0.99 - number % 3 / 100 if is_good else 0.85,
     }
 
 

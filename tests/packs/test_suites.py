@@ -373,14 +373,17 @@ def test_answers_without_a_confidence_are_counted_against_the_candidate_and_for_
     turned = suite.examine(evidence("calibration", sure, silent), suite.options(min_items=50))
     assert turned.baseline_score.value == pytest.approx(1.0)
     assert number(turned, "unjudged_rate").value == pytest.approx(0.1)
-    (rule,) = suite.rules(spec.spec, suite.options())
-    assert judge(rule, {("unjudged_rate", "s"): number(report, "unjudged_rate")})[0].verdict == (
+    judged, informative = suite.rules(spec.spec, suite.options())
+    assert judge(judged, {("unjudged_rate", "s"): number(report, "unjudged_rate")})[0].verdict == (
         "fail"
     )
     whole = suite.examine(evidence("calibration", sure, sure), suite.options())
-    assert judge(rule, {("unjudged_rate", "s"): number(whole, "unjudged_rate")})[0].verdict == (
+    assert judge(judged, {("unjudged_rate", "s"): number(whole, "unjudged_rate")})[0].verdict == (
         "pass"
     )
+    # All at 0.9: no confidence says anything about its answer.
+    found = {("informative", "s"): number(whole, "informative")}
+    assert judge(informative, found)[0].verdict == "inconclusive"
     split = {n.name: n.value for n in whole.measurements}
     assert split["brier"] == pytest.approx(
         split["brier_mcb"] - split["brier_dsc"] + split["brier_unc"]
