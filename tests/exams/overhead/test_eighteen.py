@@ -33,7 +33,7 @@ RULED_OUT: dict[str, tuple[str, ...]] = {
     "5 digests are short, loose and never verified": (
         "test_the_report_has_every_field_of_the_source",
         "test_two_budgets_share_a_digest_only_when_they_are_equal",
-        "test_the_checker_writes_canonical_json",
+        "test_no_value_of_a_report_can_be_changed_or_left_out_unnoticed",
     ),
     "6 the bare arm leaves no evidence": (
         "test_every_check_can_fail",
@@ -88,9 +88,8 @@ RULED_OUT: dict[str, tuple[str, ...]] = {
         "test_the_schema_of_the_report_is_published_and_refuses_other_keys",
     ),
     "18 needs the whole package": (
-        "test_the_checker_runs_on_the_standard_library_alone",
-        "test_two_programs_agree_on_perplexity",
-        "test_two_programs_agree_on_hostile_lines",
+        "test_a_report_is_verified_without_models_and_without_a_store",
+        "test_a_hostile_line_never_passes",
     ),
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -492,6 +494,28 @@ def test_overrides_are_refused_unless_accepted(gatemark: Run, verify: Run, tmp_p
     put("policy_provenance.overrides.0.reason", "another")(report)
     edited = verify(report, *arms, "--accept-overrides")
     assert (edited.code, edited.json["checks"]["policy.resolved"]) == (4, "fail")
+
+
+ALONE = """
+import sys
+for name in ("torch", "transformers", "datasets", "sqlalchemy", "httpx2", "jinja2", "fastapi"):
+    sys.modules[name] = None
+from gatemark.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command where nothing that runs a model, calls one or keeps a store can be imported."""
+
+
+def test_a_report_is_verified_without_models_and_without_a_store(made: Any, tmp_path: Path) -> None:
+    report, arms = made
+    for verdict, code in ((report["verdict"], 0), ("fail", 4)):
+        path = write(tmp_path / "report.json", [json.dumps(report | {"verdict": verdict})])
+        words = [sys.executable, "-c", ALONE, "overhead", "verify", path, *arms]
+        ran = subprocess.run(
+            list(map(str, words)), cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == code, ran.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_an_edited_provenance_is_caught(gatemark: Run, verify: Run, tmp_path: Path) -> None:
