@@ -17,6 +17,8 @@ from gatemark.web.areas.moves import ACTS as WEB_ACTS
 Run = Callable[..., Any]
 VOTE = {"stage": "canary"}
 SAID = {"note": "because"}
+UNSEEN = {"note": "\u200b\u3164\u2800\ufe0f\ufeff\u00ad"}
+"""A note of signs that show nothing."""
 OTHER = "sha256:" + "0" * 64
 
 
@@ -36,6 +38,17 @@ REFUSALS = [
     Refusal("waive", "olu", "4.0.0", {"gate": "replay", "note": " "}, "an override needs a note"),
     Refusal(
         "confirm-break-glass", "bob", "2.0.0", {"note": " "}, "a break-glass review needs a note"
+    ),
+    Refusal("approve", "bob", "4.0.0", {**VOTE, **UNSEEN}, "a vote needs a note that says why"),
+    Refusal("demote", "olu", "1.0.0", UNSEEN, "a demotion needs a note that says why"),
+    Refusal("waive", "olu", "4.0.0", {"gate": "replay", **UNSEEN}, "an override needs a note"),
+    Refusal("confirm-break-glass", "bob", "2.0.0", UNSEEN, "a break-glass review needs a note"),
+    Refusal(
+        "promote",
+        "olu",
+        "4.0.0",
+        {"to": "enabled", "incident": "INC-8", **UNSEEN},
+        "break-glass needs an incident and a note",
     ),
     Refusal(
         "promote", "olu", "4.0.0", {"to": "live"}, "'live' is not one of 'evaluating', 'rejected'"

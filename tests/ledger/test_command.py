@@ -146,7 +146,8 @@ def test_trust_follows_a_rotation_and_not_a_lost_key(
 
 def test_rotation_needs_the_old_key_or_a_reason(ledger: Run, key: Path, tmp_path: Path) -> None:
     assert ledger("rotate", tmp_path / "n").code == 2
-    assert ledger("rotate", tmp_path / "n", "--lost", " ").code == 2
+    for unsaid in (" ", "\u200b\u2800"):
+        assert ledger("rotate", tmp_path / "n", "--lost", unsaid).code == 2
     assert ledger("rotate", tmp_path / "n", "--signing-key", key, "--lost", "x").code == 2
     assert not (tmp_path / "n").exists()
 
@@ -246,6 +247,8 @@ def test_a_clock_that_was_ahead_can_be_set_back_for_all_to_see(ledger: Run, stor
     events = Workspace(store=str(store)).events
     events.append([EventDraft("noted", now() + timedelta(days=400), "a", None, {})])
     assert ledger("erase", 1, "--reason", "x").code == 1
+    for unsaid in (" ", "\u200b\u2800"):
+        assert ledger("resync-clock", "--reason", unsaid).code == 2
     ran = ledger("resync-clock", "--reason", "host b was ahead")
     assert ran.code == 0
     assert ledger("erase", 1, "--reason", "x").code == 0

@@ -176,6 +176,23 @@ def test_a_long_note_does_not_stop_a_fall(live: Run) -> None:
     assert (long.code, "at most 2000 characters, got 2001" in long.err) == (2, True)
 
 
+@pytest.mark.parametrize("sign", [" ", "\n", "\u200b", "\u3164", "\u2800", "\ufeff"])
+def test_a_reason_behind_signs_that_show_nothing_is_kept(live: Run, sign: str) -> None:
+    told = live("demote", ASSET, "--stop", "--reason", sign * 2_500 + "complaints", actor="ann")
+    assert told.code == 0, told.err
+    history = live("asset", "history", ASSET, "--json").json
+    assert history["lines"][0]["note"] == "(stop) complaints"
+
+
+@pytest.mark.parametrize("reason", ["", " ", " " * 2_500, "\u200b" * 2_500, "\u3164"])
+@pytest.mark.parametrize("stop", [(), ("--stop",)])
+def test_a_demotion_without_a_reason_to_read_is_refused(
+    live: Run, reason: str, stop: tuple[str, ...]
+) -> None:
+    told = live("demote", ASSET, "--reason", reason, *stop, actor="ann")
+    assert (told.code, "a demotion needs a note that says why" in told.err) == (1, True), told.err
+
+
 def test_a_self_approval_is_refused(desk: Run) -> None:
     result = sealed()
     desk("role", "grant", "ann", "author", "approver", actor="ada")

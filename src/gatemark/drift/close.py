@@ -14,6 +14,7 @@ from gatemark.drift.ledger import last_recording_at, make_event_recorder
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
+from gatemark.evidence.inputs import visible_form
 from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
@@ -38,7 +39,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
 
     The asset stays in its stage: closing does not promote it again.
     """
-    if not request.reason.strip():
+    if not visible_form(request.reason):
         raise UsageError("give a reason with --reason")
     episode = _find(workspace, request.episode)
     cited = _check_citation(workspace, episode, request.cite)

@@ -23,6 +23,7 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
+from gatemark.evidence.inputs import visible_form
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import EventDraft, Head, check_row
 from gatemark.ledger.event_kinds import (
@@ -153,7 +154,7 @@ def replace_lost_key(
     context: LedgerContext, new: Path | NewKey, reason: str, name: str | None = None
 ) -> KeyMade:
     """Replace a lost key, which cannot sign the change; every later verification reports it."""
-    if not reason.strip():
+    if not visible_form(reason):
         raise UsageError("replacing a lost key needs a reason")
     head = context.existing_store().events.head()
     origin = _require_origin(context.events)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from itertools import dropwhile
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
+from gatemark.evidence.inputs import visible_form
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import (
     CLOCK_SET_BACK,
@@ -216,14 +218,18 @@ def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) ->
 def _complete(workspace: Workspace, command: Command) -> Command:
     """Return the command with full ids of results, and an actor and note for the ledger.
 
-    A note that is too long for a demotion or rollback is cut, so that it never blocks them.
+    A note that is too long for a demotion or rollback is cut, so that it never blocks them. What
+    is kept begins with the first sign that shows something.
     """
     problem = name_problem(command.actor)
     if problem is not None:
         raise UsageError(problem)
     note = _UNPRINTED.sub(" ", command.note.replace("\r\n", "\n"))
+    if isinstance(command, TAKES_AWAY):
+        note = "".join(dropwhile(lambda sign: not visible_form(sign), note))
     if isinstance(command, Demote | RollBack) and command.stop and command.actor != SYSTEM:
-        note = f"{STOPPED} {note}".strip()
+        # The mark is no reason: a demotion without one stays without one.
+        note = f"{STOPPED} {note}".strip() if note or isinstance(command, RollBack) else note
     if len(note) > MAX_NOTE:
         if not isinstance(command, TAKES_AWAY):
             raise UsageError(f"a note must have at most {MAX_NOTE} characters, got {len(note)}")

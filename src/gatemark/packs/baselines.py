@@ -19,6 +19,7 @@ import msgspec
 from gatemark.core.errors import IncomparableError, OtherRulesError, RefusedError, UsageError
 from gatemark.core.result import PACK_BLOB, Result
 from gatemark.core.stored import convert_stored
+from gatemark.evidence.inputs import visible_form
 from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import event_moment
@@ -77,7 +78,7 @@ def set_baseline(workspace: Workspace, name: str, reference: str, note: str = ""
 
 def accept_baseline(workspace: Workspace, reference: str, reason: str) -> tuple[Result, datetime]:
     """Accept a sealed result as a baseline, with a reason; its verdict does not change."""
-    if not reason.strip():
+    if not visible_form(reason):
         raise UsageError("say why with --reason")
     result = workspace.existing_results().get(reference)
     check_result_rules(result, workspace.blobs)

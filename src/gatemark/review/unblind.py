@@ -9,6 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.inputs import visible_form
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
 from gatemark.review.sealed_key import is_swapped
 from gatemark.statistics.preference import Choice, choose_majority
@@ -128,5 +129,5 @@ def digest_ballots(votes: Sequence[CastVote]) -> str:
 
 def check_answer(answered: Answered, reason: str) -> None:
     """Refuse a skip without a reason."""
-    if answered == "skip" and not reason.strip():
+    if answered == "skip" and not visible_form(reason):
         raise InvalidValueError("a skipped pair needs a reason")

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, NotAllowedError, RefusedError
+from gatemark.evidence.inputs import visible_form
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.events.fact import Facts
@@ -87,8 +88,8 @@ def _or(words: tuple[str, ...]) -> str:
 
 
 def require_note(command: Command, what: str) -> None:
-    """Refuse an act that nobody gave a reason for."""
-    if not command.note.strip():
+    """Refuse an act without a reason that people can read; some signs show nothing."""
+    if not visible_form(command.note):
         raise RefusedError(f"{what} needs a note that says why")
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
+from gatemark.evidence.inputs import visible_form
 from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.decisions.canary import clean_streak
 from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, evidence_problems
@@ -193,7 +194,7 @@ def _break_glass(
 ) -> Facts:
     """Decide break-glass access: enable a version that once passed, for a limited time."""
     policy = state.policy
-    if not command.note.strip() or not (command.incident or "").strip():
+    if not visible_form(command.note) or not visible_form(command.incident or ""):
         raise RefusedError("break-glass needs an incident and a note that says why")
     case = _case(state, command, row, moment)
     problems = evidence_problems(case, row.evidence)
