@@ -335,8 +335,8 @@ def scene(folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-    said = [{"qid": f"Q{n}", "label": "VALID", "reason": "ok"} for n in range(3)]
     for name in ("ada", "bo", "cy"):
+        said = [{"qid": f"Q{n}", "label": "VALID", "reason": f"ok for {name}"} for n in range(3)]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
     plan(folder, None)
     examples = Path(__file__).resolve().parents[2] / "examples"
