@@ -73,7 +73,8 @@ def resize(page: Page, size: Size) -> None:
 
 
 def look(page: Page, place: str) -> Look:
-    """Look at the page as it is."""
+    """Look at the page as it is, once it is there."""
+    page.wait_for_load_state("load")
     return Look(place, page.evaluate("document.documentElement.scrollWidth"), barriers(page))
 
 

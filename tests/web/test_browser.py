@@ -272,7 +272,8 @@ def every_look(browser: Browser, world: tuple[Scene, str]) -> dict[Size, list[Lo
             resize(page, size)
             page.goto(f"{address}/people")
             page.get_by_label("Name").fill(f"new-{size[1]}")
-            page.get_by_role("button", name="Add and create a link").click()
+            with page.expect_navigation():
+                page.get_by_role("button", name="Add and create a link").click()
             found[size].append(look(page, "people with a link"))
             page.goto(f"{address}/ledger")
             page.get_by_role("button", name="Verify the whole ledger").click()
