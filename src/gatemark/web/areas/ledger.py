@@ -9,23 +9,18 @@ from itertools import islice
 from typing import Final
 
 from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.events import SIGN_IN_FAILED
 from gatemark.accounts.identity import Identity
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import (
-    CHECKPOINT_ASKED,
-    REVIEW_CREATED,
-    REVIEW_LOOKED_AT,
-    REVIEW_UNBLINDED,
-    SIGN_IN_FAILED,
-    VOTE_CAST,
-)
+from gatemark.ledger.event_kinds import CHECKPOINT_ASKED
 from gatemark.ledger.keys import sign_checkpoint
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
+from gatemark.review.events import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.web.areas.views import CheckpointView, EventPage, EventView, LedgerHead
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import Site
