@@ -7,7 +7,7 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 
 
 def registry_over(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Registry[str]:

@@ -16,7 +16,7 @@ from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import IntegrityError, OtherRulesError
 from gatemark.core.result import Blob, PackRef, Result
 from gatemark.core.rules import RulesVersions
-from gatemark.evidence.exam import exam_suite, suites
+from gatemark.evidence.exam_suite import exam_suite, suites
 from gatemark.evidence.result_rules import check_result_rules
 from gatemark.workspace import Workspace
 

@@ -19,7 +19,6 @@ from msgspec import UNSET
 
 from gatemark.core.record import Problem
 from gatemark.evidence.columns import Columns, make_getter
-from gatemark.evidence.hygiene import lines_match
 from gatemark.evidence.record_fields import list_text_fields
 
 _EACH: Final = "[*]"
@@ -398,3 +397,14 @@ def _describe(rule: RecordRule, record: object, index: str, value: Any) -> Probl
         says = rule.says_missing if given is UNSET else says
     count = len(value) if isinstance(value, tuple) else None
     return Problem(f"$.{rule.path}{index}", says.format(record=record, value=value, count=count))
+
+
+@cache
+def _compile_lines(pattern: str) -> Any:
+    re2 = importlib.import_module("re2")
+    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
+
+
+def lines_match(pattern: str, lines: str) -> bool:
+    """Whether each line matches a pattern; RE2 takes a third of the time of ``re`` for many."""
+    return _compile_lines(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.lifecycle.act import CommandResult, act, preview

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import (

@@ -8,17 +8,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.measurement import Evidence, Measurement, rate
+from gatemark.core.measurement import Evidence, Measurement, counted, rate
 from gatemark.core.policy import Policy, Verdict
-from gatemark.evidence.exam import (
-    EvidenceRole,
-    ExamOutcome,
-    ExamReport,
-    ExamRun,
-    ExamSuite,
-    counted,
-)
-from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
+from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun
+from gatemark.evidence.exam_job import ExamJob, build_exam
+from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite
+from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.agreement.counting import AgreementExamState, RowExam, order_by_shard
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
 from gatemark.exams.agreement.rules import (

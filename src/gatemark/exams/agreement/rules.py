@@ -12,11 +12,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import Measurement, counted
 from gatemark.core.policy import Against, Policy, Rule, Setting
-from gatemark.evidence.exam import counted, option
-from gatemark.evidence.hygiene import bare_text
+from gatemark.evidence.exam_options import option
 from gatemark.evidence.inputs import visible_form
+from gatemark.evidence.look_alikes import bare_text
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.measurement import Evidence, Measurement, measured, rate, unmeasured
+from gatemark.core.measurement import Evidence, Measurement, counted, measured, rate, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.reason import ReasonKind, find_reason
 from gatemark.core.result import Figure, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, counted
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
 from gatemark.evidence.input_problems import refuse_input
 from gatemark.evidence.source import digest_source, opened_sources
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.measurement import Evidence, Measurement, counted
 from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import ExamReport, counted
+from gatemark.evidence.exam import ExamReport
 from gatemark.exams.agreement.rules import AgreementOptions, LabelCell, LabelSpace, Ruling
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import Measurement, counted, measured, unmeasured
 from gatemark.core.reason import ReasonKind
-from gatemark.evidence.exam import counted
 from gatemark.exams.overhead.arms import Defect
 from gatemark.exams.overhead.measure import NO_WINDOWS, Basis, measure_quality
 from gatemark.exams.overhead.policy import CHANGED, MISSING_TOKENS, NOISE, REPEAT, UNSEEN, WINDOWS
