@@ -190,7 +190,7 @@ def rate(
     return measured(name, count / n, n=n, direction=direction, interval=interval, excluded=excluded)
 
 
-def counted(
+def measured_count(
     name: str,
     count: int,
     n: int,

@@ -149,13 +149,13 @@ class SeenInputs:
         own = (name, where)
         first = self._by_id.setdefault(normalize_id(name), own)
         if first is not own:
-            return SameInput.named(self._words(name), self._words(first[0]), first[1])
+            return SameInput.named(self._name_input(name), self._name_input(first[0]), first[1])
         first = own if content is None else self._by_content.setdefault(content, own)
         if first is own:
             return None
-        return SameInput("copied", self._words(name), self._words(first[0]), first[1])
+        return SameInput("copied", self._name_input(name), self._name_input(first[0]), first[1])
 
-    def _words(self, name: str) -> str:
+    def _name_input(self, name: str) -> str:
         return f"{self._what} {name!r}"
 
 

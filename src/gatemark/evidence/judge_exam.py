@@ -54,7 +54,7 @@ def judge_exam(
     policy: Policy = examined.exam.policy()
     report = examined.report
     verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
-    verdict = _in_plain_words(verdict, examined.exam.reasons(report, verdict))
+    verdict = _reword_findings(verdict, examined.exam.reasons(report, verdict))
     closing = examined.exam.closing(report, examined.evidence, verdict)
     blobs = tuple(
         Blob(name, digest_bytes(data), mimetypes.guess_type(name)[0] or "application/octet-stream")
@@ -101,10 +101,10 @@ def judge_exam(
     )
 
 
-def _in_plain_words(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
+def _reword_findings(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
     """Replace the words of findings, and of the blockers that they gave."""
     findings = tuple(
-        msgspec.structs.replace(found, reason=_reworded(found.reason, reasons[found.rule]))
+        msgspec.structs.replace(found, reason=_reword(found.reason, reasons[found.rule]))
         if found.rule in reasons
         else found
         for found in verdict.findings
@@ -117,5 +117,5 @@ def _in_plain_words(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
     return msgspec.structs.replace(verdict, findings=findings, blockers=blockers)
 
 
-def _reworded(reason: Reason, text: str) -> Reason:
+def _reword(reason: Reason, text: str) -> Reason:
     return msgspec.structs.replace(reason, text=text)

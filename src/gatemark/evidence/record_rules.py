@@ -251,7 +251,7 @@ class _RowCheck:
     def find_broken(self, record: object) -> Iterator[tuple[str, Any]]:
         """Yield what is not accepted, and its place within the field."""
         value, *conditions = _list_values(self._get(record))
-        if not self._applies(conditions):
+        if not self._does_apply(conditions):
             return
         if not self._is_for_each:
             if not self._accepts(value):
@@ -264,13 +264,13 @@ class _RowCheck:
     def is_broken(self, values: Sequence[Any]) -> bool:
         """Whether a record with these values, in the order of ``paths``, breaks the rule."""
         value, *conditions = _list_values(values)
-        if not self._applies(conditions):
+        if not self._does_apply(conditions):
             return False
         if self._is_for_each:
             return not all(map(self._accepts, value or ()))
         return not self._accepts(value)
 
-    def _applies(self, values: Sequence[Any]) -> bool:
+    def _does_apply(self, values: Sequence[Any]) -> bool:
         return all(accepts(value) for accepts, value in zip(self._conditions, values, strict=True))
 
 

@@ -20,11 +20,11 @@ def runtime_versions() -> dict[str, str]:
         # What runs counts, not what was installed before the source changed.
         "gatemark": gatemark.__version__,
     }
-    return versions | {package: _installed_version(package) for package in PACKAGES}
+    return versions | {package: _read_version(package) for package in PACKAGES}
 
 
 @cache
-def _installed_version(package: str) -> str:
+def _read_version(package: str) -> str:
     """Return the version of a package; reading it takes milliseconds, so it is read once."""
     try:
         return version(package)

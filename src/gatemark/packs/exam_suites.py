@@ -61,7 +61,7 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
         return tuple(file for account in self.accounts for file in account.files)
 
 
-def check_exam(suite: SuiteSpec, folder: Path) -> None:
+def check_exam_suite(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be used; reads no record."""
     _find_exam_plugin(suite)
     build_exam(ExamJob(suite.kind, build_suite_options(suite), ReadingChoices()))

@@ -100,7 +100,7 @@ class _Gathering:
         )
 
 
-def read_log(source: Source, request: SampleRequest, choices: ReadingChoices) -> LogView:
+def browse_log(source: Source, request: SampleRequest, choices: ReadingChoices) -> LogView:
     """Read one log, of Gatemark or of another tool, for browsing."""
     found = _Gathering()
     log: Imported | None = None
