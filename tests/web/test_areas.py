@@ -118,7 +118,7 @@ COMMANDS = {
 
 @pytest.fixture
 def pages() -> set[tuple[str, str]]:
-    found = [route for module in PAGES for route in module.router.routes]
+    found = [route for router in PAGES for route in router.routes]
     return {
         (method, route.path)
         for route in found

@@ -15,11 +15,11 @@ from gatemark.lifecycle.views.views import AssetCard, History, Why, asset_card
 from gatemark.lifecycle.views.why import explain_stage
 from gatemark.schedule.list_schedules import ScheduleLine, list_schedules
 from gatemark.schedule.plan_file import read_schedules
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.areas.assets import asset_drift
 from gatemark.web.areas.overview import asset_etag, open_steps, overview
 from gatemark.web.areas.views import OpenStep, Overview
+from gatemark.web.idempotency import KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["assets"], route_class=KeyedRoute)

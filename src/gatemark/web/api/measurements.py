@@ -16,8 +16,6 @@ from gatemark.lifecycle.commands import ReportService
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath, VersionPath
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
 from gatemark.web.areas.ingest import (
     hand_in_pairs,
@@ -27,6 +25,8 @@ from gatemark.web.areas.ingest import (
     settle_episode,
 )
 from gatemark.web.areas.overview import asset_etag
+from gatemark.web.idempotency import REPEATABLE, KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["measurements"], route_class=KeyedRoute)

@@ -12,10 +12,10 @@ from gatemark.core.request_fields import read_request
 from gatemark.lifecycle.act import CommandResult
 from gatemark.lifecycle.assets import NewVersion, add_version
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.areas.moves import ACTS, WebAct, acted_document, carry_out
 from gatemark.web.areas.overview import asset_etag
+from gatemark.web.idempotency import REPEATABLE, KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
 from gatemark.web.request_body import JsonBody, describe_body
 from gatemark.web.site import caller, site_of
 

@@ -16,11 +16,11 @@ from gatemark.lifecycle.commands import AdoptPolicy
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Tag, move_done
 from gatemark.web.areas.assets import require_server_pack
 from gatemark.web.areas.moves import acted_document
+from gatemark.web.idempotency import KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import caller, site_of
 

@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints
 
 from gatemark.accounts.nouns import PageRun
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.idempotency import KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
 from gatemark.web.site import caller, site_of
 from gatemark.web.stream import stream_steps
 
