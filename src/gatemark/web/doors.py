@@ -80,8 +80,13 @@ class Visit:
     ) -> None:
         self.request = request
         self.identity = identity
-        self.fields = dict(fields)
+        self.fields = fields
         """The fields of the form, if there is one."""
+
+    @property
+    def is_form(self) -> bool:
+        """Whether it comes from a form of a page; that always has a field."""
+        return bool(self.fields)
 
     @cached_property
     def site(self) -> Site:
@@ -169,7 +174,7 @@ class Doors:
 
             def endpoint(request: Request, **given: Any) -> Response:
                 identity = caller(request, scope, in_person=in_person, needs_role=needs_role)
-                body = given.pop("body", {})
+                body = given.pop("body") if command is not None else {}
                 done = _call(function, declared.read(Visit(request, identity), body, given))
                 return _reply(done, status)
 
@@ -224,7 +229,7 @@ class Doors:
             found = _call(function, known)
             return found if isinstance(found, Response) else visit.show(template, found)
 
-        asked = {**_loose_parameters(view), **_loose_parameters(function)}
+        asked = {**_loose_parameters(function), **_loose_parameters(view)}
         parts = {name: _parameter(name, str) for name in _parts_of(address)}
         parameters = [one for name, one in (parts | asked).items() if name not in fixed]
         self.pages.add_api_route(address, _sign(endpoint, function, parameters), methods=["GET"])
@@ -295,19 +300,21 @@ class Act:
         address: str,
         *,
         to: str,
-        done: str = "",
+        done: str | Callable[[Any], str] = "",
         read: Callable[[FormFields], Mapping[str, object]] | None = None,
     ) -> None:
         """Take the act from a form; go to a page after it, with the word for what was done.
 
         ``{}`` in ``to`` names parts of the address, or fields of the command or the document.
+        ``done`` is a word of ``render.DONE``, or a function that says which, given the document.
         """
         names = [name for _, name, _, _ in Formatter().parse(to) if name]
 
         def go(**known: Any) -> Response:
             places = {name: part(str(_find(known, name))) for name in names}
             target = to.format(**places)
-            return back(target, done) if done else RedirectResponse(target, status_code=303)
+            word = done if isinstance(done, str) else done(known["document"])
+            return back(target, word) if word else RedirectResponse(target, status_code=303)
 
         self._add_form(address, go, go, read)
 

@@ -10,7 +10,6 @@ from pydantic import Field
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import accepted_items, sealed_attribution
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.moves import Note
 from gatemark.web.api.reviews import Limit
 from gatemark.web.areas.attributions import (
     AttributionCard,
@@ -21,6 +20,7 @@ from gatemark.web.areas.attributions import (
 )
 from gatemark.web.idempotency import KeyedRoute
 from gatemark.web.openapi import describe_answers, reply
+from gatemark.web.parameters import Note
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["attributions"], route_class=KeyedRoute)
