@@ -42,7 +42,7 @@ from top to bottom: the documents and how they are made, then the views, then th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from string import Formatter
 from types import MappingProxyType
@@ -88,7 +88,7 @@ class Visit:
         """Whether it comes from a form of a page; that always has a field."""
         return bool(self.fields)
 
-    @cached_property
+    @property
     def site(self) -> Site:
         """The state of the server."""
         return site_of(self.request)
@@ -223,7 +223,7 @@ class Doors:
         def endpoint(request: Request, **given: Any) -> Response:
             visit = Visit(request, member(request) if needs_role else person(request))
             known = {**given, **fixed, "visit": visit}
-            if "document" in signature(function).parameters:
+            if "document" in _names_of(function):
                 document = _call(view, known)
                 known["document"] = document.make() if isinstance(document, Tagged) else document
             found = _call(function, known)
@@ -310,13 +310,13 @@ class Act:
         """
         names = [name for _, name, _, _ in Formatter().parse(to) if name]
 
-        def go(**known: Any) -> Response:
+        def go(known: Mapping[str, Any]) -> Response:
             places = {name: part(str(_find(known, name))) for name in names}
             target = to.format(**places)
             word = done if isinstance(done, str) else done(known["document"])
             return back(target, word) if word else RedirectResponse(target, status_code=303)
 
-        self._add_form(address, go, go, read)
+        self._add_form(address, go, read)
 
     def form_page(
         self, address: str, *, read: Callable[[FormFields], Mapping[str, object]] | None = None
@@ -327,11 +327,7 @@ class Act:
         """
 
         def declare(function: Function) -> Function:
-            def answer(**known: Any) -> Response:
-                found: Response = _call(function, known)
-                return found
-
-            self._add_form(address, answer, function, read)
+            self._add_form(address, partial(_call, function), read)
             return function
 
         return declare
@@ -339,13 +335,12 @@ class Act:
     def _add_form(
         self,
         address: str,
-        answer: Callable[..., Response],
-        named: Callable[..., Any],
+        answer: Callable[[Mapping[str, Any]], Response],
         read: Callable[[FormFields], Mapping[str, object]] | None,
     ) -> None:
         def endpoint(request: Request, fields: dict[str, list[str]], **given: Any) -> Response:
             identity = member(request) if self._needs_role else person(request)
-            if "tag" in signature(self.do).parameters:
+            if "tag" in _names_of(self.do):
                 given["tag"] = one(fields, "tag")
             body: Mapping[str, object] = {}
             if self._command is not None:
@@ -353,24 +348,30 @@ class Act:
             known = self.read(Visit(request, identity, fields), body, given)
             document = _call(self.do, known)
             known["document"] = document.make() if isinstance(document, Tagged) else document
-            return answer(**known)
+            return answer(known)
 
         parameters = [_parameter(name, str) for name in _parts_of(address)]
-        endpoint_of = _sign(endpoint, named, [*parameters, _parameter("fields", Fields)])
-        self._doors.pages.add_api_route(address, endpoint_of, methods=["POST"])
+        parameters.append(_parameter("fields", Fields))
+        signed = _sign(endpoint, self.do, parameters)
+        self._doors.pages.add_api_route(address, signed, methods=["POST"])
 
 
 def _call(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
     """Call a function with what it names."""
-    names = signature(function).parameters
+    names = _names_of(function)
     return function(**{name: value for name, value in known.items() if name in names})
+
+
+@cache
+def _names_of(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(signature(function).parameters)
 
 
 def _find(known: Mapping[str, Any], name: str) -> object:
     if name in known:
         return known[name]
-    holders = [known[one] for one in ("command", "document") if hasattr(known.get(one), name)]
-    return getattr(holders[0], name)
+    command = known.get("command")
+    return getattr(command if hasattr(command, name) else known["document"], name)
 
 
 def _answer(request: Request, document: object) -> Response:
