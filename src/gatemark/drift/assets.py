@@ -20,13 +20,20 @@ from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.sealed_scores import select_fixed_scores
 from gatemark.drift.signal import Episode, Window, split_metric
+from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.stages import CANARY
-from gatemark.lifecycle.model.state import Asset, EnvironmentState, Track
-from gatemark.lifecycle.state_cache import read_state, recorded
+from gatemark.lifecycle.model.state import (
+    Asset,
+    EnvironmentState,
+    GovernanceState,
+    LifecycleState,
+    Track,
+)
+from gatemark.lifecycle.state_cache import apply_event, read_state
 from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -64,10 +71,22 @@ def read_registered_kinds(
 ) -> dict[str, AssetKind | None]:
     """Return the kind of every registered asset, or of one."""
     kinds: dict[str, AssetKind | None] = {}
-    for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
-        if event.subject and payload is not None:
-            kinds.setdefault(event.subject, convert_stored(payload, _Registered).kind)
+    for event, registered in _read_registered(workspace, asset):
+        if event.subject:
+            kinds.setdefault(event.subject, registered.kind)
     return kinds
+
+
+def _read_registered(
+    workspace: Workspace, asset: str | None = None
+) -> Iterator[tuple[Event, _Registered]]:
+    """Yield what each registration says; one that cannot be read stops no other."""
+    for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
+        try:
+            yield event, convert_stored(payload or {}, _Registered)
+        except msgspec.ValidationError as error:
+            logger.warning("event %d (%s) cannot be read: %s", event.seq, event.kind, error)
+            yield event, _Registered()
 
 
 def select_unknown_versions(
@@ -81,11 +100,7 @@ def select_unknown_versions(
     ]
     if not named:
         return ()
-    known = {
-        (event.subject, convert_stored(payload, _Registered).version)
-        for event, payload in workspace.events.events(kind=ASSET_REGISTERED)
-        if payload is not None
-    }
+    known = {(event.subject, found.version) for event, found in _read_registered(workspace)}
     return tuple(one for one, version in named if (one.asset, version) not in known)
 
 
@@ -108,6 +123,25 @@ def find_serving_version(place: EnvironmentState) -> str | None:
     return place.enabled or place.canary or (None if last is None else last.version)
 
 
+def _replay_moves(
+    workspace: Workspace, asset: str | None = None
+) -> Iterator[tuple[Event, VersionMoved, Asset]]:
+    """Yield each move of a version that counts, with the state of its asset after it.
+
+    What counts is what counts for the lifecycle, so that drift means the version that serves.
+    """
+    states: dict[str, LifecycleState] = {}
+    for kind in (ASSET_REGISTERED, TRANSITION):
+        for event, payload in workspace.events.events(kind=kind, subject=asset):
+            name = event.subject or ""
+            state = states.setdefault(name, LifecycleState(GovernanceState(), Asset(name=name)))
+            line = apply_event(state, event, payload)
+            if line is None or not isinstance(line.fact, VersionMoved):
+                continue
+            if state.asset.track(line.fact.environment, line.fact.version).seq == line.seq:
+                yield event, line.fact, state.asset
+
+
 class ServingHistory:
     """The version of each registered asset that served in production, over time.
 
@@ -120,16 +154,10 @@ class ServingHistory:
         self._served: dict[str, list[tuple[float, str | None]]] = {}
         self._cited: dict[tuple[str, str], tuple[str, ...]] = {}
         self._scores: dict[tuple[str, str], dict[str, tuple[float, int]]] = {}
-        assets: dict[str, Asset] = {}
-        for event, payload in workspace.events.events(kind=TRANSITION, subject=asset):
-            line = recorded(event, payload)
-            if line is None or not isinstance(line.fact, VersionMoved):
-                continue
-            name = line.fact.asset
-            known = assets.setdefault(name, Asset(name=name))
-            line.fact.apply(known, line)
-            if line.fact.result_ids:
-                self._cited[name, line.fact.version] = line.fact.result_ids
+        for event, moved, known in _replay_moves(workspace, asset):
+            name = known.name
+            if moved.result_ids:
+                self._cited[name, moved.version] = moved.result_ids
             version = find_serving_version(known.place(PRODUCTION))
             served = self._served.setdefault(name, [])
             if (served[-1][1] if served else None) != version:
@@ -192,12 +220,9 @@ class Served:
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
         self._registered = read_registered_kinds(workspace)
-        for event, payload in workspace.events.events(kind=TRANSITION):
-            line = recorded(event, payload)
-            if line is None or not isinstance(line.fact, VersionMoved):
-                continue
-            if line.fact.environment == PRODUCTION:
-                self._moves.setdefault(line.fact.asset, []).append((event.at, line.fact))
+        for event, moved, known in _replay_moves(workspace):
+            if moved.environment == PRODUCTION:
+                self._moves.setdefault(known.name, []).append((event.at, moved))
 
     def is_about(self, asset: str, candidate: str | None, moment: datetime) -> bool:
         """Return whether a candidate served at a moment; always true for unregistered assets.
