@@ -117,6 +117,19 @@ class Workspace:
         """Return the sealed results of a store that exists."""
         return self.existing_store().results
 
+    def citable_result(self, reference: str) -> Result:
+        """Return a sealed result that something new may rest on.
+
+        Everything that rests on a result reads it here. One that this build cannot decide again, or
+        that no build made, raises OtherRulesError or IntegrityError.
+        """
+        # The rules of exams are loaded only by those who cite.
+        from gatemark.evidence.result_rules import check_result_rules  # noqa: PLC0415
+
+        result = self.existing_results().get(reference)
+        check_result_rules(result, self.blobs)
+        return result
+
     @cached_property
     def store(self) -> SqlStore:
         """The store; created on first use."""

@@ -155,6 +155,27 @@ def test_a_result_of_a_future_build_is_kept_and_not_decided_again(
     assert "skipped a later one" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("rules", "runtime", "code"),
+    [({"pack": 99, "agreement": 1}, {}, 4), ({"pack": 2, "agreement": 1}, FUTURE, 3)],
+)
+def test_nothing_new_rests_on_a_forged_result(
+    gatemark: Run, store: Path, rules: Any, runtime: dict[str, str], code: int
+) -> None:
+    honest = last_result(store)
+    forged = add(store, reseal(honest, rules=rules, runtime={**honest.runtime, **runtime}))
+    at = ("--store", store)
+    for person, role in (("root", "admin"), ("ann", "author")):
+        assert gatemark("role", "grant", person, role, *at, "--actor", "root").code == 0
+    new = ("asset", "add", "shouting@1", "--kind", "prompt", "--from", forged, "--actor", "ann")
+    assert gatemark(*new, *at).code == code
+    review = ("review", "create", "blind", "--suite", "golden", "--result", forged)
+    assert gatemark(*review, *at).code == code
+    derived = gatemark("drift", "derive", "--results", *at, "--now", "2099-01-01T00:00:00Z")
+    assert derived.code == 0, derived.err
+    assert f"left out, since nothing may rest on it: event 2: result {forged}" in derived.out
+
+
 @pytest.mark.parametrize("rules", [{}, {"pack": 99, "agreement": 1}])
 def test_a_forged_result_stops_no_later_run_of_its_pack(
     gatemark: Run, evals: Path, store: Path, rules: dict[str, int]

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.errors import GatemarkError, IntegrityError
 from gatemark.core.result import AssetKind, Result
 from gatemark.core.stored import convert_stored
 from gatemark.drift.judging.cohort import Cohort
@@ -187,8 +187,8 @@ class ServingHistory:
     def _load_results(self, names: Iterable[str]) -> Iterator[Result]:
         for name in names:
             try:
-                yield self._workspace.results.get(name)
-            except (UsageError, IntegrityError) as error:
+                yield self._workspace.citable_result(name)
+            except GatemarkError as error:
                 # One damaged result must not stop the probe of the other assets.
                 logger.warning("no comparison with a sealed score: %s", error)
 

@@ -25,6 +25,7 @@ from gatemark.lifecycle.state_cache import (
 )
 from gatemark.lifecycle.views.history import asset_lines, find_approvers
 from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why, Worth
+from gatemark.packs.kept_targets import check_subject
 from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=VersionFact)
@@ -134,6 +135,7 @@ def _check_citation(
     erased = erased_evidence(workspace, result)
     try:
         check_blobs(workspace, result, erased)
+        check_subject(result, workspace.blobs)
     except IntegrityError as error:
         worth, reason = "changed", str(error)
     if result.verdict != "pass":
