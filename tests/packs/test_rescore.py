@@ -392,7 +392,6 @@ SENTENCES: dict[str, Callable[[Result], dict[str, Any]]] = {
     "a reason of a number": lambda one: reword_first(one, "measurements"),
     "blockers": lambda one: {"blockers": ["something harmless", *one.blockers[1:]]},
     "a caveat more": lambda one: {"caveats": [*one.caveats, "a person read all answers"]},
-    "the title": lambda one: {"title": "Trust me"},
     "caveats of a number": lambda one: {
         "measurements": [
             number | {"caveats": ["looked at by hand"]}
@@ -415,6 +414,12 @@ def test_sentences_of_this_build_follow_from_the_evidence(
     seq = add(store, reseal(honest, **members))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (code, seq if code else None), ran.out
+
+
+def test_the_title_follows_from_the_pack(gatemark: Run, store: Path) -> None:
+    seq = add(store, forged(first_pack(store), title="Trust me"))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
 
 
 def test_a_result_that_names_no_build_is_held_to_the_sentences_of_this_one(
