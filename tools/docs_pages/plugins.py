@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -111,7 +111,7 @@ def _form(form: Form) -> Iterator[str]:
         definition = document["$defs"][name]
         if name != form.type.__name__:
             yield f"`{name}`: {definition.get('description', 'an object')}"
-        yield _table(("Key", "Required", "Value"), _keys(definition))
+        yield _table(("Key", "Required", "Value"), _keys(definition, form.looks))
         closed = definition.get("additionalProperties") is False
         yield "Other keys are refused." if closed else "Other keys are allowed and not read."
         for value in definition["properties"].values():
@@ -121,10 +121,10 @@ def _form(form: Form) -> Iterator[str]:
     yield f"An example:\n\n```json\n{json.dumps(longest, ensure_ascii=False, indent=2)}\n```"
 
 
-def _keys(definition: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _keys(definition: dict[str, Any], looks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     required = definition.get("required", ())
     for key, value in definition["properties"].items():
-        yield f"`{key}`", "yes" if key in required else "no", type_words(value)
+        yield f"`{key}`", "yes" if key in required else "no", type_words(value, looks)
 
 
 def _measure(measure: Measure[Any]) -> Iterator[str]:

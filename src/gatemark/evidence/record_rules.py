@@ -12,13 +12,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, reduce
 from itertools import chain
-from operator import ge
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.record import Problem
+from gatemark.core.record import Grade, Problem, Remark
 from gatemark.evidence.columns import ColumnReader, Columns, make_getter
 from gatemark.evidence.hygiene import lines_match
 from gatemark.evidence.record_fields import list_text_fields
@@ -34,9 +33,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
     ``accepts`` decides, ``schema`` says the same in JSON Schema; it is None if no schema can.
     ``accepts_all`` decides for many values at once, where a missing key is UNSET; it may say no
-    wrongly, never yes. Numbers between two ``edges`` are alike to a demand; one without edges tells
-    apart no numbers, and None means that any two may differ. A demand that compares the value with
-    other ``fields`` of its record gets them after it, and ``wanted`` makes of them the value that a
+    wrongly, never yes. Numbers between two ``edges`` are alike to a demand; with no edges all
+    values are, and None means that any two may differ. A demand that compares the value with other
+    ``fields`` of its record gets them after it, and ``wanted`` makes of them the value that a
     message names.
     """
 
@@ -70,6 +69,7 @@ MISSING: Final = Demand(
     accepts=lambda value: value is UNSET,
     schema={"not": {}},
     accepts_all=lambda values: values.count(UNSET) == len(values),
+    edges=(),
     tells_missing=True,
 )
 """No such key, not even with null."""
@@ -129,36 +129,37 @@ def matches(pattern: str, check_all: Callable[[Sequence[str]], bool] | None = No
     ``check_all`` is a faster check of many texts, which may say no wrongly.
     """
 
+    def accepts(value: str | None) -> bool:
+        return value is None or _is_found(pattern, value)
+
     def accepts_all(values: Sequence[Any]) -> bool:
+        if values and values.count(values[0]) == len(values):
+            return accepts(*_list_values(values[:1]))
         texts = list(filter(None, values))
         if len(texts) < len(values) and "" in values:
             return False
-        if not texts:
-            return True
         if check_all is not None:
             return check_all(texts)
-        if texts.count(texts[0]) == len(texts):
-            return _is_found(pattern, texts[0])
         lines = "\n".join(texts) + "\n"
         return lines.count("\n") == len(texts) and lines_match(pattern, lines)
 
     return Demand(
-        accepts=lambda value: value is None or _is_found(pattern, value),
+        accepts=accepts,
         schema={"pattern": pattern},
         accepts_all=accepts_all,
     )
 
 
 def names_match(pattern: str) -> Demand:
-    """Demand that the names in a mapping match a whole pattern."""
+    """Demand that the names in a mapping, if there is one, match a whole pattern."""
 
-    def accepts(value: Mapping[str, object]) -> bool:
-        return all(_is_found(pattern, name) for name in value)
+    def accepts(value: Mapping[str, object] | None) -> bool:
+        return all(_is_found(pattern, name) for name in value or ())
 
     return Demand(
         accepts=accepts,
         schema={"propertyNames": {"pattern": pattern}},
-        accepts_all=lambda values: all(map(accepts, values)),
+        accepts_all=lambda values: all(map(accepts, filter(None, values))),
     )
 
 
@@ -193,27 +194,36 @@ def any_of(*demands: Demand) -> Demand:
     )
 
 
-def at_least(field: str) -> Demand:
-    """Demand a number that is not below another field, which is always there."""
-    return Demand(accepts=ge, schema=None, fields=(field,))
+def follows_from(
+    make: Callable[..., object],
+    *fields: str,
+    make_all: Callable[..., list[Any]] | None = None,
+) -> Demand:
+    """Demand the value that other fields give, all of which are always there.
 
+    ``make_all`` makes many values of columns, faster.
+    """
 
-def follows_from(make: Callable[..., object], *fields: str) -> Demand:
-    """Demand the value that other fields give, all of which are always there."""
+    def accepts_all(values: Sequence[Any], *found: Sequence[Any]) -> bool:
+        return list(values) == (list(map(make, *found)) if make_all is None else make_all(*found))
+
     return Demand(
         accepts=lambda value, *found: value == make(*found),
         schema=None,
-        accepts_all=lambda values, *found: list(values) == list(map(make, *found)),
+        accepts_all=accepts_all,
         fields=fields,
         wanted=make,
     )
 
 
 def fits(
-    accepts: Callable[..., bool], *fields: str, wanted: Callable[..., object] | None = None
+    accepts: Callable[..., bool],
+    *fields: str,
+    check_all: Callable[..., bool] | None = None,
+    wanted: Callable[..., object] | None = None,
 ) -> Demand:
-    """Demand that a value fits other fields."""
-    return Demand(accepts=accepts, schema=None, fields=fields, wanted=wanted)
+    """Demand that a value fits other fields; ``check_all`` is a faster check of whole columns."""
+    return Demand(accepts=accepts, schema=None, accepts_all=check_all, fields=fields, wanted=wanted)
 
 
 def _is_found(pattern: str, text: str) -> bool:
@@ -279,6 +289,13 @@ class RecordRule(msgspec.Struct, frozen=True):
         for path, demand in self.conditions.items():
             _add_demand(condition, path, demand)
         return {"$comment": self.says, "if": condition, "then": then}
+
+
+class RemarkRule(RecordRule, frozen=True, kw_only=True):
+    """A row that is named in the report on a file, and may be a warning."""
+
+    name: str
+    grade: Grade = "error"
 
 
 def publish(rules: Iterable[RecordRule]) -> dict[str, object]:
@@ -375,6 +392,23 @@ def _list_values(found: Iterable[Any]) -> list[Any]:
     return [None if value is UNSET else value for value in found]
 
 
+class _ColumnCheck:
+    """A rule without conditions, prepared to look at whole columns."""
+
+    def __init__(self, rule: RecordRule) -> None:
+        self._must = rule.must
+        self._path = rule.path
+        self._is_for_each = rule.is_for_each
+
+    def holds(self, columns: Columns) -> bool:
+        column = columns[self._path]
+        if self._is_for_each:
+            column = list(set(chain.from_iterable(filter(None, column))))
+        if not self._must.fields:
+            return self._must.holds_for_all(column)
+        return self._must.holds_for_all(column, *[columns[field] for field in self._must.fields])
+
+
 class _CheckGroup:
     """Rules with conditions that read the same part of a record, over distinct values."""
 
@@ -390,7 +424,7 @@ class _CheckGroup:
     def list_broken(self, columns: Columns) -> list[RecordRule]:
         """Return the rules that some record breaks; equal values are checked once."""
         read = [
-            _round_down(columns[path], edges) if edges else columns[path]
+            columns[path] if edges is None else _round_down(columns[path], edges)
             for path, edges in zip(self._paths, self._edges, strict=True)
         ]
         unknown = set(zip(*read, strict=True)) - self._good
@@ -406,20 +440,20 @@ class _CheckGroup:
         return broken
 
 
-def _join_edges(rules: Iterable[RecordRule], path: str) -> tuple[float, ...]:
-    """Return the edges between which all numbers of a field are alike; none if any may differ."""
+def _join_edges(rules: Iterable[RecordRule], path: str) -> tuple[float, ...] | None:
+    """Return the edges between which all values of a field are alike; None if any may differ."""
     demands = [rule.must for rule in rules if path in (rule.path, *rule.must.fields)]
     demands += [rule.conditions[path] for rule in rules if path in rule.when]
     edges: set[float] = set()
     for demand in demands:
         if demand.edges is None:
-            return ()
+            return None
         edges.update(demand.edges)
     return tuple(sorted(edges))
 
 
 def _round_down(values: Iterable[Any], edges: tuple[float, ...]) -> list[Any]:
-    """Return each number as the edge at or below it."""
+    """Return each number as the edge at or below it; without edges, each value as the same."""
     steps = (float("-inf"), *edges)
     return [
         steps[bisect_right(edges, value)] if value is not None and value is not UNSET else value
@@ -436,7 +470,7 @@ class RecordRules(Generic[R]):
     def __init__(self, rules: Iterable[R]) -> None:
         self.rules = tuple(rules)
         self._checks = [(rule, _RowCheck(rule)) for rule in self.rules]
-        self._alone = [rule for rule in self.rules if not rule.when]
+        self._alone = [(rule, _ColumnCheck(rule)) for rule in self.rules if not rule.when]
         by_part: dict[frozenset[str], list[RecordRule]] = {}
         for rule in self.rules:
             if rule.when:
@@ -466,7 +500,7 @@ class RecordRules(Generic[R]):
 
         Whole columns are checked, and each combination of values once.
         """
-        broken: list[RecordRule] = [rule for rule in self._alone if not _holds_alone(rule, columns)]
+        broken: list[RecordRule] = [rule for rule, check in self._alone if not check.holds(columns)]
         for group in self._groups:
             broken.extend(group.list_broken(columns))
         if not broken:
@@ -477,24 +511,47 @@ class RecordRules(Generic[R]):
         """Whether no record of a batch breaks a rule."""
         return not self.list_broken(columns)
 
-    @cached_property
-    def _fields(self) -> ColumnReader:
-        return ColumnReader(self.paths)
-
     def hold_for_records(self, records: Sequence[object]) -> bool:
         """Whether no record of a batch breaks a rule."""
-        return self.hold_for_all(self._fields.read(records))
+        return self._lacks_keys(records) and (
+            self._others is None or self._others.hold_for_all(self._fields.read(records))
+        )
+
+    @cached_property
+    def _lacks_keys(self) -> Callable[[Sequence[object]], bool]:
+        """Whether no record has one of the keys that must be missing.
+
+        As columns, keys that no record has would double the time (``python -m bench runlog``).
+        """
+        paths = [rule.path for rule, _ in self._alone if rule.must is MISSING]
+        if not paths:
+            return lambda _: True
+        get, nothing = make_getter(paths), (UNSET,) * len(paths)
+        return lambda records: list(map(get, records)).count(nothing) == len(records)
+
+    @cached_property
+    def _others(self) -> RecordRules[R] | None:
+        others = [rule for rule in self.rules if rule.when or rule.must is not MISSING]
+        return RecordRules(others) if others else None
+
+    @cached_property
+    def _fields(self) -> ColumnReader:
+        return ColumnReader(() if self._others is None else self._others.paths)
 
     def select(self, chooses: Callable[[R], bool]) -> RecordRules[R]:
         """Return some of the rules."""
         return RecordRules(rule for rule in self.rules if chooses(rule))
 
 
-def _holds_alone(rule: RecordRule, columns: Columns) -> bool:
-    column = columns[rule.path]
-    if rule.is_for_each:
-        column = list(set(chain.from_iterable(filter(None, column))))
-    return rule.must.holds_for_all(column, *(columns[field] for field in rule.must.fields))
+def remark_on(
+    rules: RecordRules[RemarkRule], lines: Sequence[int], records: Sequence[object]
+) -> Iterator[Remark]:
+    """Yield what the rules find in some records of a file."""
+    if rules.hold_for_records(records):
+        return
+    for line, record in zip(lines, records, strict=True):
+        for rule, problem in rules.find_broken(record):
+            yield Remark(line, rule.name, problem.path, problem.message, rule.grade)
 
 
 def _describe(rule: RecordRule, record: object, index: str, values: tuple[Any, ...]) -> Problem:

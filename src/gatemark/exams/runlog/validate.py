@@ -20,7 +20,7 @@ from gatemark.exams.runlog.audit_run import audit_run
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import find_case_of_trace_file, strip_case_id
 from gatemark.exams.runlog.records.run import Compat, RunLog
-from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, ReadingMode
+from gatemark.exams.runlog.records.trace_file_rules import TRACE_RULES, ReadingMode
 from gatemark.exams.runlog.traces.dataset import find_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     CASE_LIST_END,

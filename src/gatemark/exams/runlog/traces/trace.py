@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.exam import option
 from gatemark.exams.runlog.records.run import Compat, RunLog
-from gatemark.exams.runlog.records.run_rules import find_covering_windows
+from gatemark.exams.runlog.records.run_file_rules import find_covering_windows
 from gatemark.exams.runlog.records.trace import (
     Piece,
     StreamDelta,
@@ -28,7 +28,7 @@ from gatemark.exams.runlog.records.trace import (
     TurnBoundary,
     split_spans,
 )
-from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
+from gatemark.exams.runlog.records.trace_file_rules import TraceRules, TurnNotes
 
 TracesFolder = Annotated[str, option("Folder of traces.", metavar="DIR")]
 TextCompat = Annotated[

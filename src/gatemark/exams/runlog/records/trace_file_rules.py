@@ -1,23 +1,14 @@
-"""``exaid.trace``: the rules of a trace, for each record and across records, and its schema."""
+"""The rules across the records of a trace. Those of each record are rows in ``trace_schema``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET
 
-from gatemark.core.canonical import is_digest
-from gatemark.core.record import BadFile, FileRules, Grade, Problem, RecordSchema, Remark
+from gatemark.core.record import FileRules, Grade, Remark
 from gatemark.evidence.exam import option
-from gatemark.exams.runlog.records.examples import (
-    Example,
-    change_record,
-    drop_keys,
-    make_bad,
-    make_tagged_form,
-)
-from gatemark.exams.runlog.records.fields import CASE_PATTERN, check_texts, matches_pattern
 from gatemark.exams.runlog.records.names import hash_text
 from gatemark.exams.runlog.records.trace import (
     StreamDelta,
@@ -41,51 +32,21 @@ ReadingMode = Annotated[
 
 TOLERANCE_MS: Final = 2
 """Tolerance for a boundary on the wrong side of its turn's deltas, in milliseconds."""
-TRACE_RULES: Final = (
-    "trace_meta_first",
-    "one_trace_meta",
-    "same_case",
-    "seq",
-    "time_order",
-    "t_rel",
-    "turn_boundaries",
-    "turn_times",
-    "content_hash",
-    "text",
-    "totals",
-)
+TRACE_RULES: Final[Mapping[str, str]] = {
+    "trace_meta_first": "trace_meta is the first record",
+    "one_trace_meta": "a file has one trace_meta",
+    "same_case": "the case is that of trace_meta",
+    "seq": "seq counts from 0 without gaps",
+    "time_order": "deltas do not go back in time",
+    "t_rel": "relative time is the time since t0",
+    "turn_boundaries": "a turn has one start and one end",
+    "turn_times": "a turn starts before its first delta and ends after its last",
+    "content_hash": "the hash of a turn is that of its text",
+    "text": "the trace has text, unless it is a stub",
+    "totals": "trace_meta counts the deltas and turns (a warning)",
+}
 """Every rule, in the order in which reports list them."""
 _FATAL: Final = frozenset({"trace_meta_first", "one_trace_meta", "same_case"})
-
-
-def check_trace_meta(meta: TraceMeta) -> Sequence[Problem]:
-    """Return the problems of a ``trace_meta`` record."""
-    return list(check_texts(meta, TraceMeta))
-
-
-def check_delta(delta: StreamDelta) -> Sequence[Problem]:
-    """Return the problems of a delta."""
-    if matches_pattern(CASE_PATTERN, delta.case_id):
-        return ()
-    return list(check_texts(delta, StreamDelta))
-
-
-def are_deltas_valid(deltas: Sequence[StreamDelta]) -> bool:
-    """Return whether none of many deltas has a problem."""
-    names = [delta.case_id for delta in deltas]
-    return names.count(names[0]) == len(names) and matches_pattern(CASE_PATTERN, names[0])
-
-
-def check_boundary(boundary: TurnBoundary) -> Sequence[Problem]:
-    """Return the problems of a boundary."""
-    hash_given = boundary.content_hash
-    if (hash_given is UNSET or is_digest(hash_given)) and matches_pattern(
-        CASE_PATTERN, boundary.case_id
-    ):
-        if hash_given is UNSET or boundary.boundary == "end":
-            return ()
-        return [Problem("$.content_hash", "only the end of a turn may have one")]
-    return list(check_texts(boundary, TurnBoundary))
 
 
 class TurnNotes:
@@ -312,171 +273,3 @@ class TraceRules(FileRules):
                 yield self._make_remark(line, "turn_times", "$.t_ms", message)
             elif off_ms > 0:
                 yield Remark(line, "turn_times", "$.t_ms", message, "warning")
-
-
-_T0: Final = 1_700_000_000_000
-
-_META: Final[Example] = {
-    "record_type": "trace_meta",
-    "schema_version": "2.0.0",
-    "case_id": "case-synth-000",
-    "mas_run_id": "mas_0a1b2c3d_synthetic1_0ad5f2b4_d22060bf",
-    "mac_commit": "0a1b2c3d" * 5,
-    "exaid_commit": "unknown",
-    "model": "synthetic-1",
-    "decoding": {"temperature": 1.0, "top_p": None, "max_tokens": 4096, "seed": None},
-    "created_at": "2023-11-14T22:13:20.000Z",
-    "t0_emitted_ms": _T0,
-    "total_turns": 1,
-    "total_deltas": 2,
-}
-
-
-def _place_in_time(rel_ms: int) -> dict[str, int]:
-    return {"t_ms": _T0 + rel_ms, "t_rel_ms": rel_ms}
-
-
-_START: Final[Example] = {
-    "record_type": "turn_boundary",
-    "case_id": "case-synth-000",
-    "turn_id": 1,
-    "agent_id": "doctor0",
-    "boundary": "start",
-    "seq": 0,
-    **_place_in_time(-50),
-}
-_FIRST: Final[Example] = {
-    "record_type": "stream_delta",
-    "case_id": "case-synth-000",
-    "seq": 1,
-    "turn_id": 1,
-    "agent_id": "doctor0",
-    "delta_text": "Fever for three",
-    "t_emitted_ms": _T0,
-    "t_rel_ms": 0,
-}
-_SECOND: Final[Example] = _FIRST | {
-    "seq": 2,
-    "delta_text": " days.",
-    "t_emitted_ms": _T0 + 40,
-    "t_rel_ms": 40,
-}
-_END: Final[Example] = _START | {
-    "boundary": "end",
-    "seq": 3,
-    "content_hash": hash_text("Fever for three days."),
-    **_place_in_time(90),
-}
-_FILE: Final = (_META, _START, _FIRST, _SECOND, _END)
-
-
-SCHEMA: Final = RecordSchema(
-    name="exaid.trace",
-    summary="What several agents said about one case, delta by delta, with the bounds of turns.",
-    tag="record_type",
-    across=TraceRules,
-    forms=(
-        make_tagged_form(
-            TraceMeta,
-            check_trace_meta,
-            (_META, drop_keys(_META, "decoding") | {"stub_mode": True}),
-            (
-                make_bad(_META, "another version", "schema_version", "1"),
-                make_bad(_META, "a suffix", "case_id", "case-1.trace"),
-                make_bad(_META, "a commit too short", "mac_commit", "0a1b2c"),
-                make_bad(_META, "no start", "t0_emitted_ms"),
-                make_bad(_META, "a start before 1970", "t0_emitted_ms", -1),
-                make_bad(_META, "a time in words", "created_at", "today"),
-                make_bad(_META, "derived units", "ctu", 9, "$"),
-            ),
-        ),
-        make_tagged_form(
-            StreamDelta,
-            check_delta,
-            (_FIRST, _SECOND, _FIRST | {"delta_text": ""}),
-            (
-                make_bad(_FIRST, "a negative seq", "seq", -1),
-                make_bad(_FIRST, "turn 0", "turn_id", 0),
-                make_bad(_FIRST, "a negative time", "t_emitted_ms", -4),
-                make_bad(_FIRST, "before the first delta", "t_rel_ms", -4),
-                make_bad(_FIRST, "no text", "delta_text"),
-                make_bad(_FIRST, "a subtype", "event_subtype", "message", "$"),
-                make_bad(_FIRST, "a suffix", "case_id", "case-1.trace"),
-            ),
-            identity="agent_id",
-            proof=are_deltas_valid,
-        ),
-        make_tagged_form(
-            TurnBoundary,
-            check_boundary,
-            (_START, _END, drop_keys(_END, "content_hash")),
-            (
-                make_bad(_START, "a boundary in the middle", "boundary", "mid"),
-                make_bad(_START, "a negative time", "t_ms", -1),
-                make_bad(_END, "a hash cut short", "content_hash", "sha256:1"),
-                make_bad(_START, "a hash at the start", "content_hash", hash_text("")),
-                make_bad(_END, "no agent", "agent_id"),
-            ),
-            identity="agent_id",
-        ),
-    ),
-    good_files=(_FILE, (_META | {"total_turns": 0, "total_deltas": 0, "stub_mode": True},)),
-    bad_files=(
-        BadFile("no meta first", (_START, _META, *_FILE[2:]), 1, "trace_meta_first"),
-        BadFile("two metas", (_META, *_FILE), 2, "one_trace_meta"),
-        BadFile("no meta", _FILE[1:], 1, "one_trace_meta"),
-        BadFile(
-            "a record of another case",
-            change_record(_FILE, 2, {"case_id": "case-2"}),
-            3,
-            "same_case",
-        ),
-        BadFile("a gap in seq", (*_FILE[:3], _END), 4, "seq"),
-        BadFile("a seq twice", change_record(_FILE, 3, {"seq": 1}), 4, "seq"),
-        BadFile(
-            "time that goes back",
-            change_record(_FILE, 2, {"t_emitted_ms": _T0 + 60, "t_rel_ms": 60}),
-            4,
-            "time_order",
-        ),
-        BadFile("relative time that is off", change_record(_FILE, 3, {"t_rel_ms": 41}), 4, "t_rel"),
-        BadFile("a turn without an end", _FILE[:-1], 2, "turn_boundaries"),
-        BadFile(
-            "a turn without a start",
-            (_META, _FIRST | {"seq": 0}, _SECOND | {"seq": 1}, _END | {"seq": 2}),
-            2,
-            "turn_boundaries",
-        ),
-        BadFile(
-            "deltas without boundaries",
-            (_META, _FIRST | {"seq": 0}, _SECOND | {"seq": 1}),
-            2,
-            "turn_boundaries",
-        ),
-        BadFile("a turn that ends twice", (*_FILE, _END | {"seq": 4}), 6, "turn_boundaries"),
-        BadFile(
-            "an end before the last delta",
-            change_record(_FILE, 4, _place_in_time(37)),
-            5,
-            "turn_times",
-        ),
-        BadFile(
-            "a start after the first delta",
-            change_record(_FILE, 1, _place_in_time(3)),
-            2,
-            "turn_times",
-        ),
-        BadFile(
-            "the hash of another text",
-            change_record(_FILE, 4, {"content_hash": hash_text("Fever.")}),
-            5,
-            "content_hash",
-        ),
-        BadFile(
-            "no text at all",
-            (_META, _START, drop_keys(_END, "content_hash") | {"seq": 1}),
-            3,
-            "text",
-        ),
-    ),
-)

@@ -1,0 +1,37 @@
+"""``exaid.manifest``: the schema of manifests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatemark.core.record import RecordSchema
+from gatemark.evidence.record_rules import NOT_FALSE, RecordRule
+from gatemark.exams.runlog.records.examples import load_examples
+from gatemark.exams.runlog.records.forms import make_form
+from gatemark.exams.runlog.records.manifest import (
+    ManifestMeta,
+    ManifestProvenance,
+    ManifestSummary,
+    TraceEntry,
+)
+from gatemark.exams.runlog.records.manifest_file_rules import ManifestRules
+
+META_RULES: Final = (
+    RecordRule("$.stub_mode", must=NOT_FALSE, says="is there only when it is true, got false"),
+)
+_EXAMPLES: Final = load_examples("manifest")["2.0"]
+
+SCHEMA: Final = RecordSchema(
+    name="exaid.manifest",
+    summary="Which traces make up a data set, with their hashes and where they came from.",
+    tag="record_type",
+    across=ManifestRules,
+    forms=(
+        make_form(ManifestMeta, _EXAMPLES, META_RULES, identity="dataset_id"),
+        make_form(ManifestProvenance, _EXAMPLES, identity="mac_commit"),
+        make_form(TraceEntry, _EXAMPLES),
+        make_form(ManifestSummary, _EXAMPLES, identity=""),
+    ),
+    good_files=_EXAMPLES.good_files,
+    bad_files=_EXAMPLES.bad_files,
+)

@@ -1,0 +1,36 @@
+"""``exaid.trace``: the schema of traces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatemark.core.record import RecordSchema
+from gatemark.evidence.record_rules import MISSING, RecordRule, differs
+from gatemark.exams.runlog.records.examples import load_examples
+from gatemark.exams.runlog.records.forms import make_form
+from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
+from gatemark.exams.runlog.records.trace_file_rules import TraceRules
+
+BOUNDARY_RULES: Final = (
+    RecordRule(
+        "$.content_hash",
+        when={"boundary": differs("end")},
+        must=MISSING,
+        says="only the end of a turn may have one",
+    ),
+)
+_EXAMPLES: Final = load_examples("trace")["2.0"]
+
+SCHEMA: Final = RecordSchema(
+    name="exaid.trace",
+    summary="What several agents said about one case, delta by delta, with the bounds of turns.",
+    tag="record_type",
+    across=TraceRules,
+    forms=(
+        make_form(TraceMeta, _EXAMPLES),
+        make_form(StreamDelta, _EXAMPLES, identity="agent_id"),
+        make_form(TurnBoundary, _EXAMPLES, BOUNDARY_RULES, identity="agent_id"),
+    ),
+    good_files=_EXAMPLES.good_files,
+    bad_files=_EXAMPLES.bad_files,
+)
