@@ -19,7 +19,6 @@ from msgspec import UNSET
 
 from gatemark.core.record import Grade, Problem, Remark
 from gatemark.evidence.columns import ColumnReader, Columns, make_getter
-from gatemark.evidence.hygiene import lines_match
 from gatemark.evidence.record_fields import list_text_fields
 
 _EACH: Final = "[*]"
@@ -361,7 +360,7 @@ class _RowCheck:
     def find_broken(self, record: object) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield what is not accepted, with the fields that it was compared with, and its place."""
         given = self._get(record)
-        if not self._applies(given):
+        if not self._does_apply(given):
             return
         value, *others = self._must.take(given[: self._field_count])
         if not self._is_for_each:
@@ -374,14 +373,14 @@ class _RowCheck:
 
     def is_broken(self, given: Sequence[Any]) -> bool:
         """Whether a record with these values, in the order of ``paths``, breaks the rule."""
-        if not self._applies(given):
+        if not self._does_apply(given):
             return False
         value, *others = self._must.take(given[: self._field_count])
         if self._is_for_each:
             return not all(self._must.accepts(item, *others) for item in value or ())
         return not self._must.accepts(value, *others)
 
-    def _applies(self, given: Sequence[Any]) -> bool:
+    def _does_apply(self, given: Sequence[Any]) -> bool:
         return all(
             demand.accepts(*demand.take((value,)))
             for demand, value in zip(self._conditions, given[self._field_count :], strict=True)
@@ -565,3 +564,14 @@ def _describe(rule: RecordRule, record: object, index: str, values: tuple[Any, .
     shown = value[:_SHOWN] if isinstance(value, str) else value
     said = says.format(record=record, value=shown, count=count, wanted=wanted)
     return Problem(f"$.{rule.path}{index}", said)
+
+
+@cache
+def _compile_lines(pattern: str) -> Any:
+    re2 = importlib.import_module("re2")
+    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
+
+
+def lines_match(pattern: str, lines: str) -> bool:
+    """Whether each line matches a pattern; RE2 takes a third of the time of ``re`` for many."""
+    return _compile_lines(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None

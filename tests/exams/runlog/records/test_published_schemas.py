@@ -18,8 +18,8 @@ from tests.changed_records import Change, change_all, list_changes, make_validat
 
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.diagnose import diagnose
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_rules import RecordRule, RecordRules
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.shape import shape_of
 from gatemark.exams.runlog.records.forms import make_rules
 from gatemark.exams.runlog.records.manifest_schema import META_RULES as MANIFEST_META_RULES

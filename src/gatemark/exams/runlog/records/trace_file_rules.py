@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET
 
 from gatemark.core.record import FileRules, Grade, Remark
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.records.names import hash_text
 from gatemark.exams.runlog.records.trace import (
     StreamDelta,
