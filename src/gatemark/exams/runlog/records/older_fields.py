@@ -154,15 +154,19 @@ def relax_fields(
     )
 
 
-def make_type_before_1_5(record_type: type[Struct]) -> type[Struct]:
-    """Return a record type as 1.3.0 and 1.4.x wrote it."""
-    kind = str(record_type.__struct_config__.tag)
-    others = {
+def list_older_types(record_type: type[Struct]) -> dict[str, Any]:
+    """Return the fields of a record that had other types before 1.5.0, with those types."""
+    kind = record_type.__struct_config__.tag
+    return {
         row.new: row.may_be
         for row in OLDER_FIELDS
         if row.kind == kind and row.since == CURRENT and row.may_be is not None
     }
-    return relax_fields(record_type, SINCE_1_5[record_type], **others)
+
+
+def make_type_before_1_5(record_type: type[Struct]) -> type[Struct]:
+    """Return a record type as 1.3.0 and 1.4.x wrote it."""
+    return relax_fields(record_type, SINCE_1_5[record_type], **list_older_types(record_type))
 
 
 def parse_version(record: Mapping[str, object]) -> tuple[int, int] | None:

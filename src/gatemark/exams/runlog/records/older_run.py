@@ -24,6 +24,7 @@ from gatemark.exams.runlog.records.older_fields import (
     CURRENT,
     LISTS,
     MULTI_RECORD,
+    list_older_types,
     make_type_before_1_5,
     parse_version,
     relax_fields,
@@ -60,8 +61,9 @@ def _loosen_type(
 ) -> type[Struct]:
     """Return a variant in which most fields are optional, and ids and provenance are free."""
     names = set(record_type.__struct_fields__) - always
-    free = dict.fromkeys(PROVENANCE_KEYS, Any) | {"eval_run_id": str, "mas_run_id": str}
-    return relax_fields(record_type, names, tagged=tagged, **FREE_NAMES, **free)
+    free = dict.fromkeys(PROVENANCE_KEYS, Any) | {"mas_run_id": str}
+    types = list_older_types(record_type) | free
+    return relax_fields(record_type, names, tagged=tagged, **FREE_NAMES, **types)
 
 
 RunMeta13: Final = make_type_before_1_5(RunMeta)
