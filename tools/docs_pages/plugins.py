@@ -90,13 +90,21 @@ def _schema(schema: RecordSchema) -> Iterator[str]:
                 f"{_uniqueness(form)}."
             )
         yield from _form(form)
-    if schema.bad_files:
+    if schema.file_rules:
+        yield _table(("Rule of a file", "Demands that", "Refuses, say"), _file_rules(schema))
+    elif schema.bad_files:
         yield _table(
             ("A file is refused for", "By the rule"),
             ((bad.title, f"`{bad.rule}`") for bad in schema.bad_files),
         )
     for dialect in schema.older:
         yield f"Also read: {dialect.schema.summary[0].lower()}{dialect.schema.summary[1:]}"
+
+
+def _file_rules(schema: RecordSchema) -> Iterator[tuple[str, ...]]:
+    for rule, demand in schema.file_rules.items():
+        titles = [bad.title for bad in schema.bad_files if bad.rule == rule]
+        yield f"`{rule}`", demand, ", ".join(titles)
 
 
 def _uniqueness(form: Form) -> str:

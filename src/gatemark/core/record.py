@@ -163,8 +163,8 @@ class RecordSchema(msgspec.Struct, frozen=True):
     """An evidence schema: its name, what it is for, and its forms.
 
     With a ``tag``, that key of a record names its form, a file may mix the forms, and ``across``
-    makes the rules over a whole file. ``bad_files`` are examples for those rules. ``older`` are
-    earlier versions that are still read.
+    makes the rules over a whole file. ``file_rules`` are their names, each with what it demands;
+    ``bad_files`` are examples for them. ``older`` are earlier versions that are still read.
     Where the first line of a file says what the rest is, ``head`` is the form of that line and
     ``body`` gives, from the decoded first line, the name of the form of all others.
     """
@@ -174,6 +174,7 @@ class RecordSchema(msgspec.Struct, frozen=True):
     forms: tuple[Form, ...]
     tag: str | None = None
     across: Callable[[], FileRules] | None = None
+    file_rules: Mapping[str, str] = {}
     good_files: tuple[tuple[Mapping[str, object], ...], ...] = ()
     bad_files: tuple[BadFile, ...] = ()
     older: tuple[Dialect, ...] = ()

@@ -14,7 +14,7 @@ from gatemark.exams.runlog.records.manifest import (
     ManifestSummary,
     TraceEntry,
 )
-from gatemark.exams.runlog.records.manifest_file_rules import ManifestRules
+from gatemark.exams.runlog.records.manifest_file_rules import MANIFEST_RULES, ManifestRules
 
 META_RULES: Final = (
     RecordRule("$.stub_mode", must=NOT_FALSE, says="is there only when it is true, got false"),
@@ -26,6 +26,7 @@ SCHEMA: Final = RecordSchema(
     summary="Which traces make up a data set, with their hashes and where they came from.",
     tag="record_type",
     across=ManifestRules,
+    file_rules=MANIFEST_RULES,
     forms=(
         make_form(ManifestMeta, _EXAMPLES, META_RULES, identity="dataset_id"),
         make_form(ManifestProvenance, _EXAMPLES, identity="mac_commit"),

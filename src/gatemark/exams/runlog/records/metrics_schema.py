@@ -8,7 +8,7 @@ from gatemark.core.record import RecordSchema
 from gatemark.exams.runlog.records.examples import load_examples
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.metrics import AggregateMetrics, PerCaseMetrics
-from gatemark.exams.runlog.records.metrics_file_rules import MetricsRules
+from gatemark.exams.runlog.records.metrics_file_rules import METRICS_RULES, MetricsRules
 from gatemark.exams.runlog.records.metrics_rules import AGGREGATE_RULES, PER_CASE_RULES
 
 _EXAMPLES: Final = load_examples("metrics")["2.2"]
@@ -18,6 +18,7 @@ SCHEMA: Final = RecordSchema(
     summary="The metrics M1 to M10 of each case under each variant, and the report over them.",
     tag="metrics_type",
     across=MetricsRules,
+    file_rules=METRICS_RULES,
     forms=(
         make_form(PerCaseMetrics, _EXAMPLES, PER_CASE_RULES),
         make_form(AggregateMetrics, _EXAMPLES, AGGREGATE_RULES, identity="schema_name"),

@@ -23,7 +23,7 @@ from gatemark.exams.runlog.records.older_run import (
     is_single_record,
 )
 from gatemark.exams.runlog.records.run import BufferDecision, RunMeta, SummaryEvent, TokengateFlush
-from gatemark.exams.runlog.records.run_file_rules import RunRules
+from gatemark.exams.runlog.records.run_file_rules import RUN_RULES, RunRules
 from gatemark.exams.runlog.records.run_rules import (
     DECISION_RULES,
     EVENT_RULES,
@@ -81,6 +81,7 @@ SCHEMA: Final = RecordSchema(
     summary="What one variant did with one case's trace: flushes, decisions, summaries.",
     tag="record_type",
     across=RunRules,
+    file_rules=RUN_RULES,
     forms=(
         make_form(RunMeta, _NOW, META_RULES, of_file=META_REMARKS),
         make_form(TokengateFlush, _NOW, FLUSH_RULES),

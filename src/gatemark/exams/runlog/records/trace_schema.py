@@ -9,7 +9,7 @@ from gatemark.evidence.record_rules import MISSING, RecordRule, differs
 from gatemark.exams.runlog.records.examples import load_examples
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
-from gatemark.exams.runlog.records.trace_file_rules import TraceRules
+from gatemark.exams.runlog.records.trace_file_rules import TRACE_RULES, TraceRules
 
 BOUNDARY_RULES: Final = (
     RecordRule(
@@ -26,6 +26,7 @@ SCHEMA: Final = RecordSchema(
     summary="What several agents said about one case, delta by delta, with the bounds of turns.",
     tag="record_type",
     across=TraceRules,
+    file_rules=TRACE_RULES,
     forms=(
         make_form(TraceMeta, _EXAMPLES),
         make_form(StreamDelta, _EXAMPLES, identity="agent_id"),
