@@ -139,7 +139,7 @@ def _repair_record(record: Mapping[str, Any], changes: dict[str, int]) -> dict[s
     return {key: value for key, value in plain.items() if value is not UNSET}
 
 
-def report_lines(logs: Sequence[MigratedLog]) -> Iterator[str]:
+def describe_migration(logs: Sequence[MigratedLog]) -> Iterator[str]:
     """Yield what was done, for people."""
     for log in logs:
         if log.output is not None:

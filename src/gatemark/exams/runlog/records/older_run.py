@@ -161,7 +161,7 @@ class OlderRunRules(RunRules):
 
     def end(self) -> Iterator[Remark]:
         yield from super().end()
-        yield from self._missing.notes()
+        yield from self._missing.list_notes()
 
     def _find_incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
         _, flushes, decisions, summaries = self._counts
@@ -196,7 +196,7 @@ class SingleRunRules(FileRules):
         """Do nothing; a file of one record is whole or refused."""
 
     def end(self) -> Iterator[Remark]:
-        yield from self._missing.notes()
+        yield from self._missing.list_notes()
 
 
 class _Missing:
@@ -211,15 +211,15 @@ class _Missing:
             (kind, field) for field in REQUIRED[kind] if getattr(record, field) is UNSET
         )
 
-    def words(self) -> tuple[str, ...]:
+    def describe(self) -> tuple[str, ...]:
         found = []
         for (kind, field), count in self._counts.items():
             where = kind if kind == "run_meta" else f"{count} {kind} record{'s' * (count > 1)}"
             found.append(f"{field} is missing in {where}")
         return tuple(found)
 
-    def notes(self) -> Iterator[Remark]:
-        for words in self.words():
+    def list_notes(self) -> Iterator[Remark]:
+        for words in self.describe():
             yield Remark(1, "told_since_1_5", "$", words, "note")
 
 
@@ -256,7 +256,7 @@ def convert_to_run_log(single: Struct) -> RunLog:
     missing = _Missing()
     for record in log.records():
         missing.check(record)
-    return msgspec.structs.replace(log, missing=missing.words())
+    return msgspec.structs.replace(log, missing=missing.describe())
 
 
 def build_run_log(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ()) -> RunLog:

@@ -155,7 +155,7 @@ class RunRules(FileRules):
             if self._meta is not None and place:
                 yield from self._check_variant(at, run, place)
             indices = [counter_of(one) for one in run] if place else []
-            if place == 0 or not self._as_expected(run, place, indices):
+            if place == 0 or not self._is_expected(run, place, indices):
                 yield from self._see_each(at, run, place, counter_of)
             else:
                 self._place, self._next[place] = place, indices[-1] + 1
@@ -165,7 +165,7 @@ class RunRules(FileRules):
             yield from remark_on(self._rows[place], at, run)
             start = end
 
-    def _as_expected(self, run: Sequence[VersionedRecord], place: int, indices: list[int]) -> bool:
+    def _is_expected(self, run: Sequence[VersionedRecord], place: int, indices: list[int]) -> bool:
         """Return whether records of one kind have no remarks, apart from their history."""
         meta, first, count = self._meta, self._next[place], len(run)
         if meta is None or place < self._place or indices != list(range(first, first + count)):

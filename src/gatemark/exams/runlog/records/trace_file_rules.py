@@ -124,7 +124,7 @@ class TraceRules(FileRules):
     def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
         """Check consecutive deltas; store them as columns if they have no remarks."""
         span = join_span(deltas)
-        if span is None or not self._as_expected(span):
+        if span is None or not self._is_expected(span):
             for line, delta in zip(lines, deltas, strict=True):
                 yield from self._check_delta_order(line, delta)
                 self._next_seq, self._last_ms = delta.seq + 1, delta.t_emitted_ms
@@ -141,7 +141,7 @@ class TraceRules(FileRules):
         for line, delta in zip(lines, deltas, strict=True):
             self._note(line, delta, delta, (delta.delta_text,))
 
-    def _as_expected(self, span: TextSpan) -> bool:
+    def _is_expected(self, span: TextSpan) -> bool:
         """Return whether a span has no remarks."""
         times = span.t_rel_ms
         return (
@@ -153,7 +153,7 @@ class TraceRules(FileRules):
         )
 
     def _note(self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]) -> None:
-        turn = self._turn(line, first)
+        turn = self._find_turn(line, first)
         if turn.first is None:
             turn.first = first
         turn.last = last
@@ -170,7 +170,7 @@ class TraceRules(FileRules):
         if self._excused:
             return
         for turn in self.turns.values():
-            yield from self._turn_remarks(turn)
+            yield from self._check_turn(turn)
         stub = self.meta.stub_mode is True
         if not stub and not any(
             text.strip() for turn in self.turns.values() for text in turn.texts
@@ -221,7 +221,7 @@ class TraceRules(FileRules):
             yield self._make_remark(line, "seq", "$.seq", message)
         self.in_order = self.in_order and record.seq >= self._next_seq
 
-    def _turn(self, line: int, record: StreamDelta | TurnBoundary) -> TurnNotes:
+    def _find_turn(self, line: int, record: StreamDelta | TurnBoundary) -> TurnNotes:
         turn = self.turns.get(record.turn_id)
         if turn is None:
             turn = self.turns[record.turn_id] = TurnNotes(record.turn_id, record.agent_id, line)
@@ -231,7 +231,7 @@ class TraceRules(FileRules):
         yield from self._check_place(line, boundary, boundary.t_ms)
         self._next_seq = boundary.seq + 1
         self.parts.append(boundary)
-        turn = self._turn(line, boundary)
+        turn = self._find_turn(line, boundary)
         word = boundary.boundary
         if (turn.start if word == "start" else turn.end) is not None:
             message = f"turn {boundary.turn_id} has two {word}s"
@@ -241,7 +241,7 @@ class TraceRules(FileRules):
         else:
             turn.end, turn.end_line = boundary, line
 
-    def _turn_remarks(self, turn: TurnNotes) -> Iterator[Remark]:
+    def _check_turn(self, turn: TurnNotes) -> Iterator[Remark]:
         name = f"turn {turn.turn_id}"
         if turn.start is None and turn.end is None:
             message = f"{name} has deltas and no boundaries"
@@ -252,13 +252,13 @@ class TraceRules(FileRules):
                 message = f"{name} has no {word}"
                 yield self._make_remark(turn.line, "turn_boundaries", "$.turn_id", message)
         if turn.texts:
-            yield from self._time_remarks(turn)
+            yield from self._check_turn_times(turn)
         given = UNSET if turn.end is None else turn.end.content_hash
         if given is not UNSET and given != hash_text(turn.text):
             message = f"is not the hash of the text of {name}"
             yield self._make_remark(turn.end_line, "content_hash", "$.content_hash", message)
 
-    def _time_remarks(self, turn: TurnNotes) -> Iterator[Remark]:
+    def _check_turn_times(self, turn: TurnNotes) -> Iterator[Remark]:
         """Check that a turn starts before its first delta and ends after its last one."""
         found: list[tuple[int, int, str]] = []
         if turn.start is not None and turn.first is not None:

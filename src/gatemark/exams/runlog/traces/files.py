@@ -43,7 +43,7 @@ from gatemark.exams.runlog.records.older_run import (
     is_single_record,
 )
 from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
-from gatemark.exams.runlog.records.run_bytes import RawRunRules, read_gzip_mtime
+from gatemark.exams.runlog.records.run_bytes import RunByteRules, read_gzip_mtime
 from gatemark.exams.runlog.records.run_file_rules import RunRules
 from gatemark.exams.runlog.records.source_marks import (
     has_null_filters,
@@ -245,10 +245,10 @@ def _read_run(
     schema = relax_schema(schema) if compat == "source" else schema
     rules = _Keeping(schema.across() if schema.across is not None else RunRules())
     with Path(source.path).open("rb") as stream:
-        raw = RawRunRules(read_gzip_mtime(stream.read(8)), check_bytes=check_bytes)
+        raw = RunByteRules(read_gzip_mtime(stream.read(8)), check_bytes=check_bytes)
     expected = schema if schema.tag is not None else schema.forms[0]
     reading = read_tagged(source, expected, rules, choices, raw.update)
-    found = raw.remarks()
+    found = raw.list_remarks()
     problems = [*reading.problems]
     problems += [remark_words(source.name, one) for one in found if one.grade == "error"]
     warnings = [
