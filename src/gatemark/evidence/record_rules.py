@@ -427,6 +427,8 @@ class _CheckGroup:
             for path, edges in zip(self._paths, self._edges, strict=True)
         ]
         unknown = set(zip(*read, strict=True)) - self._good
+        if not unknown:
+            return []
         broken = [
             rule
             for rule, places, check in self._checks

@@ -22,7 +22,7 @@ from gatemark.evidence.record_rules import RecordRule, RecordRules
 from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.shape import shape_of
 from gatemark.exams.runlog.records.forms import make_rules
-from gatemark.exams.runlog.records.manifest_schema import META_RULES as MANIFEST_META_RULES
+from gatemark.exams.runlog.records.manifest_rules import META_RULES as MANIFEST_META_RULES
 from gatemark.exams.runlog.records.metrics_rules import AGGREGATE_RULES, PER_CASE_RULES
 from gatemark.exams.runlog.records.run_rules import (
     DECISION_RULES,
@@ -32,7 +32,7 @@ from gatemark.exams.runlog.records.run_rules import (
     META_RULES,
     OLDER_META_RULES,
 )
-from gatemark.exams.runlog.records.trace_schema import BOUNDARY_RULES
+from gatemark.exams.runlog.records.trace_rules import BOUNDARY_RULES
 
 _RUN = {
     "run_meta": META_RULES,

@@ -1,4 +1,4 @@
-"""The rules across the records of a manifest. Those of each are rows in ``manifest_schema``."""
+"""The rules across the records of a manifest. Those of each are rows in ``manifest_rules``."""
 
 from __future__ import annotations
 

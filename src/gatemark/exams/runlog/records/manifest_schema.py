@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark.core.record import RecordSchema
-from gatemark.evidence.record_rules import NOT_FALSE, RecordRule
 from gatemark.exams.runlog.records.examples import load_examples
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.manifest import (
@@ -15,10 +14,8 @@ from gatemark.exams.runlog.records.manifest import (
     TraceEntry,
 )
 from gatemark.exams.runlog.records.manifest_file_rules import MANIFEST_RULES, ManifestRules
+from gatemark.exams.runlog.records.manifest_rules import META_RULES
 
-META_RULES: Final = (
-    RecordRule("$.stub_mode", must=NOT_FALSE, says="is there only when it is true, got false"),
-)
 _EXAMPLES: Final = load_examples("manifest")["2.0"]
 
 SCHEMA: Final = RecordSchema(

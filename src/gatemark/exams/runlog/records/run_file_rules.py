@@ -154,7 +154,7 @@ class RunRules(FileRules):
             self._counts[place] += len(run)
             if self._meta is not None and place:
                 yield from self._check_variant(at, run, place)
-            indices = [counter_of(one) for one in run] if place else []
+            indices = list(map(counter_of, run)) if place else []
             if place == 0 or not self._is_expected(run, place, indices):
                 yield from self._see_each(at, run, place, counter_of)
             else:

@@ -187,8 +187,11 @@ def _is_text(text: str, content: SummaryContent | None) -> bool:
     """Whether a text is the first fields of a summary; one that lacks any of them cannot tell."""
     if content is None:
         return True
-    fields = _fields_of(content)
-    return UNSET in fields or text.strip() == " ".join(fields).strip()
+    try:
+        wanted = " ".join(_fields_of(content))
+    except TypeError:
+        return True
+    return text == wanted or text.strip() == wanted.strip()
 
 
 def _is_older_text(text: str, content: SummaryContent | None) -> bool:

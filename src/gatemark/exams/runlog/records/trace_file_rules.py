@@ -1,4 +1,4 @@
-"""The rules across the records of a trace. Those of each record are rows in ``trace_schema``."""
+"""The rules across the records of a trace. Those of each record are rows in ``trace_rules``."""
 
 from __future__ import annotations
 

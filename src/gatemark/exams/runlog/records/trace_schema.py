@@ -5,20 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark.core.record import RecordSchema
-from gatemark.evidence.record_rules import MISSING, RecordRule, differs
 from gatemark.exams.runlog.records.examples import load_examples
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.exams.runlog.records.trace_file_rules import TRACE_RULES, TraceRules
+from gatemark.exams.runlog.records.trace_rules import BOUNDARY_RULES
 
-BOUNDARY_RULES: Final = (
-    RecordRule(
-        "$.content_hash",
-        when={"boundary": differs("end")},
-        must=MISSING,
-        says="only the end of a turn may have one",
-    ),
-)
 _EXAMPLES: Final = load_examples("trace")["2.0"]
 
 SCHEMA: Final = RecordSchema(
