@@ -19,7 +19,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.measurement import Measurement
 from gatemark.core.text import check_words
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
