@@ -114,8 +114,8 @@ class Form(msgspec.Struct, frozen=True):
     type: type[msgspec.Struct]
     marks: frozenset[str]
     identity: str
-    good: tuple[Mapping[str, object], ...]
-    bad: tuple[BadExample, ...]
+    good: Sequence[Mapping[str, object]]
+    bad: Sequence[BadExample]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
     breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
@@ -175,8 +175,8 @@ class RecordSchema(msgspec.Struct, frozen=True):
     tag: str | None = None
     across: Callable[[], FileRules] | None = None
     file_rules: Mapping[str, str] = {}
-    good_files: tuple[tuple[Mapping[str, object], ...], ...] = ()
-    bad_files: tuple[BadFile, ...] = ()
+    good_files: Sequence[tuple[Mapping[str, object], ...]] = ()
+    bad_files: Sequence[BadFile] = ()
     older: tuple[Dialect, ...] = ()
     head: str | None = None
     body: Callable[[Any], str] | None = None

@@ -6,6 +6,7 @@ A field says both in its annotation, so that a new field is one line of its stru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -65,6 +66,7 @@ class TextField(NamedTuple):
     check_all: Callable[[Sequence[str]], bool] | None
 
 
+@cache
 def list_text_fields(record_type: type[msgspec.Struct]) -> tuple[TextField, ...]:
     """Return the texts of a record whose types say something about them, in the struct's order."""
     return tuple(_walk(msgspec.inspect.type_info(record_type), "", is_list=False))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from gatemark.core.record import BadExample, Form
+from gatemark.core.record import Form
 from gatemark.evidence.record_rules import (
     RecordRule,
     RecordRules,
@@ -14,7 +14,7 @@ from gatemark.evidence.record_rules import (
     rules_of_texts,
     words_of_patterns,
 )
-from gatemark.exams.runlog.records.examples import Examples
+from gatemark.exams.runlog.records.examples import ExamplesOf
 
 
 def make_rules(
@@ -32,12 +32,12 @@ def make_rules(
 
 def make_form(
     record_type: type[Struct],
-    examples: Examples,
+    examples: ExamplesOf,
     rows: Sequence[RecordRule] = (),
     *,
     of_file: Sequence[RecordRule] = (),
     identity: str = "case_id",
-    more_bad: Iterable[BadExample] = (),
+    required: Sequence[str] = (),
 ) -> Form:
     """Return the form of a record type that is known by its tag.
 
@@ -52,8 +52,8 @@ def make_form(
         type=record_type,
         marks=frozenset({str(config.tag_field)}),
         identity=identity,
-        good=examples.good[name],
-        bad=(*examples.bad[name], *more_bad),
+        good=examples.list_good(name),
+        bad=examples.list_bad(name, required),
         rules=(rules.find_problems,),
         proof=rules.hold_for_records,
         looks=words_of_patterns(record_type),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark.core.record import RecordSchema
-from gatemark.exams.runlog.records.examples import load_examples
+from gatemark.exams.runlog.records.examples import ExamplesOf
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.manifest import (
     ManifestMeta,
@@ -16,7 +16,7 @@ from gatemark.exams.runlog.records.manifest import (
 from gatemark.exams.runlog.records.manifest_file_rules import MANIFEST_RULES, ManifestRules
 from gatemark.exams.runlog.records.manifest_rules import META_RULES
 
-_EXAMPLES: Final = load_examples("manifest")["2.0"]
+_EXAMPLES: Final = ExamplesOf("manifest", "2.0")
 
 SCHEMA: Final = RecordSchema(
     name="exaid.manifest",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark.core.record import RecordSchema
-from gatemark.exams.runlog.records.examples import load_examples
+from gatemark.exams.runlog.records.examples import ExamplesOf
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.metrics import AggregateMetrics, PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_file_rules import METRICS_RULES, MetricsRules
 from gatemark.exams.runlog.records.metrics_rules import AGGREGATE_RULES, PER_CASE_RULES
 
-_EXAMPLES: Final = load_examples("metrics")["2.2"]
+_EXAMPLES: Final = ExamplesOf("metrics", "2.2")
 
 SCHEMA: Final = RecordSchema(
     name="exaid.metrics",

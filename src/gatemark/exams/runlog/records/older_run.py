@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import GenericAlias
 from typing import Annotated, Any, Final, TypeVar
 
@@ -18,6 +19,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import FileRules, Problem, Remark
+from gatemark.evidence.record_rules import RecordRule, RecordRules
 from gatemark.exams.runlog.records.fields import Count
 from gatemark.exams.runlog.records.forms import make_rules
 from gatemark.exams.runlog.records.older_fields import (
@@ -71,11 +73,17 @@ TokengateFlush13: Final = make_type_before_1_5(TokengateFlush)
 SummaryEvent13: Final = make_type_before_1_5(SummaryEvent)
 _INSIDE: Final = {kind: _loosen_type(kind, always) for kind, always in _ALWAYS.items()}
 """The records as a whole run has them inside."""
-_SPLIT: Final = {
-    kind: _loosen_type(current, frozenset(), tagged=True) for kind, current in RECORD_TYPES.items()
-}
-_SPLIT_RULES: Final = {kind: make_rules(split) for kind, split in _SPLIT.items()}
-"""The records of a whole run one by one; any field may be missing."""
+
+
+@cache
+def _make_split_type(kind: str) -> type[Struct]:
+    """Return the type of a record of a whole run by itself; any field may be missing."""
+    return _loosen_type(RECORD_TYPES[kind], frozenset(), tagged=True)
+
+
+@cache
+def _choose_rules(kind: str) -> RecordRules[RecordRule]:
+    return make_rules(_make_split_type(kind))
 
 
 class SingleSummary(Struct, frozen=True, gc=False):
@@ -226,7 +234,7 @@ class _Missing:
 def check_single_run(record: Struct) -> Sequence[Problem]:
     """Return the problems of a whole run, with paths into its lists."""
     log = convert_to_run_log(record)
-    found = _SPLIT_RULES["run_meta"].find_problems(log.meta)
+    found = _choose_rules("run_meta").find_problems(log.meta)
     for name, parts in (
         ("tokengate_flushes", log.flushes),
         ("buffer_decisions", log.decisions),
@@ -235,7 +243,7 @@ def check_single_run(record: Struct) -> Sequence[Problem]:
         for place, part in enumerate(parts):
             found.extend(
                 Problem(f"$.{name}[{place}]{problem.path[1:]}", problem.message)
-                for problem in _SPLIT_RULES[LISTS[name]].find_problems(part)
+                for problem in _choose_rules(LISTS[name]).find_problems(part)
             )
     return found
 
@@ -250,7 +258,7 @@ def convert_to_current(record: Struct, current: type[T]) -> T:
 def convert_to_run_log(single: Struct) -> RunLog:
     """Convert a run in one object to a run log."""
     log = _join_records(
-        msgspec.convert(record, _SPLIT[record["record_type"]])
+        msgspec.convert(record, _make_split_type(record["record_type"]))
         for record in split_run(msgspec.to_builtins(single))
     )
     missing = _Missing()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.structs import replace
-
-from gatemark.core.record import BadExample, Dialect, Form, RecordSchema
+from gatemark.core.record import Dialect, Form, RecordSchema
 from gatemark.evidence.record_rules import words_of_patterns
-from gatemark.exams.runlog.records.examples import load_examples
+from gatemark.exams.runlog.records.examples import ExamplesOf
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.older_fields import SINCE_1_5
 from gatemark.exams.runlog.records.older_run import (
@@ -33,14 +31,7 @@ from gatemark.exams.runlog.records.run_rules import (
     OLDER_META_RULES,
 )
 
-_EXAMPLES: Final = load_examples("run")
-_NOW, _SINCE_1_3, _SINCE_1_0 = (_EXAMPLES[version] for version in ("1.5", "1.3", "1.0"))
-_OLDER: Final = replace(_SINCE_1_3, bad={**_NOW.bad, **_SINCE_1_3.bad})
-_EVENT: Final = _NOW.good["summary_event"][0]
-_WITHOUT: Final = tuple(
-    BadExample(f"no {key}", {name: value for name, value in _EVENT.items() if name != key}, "$")
-    for key in SINCE_1_5[SummaryEvent]
-)
+_NOW, _SINCE_1_3, _SINCE_1_0 = (ExamplesOf("run", version) for version in ("1.5", "1.3", "1.0"))
 
 _BEFORE_1_5: Final = RecordSchema(
     name="exaid.run",
@@ -48,10 +39,10 @@ _BEFORE_1_5: Final = RecordSchema(
     tag="record_type",
     across=OlderRunRules,
     forms=(
-        make_form(RunMeta13, _OLDER, OLDER_META_RULES),
-        make_form(TokengateFlush13, _OLDER, FLUSH_RULES),
-        make_form(BufferDecision, _OLDER, DECISION_RULES),
-        make_form(SummaryEvent13, _OLDER, EVENT_RULES),
+        make_form(RunMeta13, _SINCE_1_3, OLDER_META_RULES),
+        make_form(TokengateFlush13, _SINCE_1_3, FLUSH_RULES),
+        make_form(BufferDecision, _SINCE_1_3, DECISION_RULES),
+        make_form(SummaryEvent13, _SINCE_1_3, EVENT_RULES),
     ),
     good_files=_SINCE_1_3.good_files,
     bad_files=_SINCE_1_3.bad_files,
@@ -66,8 +57,8 @@ _BEFORE_1_3: Final = RecordSchema(
             type=SingleRun,
             marks=frozenset({"schema_version", "case_id"}),
             identity="case_id",
-            good=_SINCE_1_0.good["single_record"],
-            bad=_SINCE_1_0.bad["single_record"],
+            good=_SINCE_1_0.list_good("single_record"),
+            bad=_SINCE_1_0.list_bad("single_record"),
             rules=(check_single_run,),
             looks=words_of_patterns(SingleRun),
         ),
@@ -86,7 +77,7 @@ SCHEMA: Final = RecordSchema(
         make_form(RunMeta, _NOW, META_RULES, of_file=META_REMARKS),
         make_form(TokengateFlush, _NOW, FLUSH_RULES),
         make_form(BufferDecision, _NOW, DECISION_RULES),
-        make_form(SummaryEvent, _NOW, EVENT_RULES, more_bad=_WITHOUT),
+        make_form(SummaryEvent, _NOW, EVENT_RULES, required=SINCE_1_5[SummaryEvent]),
     ),
     good_files=_NOW.good_files,
     bad_files=_NOW.bad_files,

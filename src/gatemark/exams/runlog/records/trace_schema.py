@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark.core.record import RecordSchema
-from gatemark.exams.runlog.records.examples import load_examples
+from gatemark.exams.runlog.records.examples import ExamplesOf
 from gatemark.exams.runlog.records.forms import make_form
 from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.exams.runlog.records.trace_file_rules import TRACE_RULES, TraceRules
 from gatemark.exams.runlog.records.trace_rules import BOUNDARY_RULES
 
-_EXAMPLES: Final = load_examples("trace")["2.0"]
+_EXAMPLES: Final = ExamplesOf("trace", "2.0")
 
 SCHEMA: Final = RecordSchema(
     name="exaid.trace",
