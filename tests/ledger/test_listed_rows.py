@@ -13,7 +13,7 @@ import pytest
 from tests.drift.series import day
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.integrity import erase, verify
+from gatemark.integrity import erase, store_checks, verify
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
