@@ -86,17 +86,6 @@ class RecordReader:
         """The number of lines that are not blank."""
         return self.accepted + self.rejected
 
-    def good_records(self, data: bytes) -> list[Any] | None:
-        """Return a record for each line, or None if a line is blank or bad; nothing is counted."""
-        lines = data.removesuffix(b"\n").split(b"\n")
-        batch = self._read_fast(data, lines, len(lines))
-        return batch if batch is not None and len(batch) == len(lines) else None
-
-    def count_read(self, line_count: int) -> None:
-        """Count lines that were read elsewhere and are good."""
-        self.line_count += line_count
-        self.accepted += line_count
-
     def problems(self, name: str) -> list[str]:
         """Return what is wrong with the refused lines, one message per problem."""
         return [

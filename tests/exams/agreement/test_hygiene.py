@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.exams.agreement.rules import SOURCE_SPACE
+from gatemark.exams.agreement.arbitrate import SOURCE_SPACE
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +19,7 @@ from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 Label = Literal["VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN"]
 LABEL_LEVEL = 0.95
 ABSTAIN = "ABSTAIN"
+SCHOLAR, AUDITOR = "scholar", "auditor"
 LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
 QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -92,28 +92,32 @@ class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     seed: int | UnsetType = UNSET
 
 
-class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
+class ReadAnswer(Struct, frozen=True, gc=False):
     """The keys of an answer that arbitration reads."""
 
     claim: str | UnsetType | None = UNSET
     citations: list[str] | UnsetType | None = UNSET
 
 
-class JoinedRow(msgspec.Struct, frozen=True, gc=False):
-    """The answer, passages and flags of a question, combined from all sides."""
+class Grounds(Struct, frozen=True, gc=False):
+    """What a judgement is about: the answer, the passages and the flags.
 
-    answer_json: JoinedAnswer | UnsetType | None
-    retrieved_ids: list[str] | UnsetType | None
-    flags: RedFlags | UnsetType
-    same_evidence: bool
+    ``answer_digest`` is that of the whole answer; two answers are the same if theirs are.
+    """
+
+    answer_json: ReadAnswer | UnsetType | None = UNSET
+    answer_digest: bytes | UnsetType | None = UNSET
+    retrieved_ids: list[str] | UnsetType | None = UNSET
+    flags: RedFlags | UnsetType = UNSET
 
 
-_answer_of = attrgetter("answer_json")
-
-
-def has_no_answers(records: Sequence[Judgement]) -> bool:
-    """Return whether no record has an answer to check."""
-    return not any(map(_answer_of, records))
+def are_answers_typed(records: Sequence[Judgement]) -> bool:
+    """Return whether the known keys of all answers have their types."""
+    try:
+        msgspec.convert([one.answer_json for one in records if one.answer_json], list[JudgedAnswer])
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def answer_is_one(record: Judgement) -> Sequence[Problem]:
@@ -212,7 +216,7 @@ SCHEMA = RecordSchema(
                 ),
             ),
             rules=(answer_is_one,),
-            proof=has_no_answers,
+            proof=are_answers_typed,
         ),
     ),
 )

@@ -16,7 +16,8 @@ from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import ExamReport, counted
-from gatemark.exams.agreement.rules import AgreementOptions, LabelCell, LabelSpace, Ruling
+from gatemark.exams.agreement.arbitrate import LabelCell, LabelSpace, Ruling
+from gatemark.exams.agreement.rules import AgreementOptions
 
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import LabelUse
