@@ -12,9 +12,9 @@ import pytest
 from gatemark.core.record import Form
 from gatemark.evidence.blocks import Block
 from gatemark.evidence.diagnose import diagnose
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.record_schemas import schemas
 from gatemark.exams.agreement.labels import build_schema
 
 TEXTS: Final = (

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatemark.core.text import inert_cell
-from gatemark.evidence.hygiene import bare_text, personal_data
+from gatemark.evidence.look_alikes import bare_text
+from gatemark.evidence.personal_data import personal_data
 
 Row = Mapping[str, Any]
 REASON_MAX = 500

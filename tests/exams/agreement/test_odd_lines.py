@@ -17,12 +17,13 @@ import pytest
 from tests.exams.agreement.by_definition import find_facts, join_sides, write_finals
 
 from gatemark.core.errors import GatemarkError
-from gatemark.evidence import run_exam as running
+from gatemark.evidence import fold_shard
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.run_exam import run_exam
 from gatemark.exams.agreement import join
 from gatemark.statistics import contingency
 
@@ -85,7 +86,7 @@ def outcome_of(paths: Mapping[str, Path], **options: Any) -> Outcome:
         engine=LocalEngine(1),
     )
     try:
-        outcome = running.run_exam(run)
+        outcome = run_exam(run)
     except GatemarkError as error:
         return f"{type(error).__name__}: {error}"
     return outcome.report, outcome.evidence
@@ -103,7 +104,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
         for path, data in zip(paths.values(), files, strict=True):
             path.write_bytes(data)
         with monkeypatch.context() as changed:
-            for module in (running, join):
+            for module in (fold_shard, join):
                 changed.setattr(module, "read_blocks", partial(read_blocks, block_bytes=block))
             found = outcome_of(paths, **options)
             changed.setattr(RecordReader, "_read_fast", lambda *_: None)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gatemark.core.fold import AnyMeasure
+from gatemark.core.fold import AnyMeasure, add_counts
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import Exam, added_counts
+from gatemark.evidence.exam import Exam
 from gatemark.exams.agreement.arbitrate import CLEAR, FLAGS, SOURCE_ROLES, LabelSpace, find_red_flag
 from gatemark.exams.agreement.hygiene import RefusalToken, find_odd_reasons, is_copied
 from gatemark.exams.agreement.records import AUDITOR, SCHOLAR
@@ -195,10 +195,10 @@ class RowExam(Exam[AgreementExamState]):
                 who: sorted({*left.seeds.get(who, ()), *right.seeds.get(who, ())})[:MAX_SEEDS]
                 for who in sides
             },
-            panel=added_counts(left.panel, right.panel),
+            panel=add_counts(left.panel, right.panel),
             different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
-            unmatched=added_counts(left.unmatched, right.unmatched),
-            unrated=added_counts(left.unrated, right.unrated),
+            unmatched=add_counts(left.unmatched, right.unmatched),
+            unrated=add_counts(left.unrated, right.unrated),
         )
 
 
@@ -215,6 +215,6 @@ def _add_sizes(
     left: Mapping[str, Mapping[int, int]], right: Mapping[str, Mapping[int, int]]
 ) -> dict[str, dict[int, int]]:
     return {
-        who: added_counts(left.get(who, {}), right.get(who, {}))
+        who: add_counts(left.get(who, {}), right.get(who, {}))
         for who in sorted(left.keys() | right.keys())
     }

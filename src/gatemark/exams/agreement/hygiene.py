@@ -8,7 +8,8 @@ from typing import Final
 
 from msgspec import UnsetType
 
-from gatemark.evidence.hygiene import FIRST_SIGNS, bare_text, find_suspects, personal_data
+from gatemark.evidence.look_alikes import FIRST_SIGNS, bare_text
+from gatemark.evidence.personal_data import find_suspects, personal_data
 
 Text = str | UnsetType | None
 MIN_COPIED_WORDS: Final = 4
