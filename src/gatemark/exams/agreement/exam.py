@@ -16,7 +16,8 @@ from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite
 from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.agreement.arbitrate import CLEAR, LabelCell, Ruling, arbitrate
 from gatemark.exams.agreement.count import AgreementExamState, RowExam, order_by_shard
-from gatemark.exams.agreement.records import ABSTAIN, AUDITOR, LABEL_MINS, SCHOLAR, label_uses
+from gatemark.exams.agreement.label_use import LABEL_MINS, label_uses
+from gatemark.exams.agreement.records import ABSTAIN, AUDITOR, SCHOLAR
 from gatemark.exams.agreement.rules import (
     TABLE_OPTIONS,
     AgreementOptions,

@@ -25,7 +25,7 @@ from gatemark.evidence.record_schemas import schema_of
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import Source, digest_source, opened_sources
 from gatemark.exams.agreement.count import AgreementExamState, RowColumns, RowExam
-from gatemark.exams.agreement.records import AUDITOR, SCHOLAR, Grounds, Opinion, ReadAnswer
+from gatemark.exams.agreement.records import AUDITOR, SCHOLAR, Grounds, JudgedAnswer, Opinion
 
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import Judgement, RedFlags
@@ -56,7 +56,7 @@ def _take_grounds(record: Judgement) -> Grounds:
         return NO_GROUNDS
     if not isinstance(answer, dict):
         return Grounds(answer, answer, passages, flags)
-    read = ReadAnswer(answer.get("claim", UNSET), answer.get("citations", UNSET))
+    read = JudgedAnswer(answer.get("claim", UNSET), answer.get("citations", UNSET))
     return Grounds(read, _digest_answer(answer), passages, flags)
 
 

@@ -15,7 +15,8 @@ from gatemark.evidence.exam_options import option
 from gatemark.evidence.inputs import visible_form
 from gatemark.evidence.look_alikes import bare_text
 from gatemark.exams.agreement.arbitrate import SOURCE_ROLES, NicPolicy, Role
-from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
+from gatemark.exams.agreement.label_use import LABEL_MINS
+from gatemark.exams.agreement.records import ABSTAIN
 
 MAX_LABELS: Final = 64
 MAX_LABEL_CHARS: Final = 100
