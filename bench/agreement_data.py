@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,16 +65,25 @@ def write_pairs(path: Path, count: int, *, escaped: bool = False) -> None:
             stream.write(json.dumps(_make_pair(draw, words)) + "\n")
 
 
+_SHUFFLED: Final = 10_000
+
+
 def write_sides(pairs: Path, folder: Path, *, evidence: bool) -> tuple[Path, Path]:
-    """Write the same opinions as one file per validator, each in an order of its own."""
+    """Write the same opinions as one file per validator, each in an order of its own.
+
+    Rows change places within a part of the file: what is held here would count as the memory of the
+    commands that are started from here.
+    """
     paths = folder / "scholar.jsonl", folder / "auditor.jsonl"
-    with pairs.open(encoding="utf-8") as stream:
-        rows = [json.loads(line) for line in stream]
     for path, name in zip(paths, ("scholar", "auditor"), strict=True):
-        random.Random(name).shuffle(rows)
-        with path.open("w", encoding="utf-8") as stream:
-            for row in rows:
-                seen = {key: row[key] for key in ("answer_json", "retrieved_ids", "flags")}
-                record = {"qid": row["qid"], **row[name], **(seen if evidence else {})}
-                stream.write(json.dumps(record) + "\n")
+        draw = random.Random(name)
+        with pairs.open(encoding="utf-8") as rows, path.open("w", encoding="utf-8") as stream:
+            while some := list(islice(rows, _SHUFFLED)):
+                draw.shuffle(some)
+                stream.writelines(_write_side(json.loads(line), name, evidence) for line in some)
     return paths
+
+
+def _write_side(row: dict[str, Any], name: str, evidence: bool) -> str:
+    seen = {key: row[key] for key in ("answer_json", "retrieved_ids", "flags")}
+    return json.dumps({"qid": row["qid"], **row[name], **(seen if evidence else {})}) + "\n"
