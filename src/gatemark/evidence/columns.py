@@ -25,5 +25,8 @@ class ColumnReader:
 
     def read(self, records: Sequence[object]) -> Columns:
         """Return the fields of a batch."""
+        if len(self.paths) == 1:
+            (path,) = self.paths
+            return {path: list(map(attrgetter(path), records))}
         found = zip(*map(self._get, records), strict=True) if records else [()] * len(self.paths)
         return dict(zip(self.paths, found, strict=True))

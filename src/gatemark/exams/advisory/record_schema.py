@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark.core.record import Form, RecordSchema
-from gatemark.evidence.record_rules import words_of_patterns
+from gatemark.evidence.record_rules import publish, words_of_patterns
 from gatemark.exams.advisory.record import SCHEMA_NAME, AdvisoryDecision
 from gatemark.exams.advisory.record_examples import BAD, GOOD
 from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, FIELD_RULES
@@ -27,9 +27,7 @@ SCHEMA: Final = RecordSchema(
             proof=are_all_sound,
             shows_values=False,
             looks=words_of_patterns(AdvisoryDecision),
-            published={
-                "allOf": [rule.to_json_schema() for rule in (*FIELD_RULES, *BREACHES.rules)]
-            },
+            published=publish((*FIELD_RULES, *BREACHES.rules)),
         ),
     ),
 )

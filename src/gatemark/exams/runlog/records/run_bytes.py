@@ -53,7 +53,7 @@ _NESTED: Final = {
 }
 
 
-class RawRunRules:
+class RunByteRules:
     """Checks the bytes of a run log, block by block."""
 
     def __init__(self, gzip_mtime: int | None, *, check_bytes: bool = True) -> None:
@@ -69,16 +69,16 @@ class RawRunRules:
         """Read the next uncompressed bytes."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._look(line)
+            self._check_line(line)
 
-    def remarks(self) -> list[Remark]:
+    def list_remarks(self) -> list[Remark]:
         """Return the findings, after the last byte."""
         if self._rest:
-            self._look(self._rest)
+            self._check_line(self._rest)
             self._rest = b""
         return self._remarks
 
-    def _look(self, line: bytes) -> None:
+    def _check_line(self, line: bytes) -> None:
         self._line += 1
         unsorted: list[str] = []
 

@@ -29,7 +29,8 @@ from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
 from gatemark.evidence.input_problems import refuse_input
 from gatemark.evidence.source import digest_source, opened_sources
-from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
+from gatemark.exams.agreement.label_use import LABEL_MINS
+from gatemark.exams.agreement.records import ABSTAIN
 from gatemark.exams.agreement.rules import (
     MISSING_GATE,
     ROW_OPTIONS,

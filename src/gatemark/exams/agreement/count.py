@@ -1,8 +1,7 @@
-"""Count rows with two opinions: their labels and flags, and what is odd about them."""
+"""Count rows with two opinions: their labels and flags, their votes, and what is odd in them."""
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
@@ -15,25 +14,15 @@ from gatemark.core.fold import AnyMeasure, add_counts
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import Exam
-from gatemark.evidence.look_alikes import FIRST_SIGNS, bare_text
-from gatemark.evidence.personal_data import personal_data, suspicious
-from gatemark.exams.agreement.rules import (
-    FLAGS,
-    SOURCE_ROLES,
-    AgreementOptions,
-    LabelSpace,
-    find_flagged,
-    find_red_flag,
-)
+from gatemark.exams.agreement.arbitrate import CLEAR, FLAGS, SOURCE_ROLES, LabelSpace, find_red_flag
+from gatemark.exams.agreement.hygiene import RefusalToken, find_odd_reasons, is_copied
+from gatemark.exams.agreement.records import AUDITOR, SCHOLAR
+from gatemark.exams.agreement.rules import AgreementOptions
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import Judgement, JudgementPair, Opinion
+    from gatemark.exams.agreement.records import Grounds, JudgementPair, Opinion
 
-MIN_COPIED_WORDS: Final = 4
-"""Shorter reasons, such as codes, are often equal by chance."""
 MAX_SEEDS: Final = 100
-SLACK_CHARS: Final = 16
-"""A claim with more characters beyond the token is not a variant of it."""
 
 _qid, _votes = attrgetter("qid"), attrgetter("votes")
 
@@ -61,13 +50,12 @@ class AgreementExamState(msgspec.Struct):
 
 
 class RowColumns(NamedTuple):
-    """Some rows by column; ``flags`` has the red flag of rows that have one, by place."""
+    """Some rows by column; ``grounds`` is what each row is about."""
 
     names: Sequence[str]
-    scholars: Sequence[Opinion | Judgement]
-    auditors: Sequence[Opinion | Judgement]
-    claims: Sequence[str | UnsetType | None]
-    flags: Mapping[int, str]
+    scholars: Sequence[Opinion]
+    auditors: Sequence[Opinion]
+    grounds: Sequence[JudgementPair | Grounds]
 
 
 class RowExam(Exam[AgreementExamState]):
@@ -84,9 +72,7 @@ class RowExam(Exam[AgreementExamState]):
         self._own_schema: RecordSchema | None = None
         self._refused = self.space.both("refuse")
         self._accepted = self.space.both("accept")
-        self._token_words = _strip_punctuation(options.refusal_token)
-        # Most claims lack this word and need no closer check.
-        self._rarest = max(self._token_words.split(), key=len, default="")
+        self._token = RefusalToken(options.refusal_token)
         if options.labels or options.extra_keys:
             # Imported late: most files use the built-in labels and keys.
             from gatemark.exams.agreement.labels import build_schema  # noqa: PLC0415
@@ -104,8 +90,7 @@ class RowExam(Exam[AgreementExamState]):
             names=list(map(_qid, batch)),
             scholars=[row.scholar for row in batch],
             auditors=[row.auditor for row in batch],
-            claims=[answer.claim if (answer := row.answer_json) else None for row in batch],
-            flags={place: find_red_flag(batch[place]) for place in find_flagged(batch)},
+            grounds=batch,
         )
         return self.count(state, columns)
 
@@ -116,12 +101,18 @@ class RowExam(Exam[AgreementExamState]):
         first = [one.label for one in rows.scholars]
         second = [one.label for one in rows.auditors]
         codes = array("H", map(self.space.codes.__getitem__, zip(first, second, strict=True)))
-        for place, flag in rows.flags.items():
-            codes[place] += FLAGS.index(flag)
+        for place, flag in enumerate(map(find_red_flag, rows.grounds)):
+            if flag != CLEAR:
+                codes[place] += FLAGS.index(flag)
         shard = state.shard
         state.names.setdefault(shard, bytearray()).extend(("\n".join(rows.names) + "\n").encode())
         state.codes.setdefault(shard, bytearray()).extend(codes.tobytes())
-        self._check_reasons(state, rows)
+        reasons = {
+            SCHOLAR: [one.reason for one in rows.scholars],
+            AUDITOR: [one.reason for one in rows.auditors],
+        }
+        state.copied_count += sum(map(is_copied, reasons[SCHOLAR], reasons[AUDITOR]))
+        self._note_reasons(state, rows.names, reasons)
         self._check_refusals(state, rows, codes)
         self._check_votes(state, rows)
         return state
@@ -130,85 +121,43 @@ class RowExam(Exam[AgreementExamState]):
         self,
         state: AgreementExamState,
         names: Sequence[str],
-        rows: Iterable[tuple[str, Sequence[Judgement | None]]],
+        pairs: Sequence[tuple[Opinion, Opinion]],
+        further: Mapping[str, Sequence[Opinion | None]],
     ) -> None:
         """Count the opinions of further validators: all labels, what is missing, and reasons."""
-        for qid, opinions in rows:
-            labels = tuple(None if one is None else one.label for one in opinions)
+        for pair, *others in zip(pairs, *further.values(), strict=True):
+            labels = tuple(None if one is None else one.label for one in (*pair, *others))
             state.panel[labels] = state.panel.get(labels, 0) + 1
-            for name, record in zip(names, opinions[2:], strict=True):
-                if record is None:
-                    state.unrated[name] = state.unrated.get(name, 0) + 1
-                else:
-                    self.check_reason(state, qid, name, record.reason)
+            for who, one in zip(further, others, strict=True):
+                if one is None:
+                    state.unrated[who] = state.unrated.get(who, 0) + 1
+        reasons = {
+            who: [UNSET if one is None else one.reason for one in side]
+            for who, side in further.items()
+        }
+        self._note_reasons(state, names, reasons)
 
-    def _check_reasons(self, state: AgreementExamState, rows: RowColumns) -> None:
-        first = [one.reason for one in rows.scholars]
-        second = [one.reason for one in rows.auditors]
-        given = [one for reasons in (first, second) for one in reasons if one]
-        if not given:
-            return
-        state.copied_count += sum(map(self.is_copied, first, second))
-        is_long = max(map(len, given)) > self.options.reason_max
-        if is_long or suspicious(given):
-            sides = (("scholar", first), ("auditor", second))
-            for place, name in enumerate(rows.names):
-                for who, reasons in sides:
-                    self.check_reason(state, name, who, reasons[place])
-
-    def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
-        """Return whether both sides give one reason that is too long to be the same by chance."""
-        if not one or not other:
-            return False
-        # Most reasons differ in their first letter and need no closer look.
-        first, second = FIRST_SIGNS.get(one[0]), FIRST_SIGNS.get(other[0])
-        if first != second and first is not None and second is not None:
-            return False
-        if one != other and bare_text(one, folds=True) != bare_text(other, folds=True):
-            return False
-        return max(map(_count_words, (one, other))) >= MIN_COPIED_WORDS
-
-    def check_reason(
-        self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
+    def _note_reasons(
+        self,
+        state: AgreementExamState,
+        names: Sequence[str],
+        reasons: Mapping[str, Sequence[str | UnsetType]],
     ) -> None:
-        """Note a reason that is too long or contains personal data."""
-        if reason is UNSET:
-            return
-        if kinds := personal_data(reason):
-            _note(state, "personal_data", f"{name} ({who}: {', '.join(kinds)})")
-        if len(reason) > self.options.reason_max:
-            _note(state, "long_reason", f"{name} ({who}: {len(reason)} characters)")
+        for kind, words in find_odd_reasons(names, reasons, self.options.reason_max):
+            _note(state, kind, words)
 
     def _check_refusals(
         self, state: AgreementExamState, rows: RowColumns, codes: Sequence[int]
     ) -> None:
-        """Record refusals that are not the exact token, and refusals that both sides accept."""
-        token = self.options.refusal_token
-        refused = [place for place, code in enumerate(codes) if code in self._refused]
-        found = {place for place in refused if (claim := rows.claims[place]) and claim != token}
-        longest = self.longest_refusal
-        found.update(
-            place
-            for place, claim in enumerate(rows.claims)
-            if claim
-            and len(claim) <= longest
-            and (codes[place] in self._accepted if claim == token else self.is_refusal(claim))
-        )
-        for place in sorted(found):
+        claims = [answer.claim if (answer := one.answer_json) else None for one in rows.grounds]
+        refused = {place for place, code in enumerate(codes) if code in self._refused}
+        accepted = {place for place, code in enumerate(codes) if code in self._accepted}
+        for place in self._token.find_inexact(claims, refused, accepted):
             _note(state, "inexact_refusal", rows.names[place])
-
-    @property
-    def longest_refusal(self) -> int:
-        """The most characters of a claim that may be a refusal."""
-        return len(self.options.refusal_token) + SLACK_CHARS
-
-    def is_refusal(self, claim: str) -> bool:
-        """Return whether a claim is the token apart from case and punctuation."""
-        return self._rarest in claim.casefold() and _strip_punctuation(claim) == self._token_words
 
     def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:
         found: list[tuple[int, str]] = []
-        for who, side in (("scholar", rows.scholars), ("auditor", rows.auditors)):
+        for who, side in ((SCHOLAR, rows.scholars), (AUDITOR, rows.auditors)):
             seeds = {seed for one in side if (seed := one.seed) is not UNSET}
             if seeds:
                 known = set(state.seeds.get(who, ())) | seeds
@@ -227,17 +176,6 @@ class RowExam(Exam[AgreementExamState]):
                     found.append((place, words))
         for _, words in sorted(found, key=itemgetter(0)):
             _note(state, "vote_mismatch", words)
-
-    def add_findings(self, state: AgreementExamState, part: AgreementExamState) -> None:
-        """Add to ``state`` what was found in some of its rows, without their ids and codes."""
-        state.copied_count += part.copied_count
-        state.voted_count += part.voted_count
-        state.vote_sizes = _add_sizes(state.vote_sizes, part.vote_sizes)
-        for kind, found in part.hits.items():
-            for hit in order_by_shard(found):
-                _note(state, kind, hit)
-        for who, seeds in part.seeds.items():
-            state.seeds[who] = sorted({*state.seeds.get(who, ()), *seeds})[:MAX_SEEDS]
 
     def merge(self, left: AgreementExamState, right: AgreementExamState) -> AgreementExamState:
         sides = sorted(left.seeds.keys() | right.seeds.keys())
@@ -262,21 +200,6 @@ class RowExam(Exam[AgreementExamState]):
             unmatched=add_counts(left.unmatched, right.unmatched),
             unrated=add_counts(left.unrated, right.unrated),
         )
-
-
-def _strip_punctuation(text: str) -> str:
-    """Return a text in lower case and without punctuation, for comparison."""
-    return " ".join("".join(s if s.isalnum() else " " for s in text.casefold()).split())
-
-
-_UNSPACED: Final = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{2}"
-)
-"""Two signs of a script that puts no blanks between words, which make about one word."""
-
-
-def _count_words(text: str) -> int:
-    return len(_strip_punctuation(_UNSPACED.sub(" w ", text)).split())
 
 
 def _note(state: AgreementExamState, kind: str, hit: str) -> None:
