@@ -182,7 +182,7 @@ def test_nothing_new_rests_on_a_forged_result(
     [({"pack": 99, "agreement": 1}, {}, 4), ({"pack": 2, "agreement": 1}, FUTURE, 3)],
 )
 def test_nobody_is_shown_a_forged_result_as_a_pass(
-    gatemark: Run, store: Path, tmp_path: Path, rules: Any, runtime: dict[str, str], code: int
+    gatemark: Run, store: Path, rules: Any, runtime: dict[str, str], code: int
 ) -> None:
     honest = last_result(store)
     forged = add(store, reseal(honest, rules=rules, runtime={**honest.runtime, **runtime}))
@@ -192,7 +192,7 @@ def test_nobody_is_shown_a_forged_result_as_a_pass(
     listed = gatemark("list", *at).out.splitlines()
     assert [line.endswith("NOT VERIFIED") for line in listed] == [True, False]
     assert gatemark("comment", forged, *at).code == code
-    files = {form: tmp_path / f"report.{form}" for form in ("html", "md", "junit.xml", "json")}
+    files = {form: store.parent / f"report.{form}" for form in ("html", "md", "junit.xml", "json")}
     for form, file in files.items():
         ran = gatemark("report", forged, *at, "-o", file)
         # The sealed bytes themselves are no statement of ours.
