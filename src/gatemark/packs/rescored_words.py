@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.measurement import Measurement
 from gatemark.core.reason import Reason
 from gatemark.core.result import Figure, Result
 from gatemark.ledger.port import erasure_of
@@ -81,7 +82,7 @@ def _list_reasons(part: Result | PackDecision) -> Iterator[tuple[str, tuple[str,
     verdict = part.verdict if isinstance(part, PackDecision) else part
     found: list[tuple[str, Reason | None]] = [
         *((f"the reason of rule {one.rule}", one.reason) for one in verdict.findings),
-        *((f"the reason of {one.scope}.{one.name}", one.reason) for one in part.measurements),
+        *((f"the reason of {_name_number(one)}", one.reason) for one in part.measurements),
         ("the reason of its bench", None if verdict.bench is None else verdict.bench.reason),
         (
             "the reason of its regression",
@@ -91,6 +92,10 @@ def _list_reasons(part: Result | PackDecision) -> Iterator[tuple[str, tuple[str,
     for place, reason in found:
         if reason is not None:
             yield place, tuple(_list_sentences(reason))
+
+
+def _name_number(number: Measurement) -> str:
+    return number.name if number.scope is None else f"{number.scope}.{number.name}"
 
 
 def _list_sentences(reason: Reason) -> Iterator[str]:
