@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from gatemark.accounts.identity import identify_session
 from gatemark.accounts.links import join, make_first_link
-from gatemark.accounts.people import add_person, close_person
+from gatemark.accounts.people import AddPerson, add_person, close_person
 from gatemark.accounts.sign_in import FailedSignIns, sign_in, sign_out
-from gatemark.accounts.tokens import make_token, revoke_token
+from gatemark.accounts.tokens import MakeToken, make_token, revoke_token
 from gatemark.core.errors import NotAllowedError
 from gatemark.workspace import Workspace
 from store_fixture import data
@@ -123,11 +123,11 @@ def accounts_of_people(on: Stage) -> None:
     if who is None:
         raise RuntimeError("the session of ana is not known")
     on.clock.add(minutes=1)
-    add_person(workspace, who, "fay", ("viewer",))
-    add_person(workspace, who, "gus", ("auditor",))
+    add_person(workspace, who, AddPerson(name="fay", roles=("viewer",)))
+    add_person(workspace, who, AddPerson(name="gus", roles=("auditor",)))
     close_person(workspace, who, "gus")
-    kept: Any = make_token(workspace, who, "nightly upload", ("read",), 30)
-    dropped = make_token(workspace, who, "once", ("read",), 1)
+    kept: Any = make_token(workspace, who, MakeToken(label="nightly upload", scopes=("read",)))
+    dropped = make_token(workspace, who, MakeToken(label="once", scopes=("read",), days=1))
     revoke_token(workspace, who, dropped.token.id)
     sign_out(workspace, session)
     on.clock.add(minutes=1)

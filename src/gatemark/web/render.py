@@ -144,7 +144,7 @@ Fields = Annotated[dict[str, list[str]], Depends(form)]
 """The fields of a form, as a parameter of a page."""
 
 
-def one(fields: dict[str, list[str]], name: str) -> str:
+def one(fields: Mapping[str, list[str]], name: str) -> str:
     """Return a field, empty if it is missing; refused if it was sent more than once."""
     if len(fields.get(name, ())) > 1:
         raise InvalidValueError(f"the field {name} was sent more than once")

@@ -8,17 +8,16 @@ from datetime import UTC, datetime
 import click
 
 from gatemark.cli.lifecycle.options import (
-    Acting,
-    acting_options,
+    Caller,
     anchor,
+    caller_options,
     environment_option,
     show_acted,
 )
 from gatemark.cli.options import StrictGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
-from gatemark.lifecycle.act import run_due
 from gatemark.lifecycle.assets import asset_names
-from gatemark.lifecycle.canary import CanaryState, canary_state, push_windows
+from gatemark.lifecycle.canary import CanaryState, RunDue, canary_state, do_due, push_windows
 from gatemark.lifecycle.routing import assign
 from gatemark.workspace import Workspace
 
@@ -32,8 +31,8 @@ def canary_command() -> None:
 @click.argument("asset")
 @click.argument("file")
 @environment_option
-@acting_options
-def push_canary_command(acting: Acting, *, asset: str, file: str, environment: str) -> None:
+@caller_options
+def push_canary_command(caller: Caller, *, asset: str, file: str, environment: str) -> None:
     """Push measurements per arm and window (gatemark.canary/1, JSON Lines).
 
     Pushing a window again changes nothing. Different numbers for it, or a window that was already
@@ -43,9 +42,9 @@ def push_canary_command(acting: Acting, *, asset: str, file: str, environment: s
     Example:
       gatemark canary push triage windows.jsonl --actor eval-bot
     """
-    workspace = acting.workspace()
+    workspace = caller.workspace()
     done = push_windows(workspace, asset, file, actor=workspace.actor, environment=environment)
-    acting.show(*done, unchanged="all of this was already pushed")
+    show_acted(*done, unchanged="all of this was already pushed", json=caller.json)
 
 
 @canary_command.command("tick")
@@ -70,7 +69,11 @@ def tick_canary_command(
     workspace = Workspace(store=store) if now is None else Workspace(store=store, clock=lambda: now)
     workspace.existing_store()
     names = [asset] if asset is not None else list(asset_names(workspace))
-    done = [result for name in names for result in run_due(workspace, name, environment)]
+    done = [
+        result
+        for name in names
+        for result in do_due(workspace, RunDue(asset=name, environment=environment))
+    ]
     show_acted(*done, unchanged="nothing is due", json=json)
     if done and now is None:
         anchor(workspace)

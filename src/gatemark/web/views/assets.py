@@ -8,6 +8,7 @@ import msgspec
 
 from gatemark.attribution.routing_notes import NotedRoute, accepted_notes, noted_route
 from gatemark.core.errors import UnknownNameError
+from gatemark.lifecycle.assets import RequirePack
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, PauseReason, VersionRef, parse_version_ref
 from gatemark.lifecycle.model.release_policy import waivable_gates
@@ -26,7 +27,6 @@ from gatemark.web.request_body import form_limits
 from gatemark.web.views.approvals import offered_results, sealed_results
 from gatemark.web.views.drift import find_drift_context
 from gatemark.web.views.moves import MOVES
-from gatemark.web.views.policies import RequirePack
 from gatemark.workspace import Workspace
 
 doors = Doors("assets", {"asset": ASSET, "version": VERSION})

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-import msgspec
 from fastapi import Path, Request, Response
-from msgspec import Meta
 
 from gatemark.accounts.nouns import PageRun
+from gatemark.packs.run_choices import StartRun
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.openapi import describe_answers
 from gatemark.web.parameters import Limit
@@ -43,7 +42,7 @@ def runs_page(visit: Visit, document: tuple[PageRun, ...]) -> Context:
         "packs": visit.site.board.packs(),
         "runs": document,
         "may_run": bool(RUNNERS & set(visit.identity.roles)),
-        "asked": form_limits(RunStart),
+        "asked": form_limits(StartRun),
     }
 
 
@@ -84,18 +83,8 @@ async def steps_of_page(request: Request, run: str) -> Response:
     return await stream_steps(request, run)
 
 
-class RunStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The pack to run; a run with a limit can never pass."""
-
-    pack: Annotated[str, Meta(min_length=1, max_length=200, description="Pack of this server.")]
-    limit: (
-        Annotated[int, Meta(ge=1, le=1_000_000, description="Number of samples to run at most.")]
-        | None
-    ) = None
-
-
-@doors.act("/runs", PageRun, command=RunStart, status=202, scope="run")
-def start(visit: Visit, command: RunStart) -> PageRun:
+@doors.act("/runs", PageRun, command=StartRun, status=202, scope="run")
+def start(visit: Visit, command: StartRun) -> PageRun:
     """Start a pack."""
     board = visit.site.board
     return board.start(visit.workspace, visit.identity, command.pack, command.limit)
