@@ -10,11 +10,12 @@ from typing import Any, get_args
 
 import pytest
 
+from gatemark.alerts.alert import Alert
+from gatemark.alerts.outbox import MAX_ATTEMPTS
+from gatemark.alerts.send import alerts_of
 from gatemark.core.errors import BadInputError, ConflictError
-from gatemark.drift.alert import Alert
 from gatemark.drift.judging.parts import FormName
-from gatemark.drift.open_stores import alerts_of, memories_of, points_of
-from gatemark.drift.stores.alerts import MAX_ATTEMPTS
+from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.schedule.cadence import Occasion, Trigger
 from gatemark.schedule.open_stores import schedule_runs_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,18 +11,19 @@ from typing import Any
 import pytest
 from tests.lifecycle.sealed import result, sealed_pack_identity
 
+from gatemark.alerts.alert import AlertPlan, FileSink
 from gatemark.core.canonical import digest
 from gatemark.integrity import verify
-from gatemark.ledger.event_kinds import SCHEDULE_FAILED
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetRequiredPack
 from gatemark.lifecycle.routing import route
 from gatemark.schedule.cadence import DEFAULT_PLAN, Occasion, Schedule, SchedulePlan
+from gatemark.schedule.events import SCHEDULE_FAILED
 from gatemark.schedule.list_schedules import list_schedules
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import RunState
-from gatemark.schedule.tick import Alerting, find_due, tick_schedules
+from gatemark.schedule.tick import find_due, tick_schedules
 from gatemark.workspace import Workspace
 
 START = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
@@ -31,7 +33,7 @@ NIGHT = datetime(2027, 3, 2, 3, 0, tzinfo=UTC)
 class Place:
     """A store with live assets, and runs that seal what a test wants."""
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, log: Path) -> None:
         self.now = START
         self.workspace = Workspace(store=store, clock=lambda: self.now)
         roles: dict[str, Any] = {
@@ -42,7 +44,7 @@ class Place:
         }
         for person, held in roles.items():
             act(self.workspace, GrantRoles(actor="ada", person=person, roles=held))
-        self.alerts: list[dict[str, Any]] = []
+        self.log = log
         self.asked: list[str | None] = []
 
     def seal(self, asset: str, version: str, **more: Any) -> str:
@@ -87,8 +89,9 @@ class Place:
         step = Promote(actor="ann", asset=asset, version=version, to=to, result_ids=cites)
         act(self.workspace, step)
 
-    def alert(self, identity: str, **said: Any) -> None:
-        self.alerts.append({"id": identity, **said})
+    def alerts(self) -> list[dict[str, Any]]:
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        return [json.loads(line) for line in lines]
 
     def tick(self, schedule: Schedule, *, fails: str = "", state: RunState = "gate_failed") -> Any:
         """One tick; the run of the asset ``fails`` seals a failed result about 1.0.0."""
@@ -107,7 +110,7 @@ class Place:
             SchedulePlan((schedule,)),
             now=NIGHT,
             worker="w",
-            alerting=Alerting(self.alert, self.alert, lambda: ()),
+            alert_plan=AlertPlan((FileSink(name="log", path=str(self.log)),)),
             runner=run,
         )
 
@@ -117,7 +120,7 @@ def place(
     request: pytest.FixtureRequest, tmp_path: Path, new_postgres_url: Callable[[], str]
 ) -> Iterator[Place]:
     store = str(tmp_path / "store") if request.param == "sqlite" else new_postgres_url()
-    made = Place(store)
+    made = Place(store, tmp_path / "alerts.jsonl")
     yield made
     assert verify(made.workspace, VerifyRequest()).issues == ()
     made.workspace.store.close()
@@ -154,7 +157,7 @@ def test_a_failing_run_is_an_event_and_an_alert_and_keeps_what_is_live(place: Pl
     assert (subject, payload["level"], payload["version"]) == ("mail", "BREACH", "1.0.0")
     assert len(payload["result_ids"]) == 1
     assert tick.runs[0].detail == "exit 1; 1.0.0 stays live (on_fail: keep_last)"
-    (alert,) = place.alerts
+    (alert,) = place.alerts()
     assert (alert["level"], alert["asset"]) == ("BREACH", "mail")
     primary = route(place.workspace, "mail").primary
     assert primary is not None
@@ -177,7 +180,7 @@ def test_a_run_that_ends_with_an_error_alerts_and_touches_nothing(place: Place) 
     place.tick(nightly(on_fail="stop"), fails="mail", state="failed")
     ((_, payload),) = failures(place)
     assert (payload["level"], payload["version"]) == ("WARN", None)
-    assert place.alerts[0]["level"] == "WARN"
+    assert place.alerts()[0]["level"] == "WARN"
     assert route(place.workspace, "mail").primary is not None
 
 

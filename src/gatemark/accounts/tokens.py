@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.events import TOKEN_MADE, TOKEN_REVOKED
 from gatemark.accounts.identity import Identity
 from gatemark.accounts.nouns import (
     Scope,
@@ -16,10 +17,6 @@ from gatemark.accounts.nouns import (
 from gatemark.accounts.open_stores import people_of
 from gatemark.accounts.stores.people import MAX_TOKEN_DAYS
 from gatemark.core.errors import NotAllowedError, UnknownNameError
-from gatemark.ledger.event_kinds import (
-    TOKEN_MADE,
-    TOKEN_REVOKED,
-)
 from gatemark.workspace import Workspace
 
 

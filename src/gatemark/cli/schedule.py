@@ -12,16 +12,16 @@ from functools import partial
 
 import click
 
+from gatemark.alerts.alert import AlertPlan
+from gatemark.alerts.plan_file import read_alert_plan
 from gatemark.cli.lifecycle.options import anchor
 from gatemark.cli.options import OptionGroup, StrictGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ConflictError
-from gatemark.drift.alerts import queue_failed_run, queue_overdue, read_alert_plan, send_pending
 from gatemark.schedule.cadence import Occasion, SchedulePlan, TriggerKind
 from gatemark.schedule.list_schedules import ScheduleLine, list_recent_runs, list_schedules
 from gatemark.schedule.plan_file import read_schedules
 from gatemark.schedule.tick import (
-    Alerting,
     ScheduleTick,
     count_seconds_until_next,
     find_due,
@@ -197,17 +197,13 @@ def worker_name() -> str:
 def _prepare_tick(
     workspace: Workspace, plan: SchedulePlan, alerts_file: str | None
 ) -> partial[ScheduleTick]:
-    alerting = None
-    if alerts_file:
-        alerts = read_alert_plan(alerts_file)
-        alerting = Alerting(
-            partial(queue_overdue, workspace, alerts),
-            partial(queue_failed_run, workspace, alerts),
-            partial(send_pending, workspace, alerts),
-        )
-    worker = worker_name()
     return partial(
-        tick_schedules, workspace, plan, worker=worker, alerting=alerting, alerts_file=alerts_file
+        tick_schedules,
+        workspace,
+        plan,
+        worker=worker_name(),
+        alert_plan=read_alert_plan(alerts_file) if alerts_file else AlertPlan(),
+        alerts_file=alerts_file,
     )
 
 

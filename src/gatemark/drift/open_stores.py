@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gatemark.drift.stores.alerts import SqlAlerts
 from gatemark.drift.stores.memories import SqlMemories
 from gatemark.drift.stores.points import SqlPoints
 from gatemark.workspace import Workspace
@@ -16,8 +15,3 @@ def points_of(workspace: Workspace) -> SqlPoints:
 def memories_of(workspace: Workspace) -> SqlMemories:
     """Return the stored series memories, episodes and acts."""
     return workspace.store_of(SqlMemories)
-
-
-def alerts_of(workspace: Workspace) -> SqlAlerts:
-    """Return the alerts that wait for delivery."""
-    return workspace.store_of(SqlAlerts)

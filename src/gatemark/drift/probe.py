@@ -11,11 +11,13 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from gatemark.alerts.alert import AlertPlan
+from gatemark.alerts.send import Delivered, send_pending
 from gatemark.core.errors import ConflictError
+from gatemark.core.levels import Level
 from gatemark.core.result import AssetKind
 from gatemark.drift.act import ActionRecord, act_on, tell_levels
-from gatemark.drift.alert import AlertPlan
-from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
+from gatemark.drift.alert_owners import queue_alerts
 from gatemark.drift.assets import (
     ServingHistory,
     find_baseline_reset,
@@ -37,14 +39,7 @@ from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings, judge_tick
 from gatemark.drift.ledger import last_recording_at, make_event_recorder
 from gatemark.drift.open_stores import memories_of, points_of
-from gatemark.drift.signal import (
-    UNJUDGED,
-    DriftSignal,
-    Episode,
-    Level,
-    make_unjudged_signal,
-    rank_level,
-)
+from gatemark.drift.signal import UNJUDGED, DriftSignal, Episode, make_unjudged_signal, rank_level
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.workspace import Workspace
 

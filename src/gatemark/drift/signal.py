@@ -11,17 +11,8 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.levels import Level
 
-Level = Literal[
-    "OK",
-    "INFO",
-    "INSUFFICIENT_BASELINE",
-    "STALE",
-    "NEW_CLASS",
-    "DEGENERATE",
-    "WARN",
-    "BREACH",
-]
 Harm = Literal["down", "up", "both"]
 Mode = Literal["literal", "corrected"]
 

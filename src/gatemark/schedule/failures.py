@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.alerts.alert import Alert, AlertPlan, alert_id
+from gatemark.alerts.send import queue_alert
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import RESULT_SEALED, SCHEDULE_FAILED, SYSTEM
+from gatemark.ledger.event_kinds import RESULT_SEALED, SYSTEM
 from gatemark.ledger.port import event_moment
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import Demote
@@ -19,28 +20,11 @@ from gatemark.lifecycle.decisions.demotion import LastLiveError
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
+from gatemark.schedule.events import SCHEDULE_FAILED
 from gatemark.schedule.stores import RunState
 from gatemark.workspace import Workspace
 
 FailureLevel = Literal["WARN", "BREACH"]
-
-
-class FailureAlert(Protocol):
-    """Queues the alert about a run that did not pass."""
-
-    def __call__(
-        self,
-        identity: str,
-        *,
-        schedule: str,
-        asset: str | None,
-        level: FailureLevel,
-        reason: str,
-        actions: tuple[str, ...],
-        at: datetime,
-    ) -> None:
-        """Queue it for the sinks that want it."""
-        ...
 
 
 class FailedRun(msgspec.Struct, frozen=True):
@@ -80,9 +64,7 @@ def split_by_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
     return SchedulePlan(tuple(found))
 
 
-def conclude_failure(
-    workspace: Workspace, run: FailedRun, now: datetime, queue: FailureAlert | None
-) -> str:
+def conclude_failure(workspace: Workspace, run: FailedRun, now: datetime, plan: AlertPlan) -> str:
     """Record a run that did not pass, apply its policy, and alert; return a description."""
     asset = run.occasion.asset
     failed = None if run.state != "gate_failed" else _find_failed_result(workspace, run)
@@ -106,16 +88,17 @@ def conclude_failure(
     done = ""
     if asset is not None and version is not None:
         done = _respond(workspace, run, asset, version, event.seq)
-    if queue is not None:
-        queue(
-            digest(["schedule_failed", run.schedule.id, run.occasion.id]),
-            schedule=run.schedule.id,
-            asset=asset,
-            level=level,
-            reason=reason,
-            actions=(done,) if done else (),
-            at=now,
-        )
+    alert = Alert(
+        id=alert_id("schedule_failed", run.schedule.id, run.occasion.id),
+        kind="schedule",
+        level=level,
+        subject=f"schedule {run.schedule.id} did not pass",
+        reason=reason,
+        at=now,
+        asset=asset,
+        actions=(done,) if done else (),
+    )
+    queue_alert(workspace, plan, alert)
     return "; ".join(part for part in (run.detail, done) if part)
 
 

@@ -10,14 +10,15 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.alerts.alert import Alert, AlertPlan, alert_id
+from gatemark.alerts.send import Delivered, queue_alert, send_pending
 from gatemark.core.durations import seconds_of
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import SCHEDULE_OVERDUE, SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.port import event_moment
 from gatemark.schedule.cadence import (
     Occasion,
@@ -29,7 +30,8 @@ from gatemark.schedule.cadence import (
     list_retries,
     list_triggered,
 )
-from gatemark.schedule.failures import FailedRun, FailureAlert, conclude_failure, split_by_asset
+from gatemark.schedule.events import SCHEDULE_OVERDUE
+from gatemark.schedule.failures import FailedRun, conclude_failure, split_by_asset
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.run_scheduled import Runner, make_runner
 from gatemark.schedule.stores import RunState
@@ -39,46 +41,7 @@ from gatemark.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 GRACE_S: Final = 60
-
-
-class OverdueAlert(Protocol):
-    """Queues the alert about a schedule that is overdue, under an id that names the gap."""
-
-    def __call__(self, identity: str, *, schedule: str, reason: str, at: datetime) -> None:
-        """Queue it for the sinks that want it."""
-        ...
-
-
-class SentAlert(Protocol):
-    """The delivery of one alert to one sink; ``error`` is None if it arrived."""
-
-    @property
-    def sink(self) -> str:
-        """The name of the sink."""
-        ...
-
-    @property
-    def level(self) -> str:
-        """The severity."""
-        ...
-
-    @property
-    def subject(self) -> str:
-        """The subject of the alert."""
-        ...
-
-    @property
-    def error(self) -> str | None:
-        """The delivery error, or None."""
-        ...
-
-
-class Alerting(NamedTuple):
-    """How a tick alerts people about overdue schedules and failed runs."""
-
-    queue: OverdueAlert
-    queue_failed: FailureAlert
-    send: Callable[[], tuple[SentAlert, ...]]
+NO_SINKS: Final = AlertPlan()
 
 
 class TickLine(msgspec.Struct, frozen=True):
@@ -98,7 +61,7 @@ class ScheduleTick(msgspec.Struct, frozen=True):
     runs: tuple[TickLine, ...]
     overdue: tuple[str, ...]
     abandoned: int
-    alerts: tuple[SentAlert, ...]
+    alerts: tuple[Delivered, ...]
 
 
 def tick_schedules(
@@ -107,7 +70,7 @@ def tick_schedules(
     *,
     now: datetime,
     worker: str,
-    alerting: Alerting | None = None,
+    alert_plan: AlertPlan = NO_SINKS,
     alerts_file: str | None = None,
     runner: Runner | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
@@ -125,7 +88,7 @@ def tick_schedules(
     abandoned = schedule_runs_of(workspace).abandon(now)
     record_changes(workspace, now)
     plan = split_by_asset(workspace, plan)
-    overdue = _warn_overdue(workspace, plan, now, alerting)
+    overdue = _warn_overdue(workspace, plan, now, alert_plan)
     by_id = {schedule.id: schedule for schedule in plan.schedules}
     run = runner or make_runner(workspace, alerts_file)
     lines = []
@@ -144,9 +107,7 @@ def tick_schedules(
             schedule_runs_of(workspace).finish(occasion, state, read_clock(), detail)
             if state != "done":
                 failed = FailedRun(schedule, occasion, state, detail, since=head)
-                detail = conclude_failure(
-                    workspace, failed, now, alerting and alerting.queue_failed
-                )
+                detail = conclude_failure(workspace, failed, now, alert_plan)
             took = {"state": state, "duration_s": round(stopwatch() - began, 3)}
             logger.info("run finished", extra=_make_log_fields(occasion) | took)
         lines.append(
@@ -158,7 +119,7 @@ def tick_schedules(
                 detail=detail,
             )
         )
-    sent = () if alerting is None else alerting.send()
+    sent = send_pending(workspace, alert_plan)
     counts = {"runs": len(lines), "overdue": len(overdue), "abandoned": abandoned}
     logger.info("schedule tick", extra=counts)
     return ScheduleTick(
@@ -186,7 +147,7 @@ def find_due(workspace: Workspace, plan: SchedulePlan, now: datetime) -> tuple[O
 
 
 def _warn_overdue(
-    workspace: Workspace, plan: SchedulePlan, now: datetime, alerting: Alerting | None
+    workspace: Workspace, plan: SchedulePlan, now: datetime, alert_plan: AlertPlan
 ) -> tuple[str, ...]:
     """Warn once about each schedule that is overdue."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
@@ -199,7 +160,7 @@ def _warn_overdue(
         found.append(schedule.id)
         missed = count_missed(schedule, now, last)
         reason = f"{missed} runs are missing since {last:%Y-%m-%d %H:%MZ}"
-        identity = digest(["overdue", schedule.id, last.isoformat()])
+        identity = alert_id("overdue", schedule.id, last.isoformat())
         if not schedule_runs_of(workspace).note_once(f"overdue:{identity}", now):
             continue
         payload = {"schedule": schedule.id, "level": "WARN", "reason": reason, "missed": missed}
@@ -210,8 +171,15 @@ def _warn_overdue(
                 )
             ]
         )
-        if alerting is not None:
-            alerting.queue(identity, schedule=schedule.id, reason=reason, at=now)
+        alert = Alert(
+            id=identity,
+            kind="overdue",
+            level="WARN",
+            subject=f"schedule {schedule.id} is overdue",
+            reason=reason,
+            at=now,
+        )
+        queue_alert(workspace, alert_plan, alert)
     return tuple(found)
 
 

@@ -29,6 +29,7 @@ from top to bottom: the documents and how they are made, then the views, then th
 - ``act`` answers POST there. ``command`` is the struct of the act: its fields are the JSON body,
   or the form; fields that the address names, and ``actor``, are filled in. ``form`` answers the
   form of a page by a redirect, and ``form_page`` by whatever its function returns.
+- A view or an act whose document has an ETag returns ``Tagged``; a caller who has seen it gets 304.
 - A function gets what it names: ``visit`` (who asks, and where), ``command``, ``document``, parts
   of the address, and for a view the fields of the query. An act that names ``tag`` gets the
   ``If-Match`` header, or the field ``tag`` of the form.
@@ -42,7 +43,7 @@ from top to bottom: the documents and how they are made, then the views, then th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from string import Formatter
 from types import MappingProxyType
@@ -89,7 +90,7 @@ class Visit:
         """Whether it comes from a form of a page; that always has a field."""
         return bool(self.fields)
 
-    @cached_property
+    @property
     def site(self) -> Site:
         """The state of the server."""
         return site_of(self.request)
@@ -99,7 +100,7 @@ class Visit:
         """The workspace of this thread."""
         return self.site.workspace
 
-    @cached_property
+    @property
     def acting(self) -> Workspace:
         """The workspace, for what this person does in it."""
         return self.workspace.acting_as(self.identity.person)
@@ -211,7 +212,7 @@ class Doors:
         """Declare a page without a document, such as an empty form."""
 
         def declare(function: Function) -> Function:
-            self.add_page(address, template, function, function, {}, needs_role=needs_role)
+            self.add_page(address, template, function, needs_role=needs_role)
             return function
 
         return declare
@@ -221,23 +222,23 @@ class Doors:
         address: str,
         template: str,
         function: Callable[..., Any],
-        view: Callable[..., Any],
-        fixed: Mapping[str, object],
+        view: Callable[..., Any] | None = None,
+        fixed: Mapping[str, object] = MappingProxyType({}),
         *,
         needs_role: bool,
     ) -> None:
-        """Add a page of a view; what is ``fixed`` is not asked in its address."""
+        """Add a page, perhaps of a view; what is ``fixed`` is not asked in its address."""
 
         def endpoint(request: Request, **given: Any) -> Response:
             visit = Visit(request, member(request) if needs_role else person(request))
             known = {**given, **fixed, "visit": visit}
-            if "document" in signature(function).parameters:
+            if view is not None and "document" in _names_of(function):
                 document = _call(view, known)
                 known["document"] = document.make() if isinstance(document, Tagged) else document
             found = _call(function, known)
             return found if isinstance(found, Response) else visit.show(template, found)
 
-        asked = {**_loose_parameters(function), **_loose_parameters(view)}
+        asked = _loose_parameters(function) | ({} if view is None else _loose_parameters(view))
         parts = {name: _parameter(name, str) for name in _parts_of(address)}
         parameters = [one for name, one in (parts | asked).items() if name not in fixed]
         self.pages.add_api_route(address, _sign(endpoint, function, parameters), methods=["GET"])
@@ -318,13 +319,13 @@ class Act:
         """
         names = [name for _, name, _, _ in Formatter().parse(to) if name]
 
-        def go(**known: Any) -> Response:
+        def go(known: Mapping[str, Any]) -> Response:
             places = {name: part(str(_find(known, name))) for name in names}
             target = to.format(**places)
             word = done if isinstance(done, str) else done(known["document"])
             return back(target, word) if word else RedirectResponse(target, status_code=303)
 
-        self._add_form(address, go, go, read)
+        self._add_form(address, go, read)
 
     def form_page(
         self,
@@ -340,11 +341,7 @@ class Act:
         """
 
         def declare(function: Function) -> Function:
-            def answer(**known: Any) -> Response:
-                found: Response = _call(function, known)
-                return found
-
-            self._add_form(address, answer, function, read, refused)
+            self._add_form(address, partial(_call, function), read, refused)
             return function
 
         return declare
@@ -352,14 +349,13 @@ class Act:
     def _add_form(
         self,
         address: str,
-        answer: Callable[..., Response],
-        named: Callable[..., Any],
+        answer: Callable[[Mapping[str, Any]], Response],
         read: Callable[[FormFields], Mapping[str, object]] | None,
         refused: type[GatemarkError] | tuple[type[GatemarkError], ...] = (),
     ) -> None:
         def endpoint(request: Request, fields: dict[str, list[str]], **given: Any) -> Response:
             identity = member(request) if self._needs_role else person(request)
-            if "tag" in signature(self.do).parameters:
+            if "tag" in _names_of(self.do):
                 given["tag"] = one(fields, "tag")
             visit = Visit(request, identity, fields)
             known: dict[str, object] = {"error": None}
@@ -372,24 +368,30 @@ class Act:
                 known["document"] = document.make() if isinstance(document, Tagged) else document
             except refused as error:
                 known |= {**given, "visit": visit, "document": None, "error": error}
-            return answer(**known)
+            return answer(known)
 
         parameters = [_parameter(name, str) for name in _parts_of(address)]
-        endpoint_of = _sign(endpoint, named, [*parameters, _parameter("fields", Fields)])
-        self._doors.pages.add_api_route(address, endpoint_of, methods=["POST"])
+        parameters.append(_parameter("fields", Fields))
+        signed = _sign(endpoint, self.do, parameters)
+        self._doors.pages.add_api_route(address, signed, methods=["POST"])
 
 
 def _call(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
     """Call a function with what it names."""
-    names = signature(function).parameters
+    names = _names_of(function)
     return function(**{name: value for name, value in known.items() if name in names})
+
+
+@cache
+def _names_of(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(signature(function).parameters)
 
 
 def _find(known: Mapping[str, Any], name: str) -> object:
     if name in known:
         return known[name]
-    holders = [known[one] for one in ("command", "document") if hasattr(known.get(one), name)]
-    return getattr(holders[0], name)
+    command = known.get("command")
+    return getattr(command if hasattr(command, name) else known["document"], name)
 
 
 def _answer(request: Request, document: object) -> Response:

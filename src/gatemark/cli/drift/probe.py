@@ -7,10 +7,10 @@ from datetime import datetime
 
 import click
 
+from gatemark.alerts.plan_file import read_alert_plan
 from gatemark.cli.options import OptionGroup, StrictCommand, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
-from gatemark.drift.alerts import read_alert_plan
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.policy_file import choose_drift_policy
 from gatemark.drift.probe import ProbeReport

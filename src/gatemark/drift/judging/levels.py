@@ -18,9 +18,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatemark.core.levels import Level
 from gatemark.drift.judging.detector import Readings
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.signal import LEVELS, Level, Mode
+from gatemark.drift.signal import LEVELS, Mode
 from gatemark.statistics.control_chart import normal_scores
 
 Floats = NDArray[np.float64]

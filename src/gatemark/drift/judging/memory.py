@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.canonical import digest
+from gatemark.core.levels import Level
 from gatemark.drift.judging.cohort import (
     MISSING,
     NEVER,
@@ -20,7 +21,7 @@ from gatemark.drift.judging.cohort import (
     baseline_width,
 )
 from gatemark.drift.judging.levels import Trail
-from gatemark.drift.signal import DriftSignal, Episode, Level, rank_level
+from gatemark.drift.signal import DriftSignal, Episode, rank_level
 
 Indices = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

@@ -10,8 +10,9 @@ import msgspec
 from gatemark.core.canonical import digest, plain
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.levels import Level
 from gatemark.core.result import AssetKind
-from gatemark.drift.signal import ALARMS, Harm, Level, Mode
+from gatemark.drift.signal import ALARMS, Harm, Mode
 
 ANY_METRIC: Final = "*"
 FALSE_ALARMS: Final = 0.15

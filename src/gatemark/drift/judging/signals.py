@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatemark.core.levels import Level
 from gatemark.drift.judging.cohort import NEVER, Cohort
 from gatemark.drift.judging.detector import Readings
 from gatemark.drift.judging.levels import CODE, Rarity, Scores
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.signal import LEVELS, DriftSignal, Level, make_unjudged_signal
+from gatemark.drift.signal import LEVELS, DriftSignal, make_unjudged_signal
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int8]

@@ -12,11 +12,12 @@ import msgspec
 import sqlalchemy as sa
 
 from gatemark.core.errors import ConflictError
+from gatemark.core.levels import Level
 from gatemark.core.stored import convert_stored, read_stored
 from gatemark.drift.episode_check import CLOSED, NOTIFIED, ActRow, EpisodeRow
 from gatemark.drift.events import DriftRecorded, TableChange
 from gatemark.drift.judging.memory import SeriesMemory
-from gatemark.drift.signal import Episode, Level
+from gatemark.drift.signal import Episode
 from gatemark.drift.stores.batches import name_binary_collation
 from gatemark.drift.stores.rows import stream
 from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, SERIES, TICKS

@@ -84,18 +84,6 @@ ACTS: Final = sa.Table(
     sa.Column("events", sa.Text, nullable=False),
 )
 
-ALERTS: Final = sa.Table(
-    "alerts",
-    METADATA,
-    sa.Column("id", sa.String(71), primary_key=True),
-    sa.Column("sink", sa.Text, primary_key=True),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("attempts", sa.BigInteger, nullable=False),
-    sa.Column("created_at", sa.String(40), nullable=False),
-    sa.Column("last_error", sa.Text, nullable=False),
-    sa.Column("document", sa.LargeBinary, nullable=False),
-)
-
 TICKS: Final = sa.Table(
     "drift_ticks",
     METADATA,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark import __version__
-from gatemark.drift.signal import Episode, Level, find_worst
+from gatemark.core.levels import Level
+from gatemark.drift.signal import Episode, find_worst
 from gatemark.drift.views.chart import draw_drift_chart
 from gatemark.drift.views.views import DriftView, SeriesView
 from gatemark.lifecycle.decisions.citation import short

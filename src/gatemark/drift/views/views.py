@@ -6,7 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from gatemark.drift.signal import DriftSignal, Episode, Level
+from gatemark.core.levels import Level
+from gatemark.drift.signal import DriftSignal, Episode
 
 
 class WindowView(msgspec.Struct, frozen=True, kw_only=True):

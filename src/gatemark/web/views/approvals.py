@@ -30,7 +30,7 @@ from gatemark.web.request_body import form_limits
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
-    from gatemark.exams.advisory.packet import LanePacket
+    from gatemark.packs.lanes import LanePacket
 
 doors = Doors("assets")
 
@@ -177,9 +177,10 @@ def step_packet(workspace: Workspace, step: OpenStep) -> LanePacket | None:
     if full is None:
         return None
     # Loads exams and statistics, which only the page of a lane needs.
-    from gatemark.exams.advisory.packet import build_packet  # noqa: PLC0415
+    from gatemark.packs.lanes import find_lane_exams  # noqa: PLC0415
 
-    return build_packet(workspace, lane_of(step.asset), full.id)
+    exam, *_ = find_lane_exams(results.get(full.id))
+    return exam.build_packet(workspace, lane_of(step.asset), full.id)
 
 
 def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:

@@ -10,6 +10,7 @@ import msgspec
 from fastapi import Path, Response
 
 from gatemark.accounts.identity import Identity
+from gatemark.attribution.events import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import (
     JUDGES,
@@ -22,7 +23,6 @@ from gatemark.attribution.review import (
 )
 from gatemark.attribution.views import attribution_context
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Cursor, Limit
 from gatemark.web.render import download, show_content

@@ -12,25 +12,20 @@ from typing import Annotated, Final
 from fastapi import Query, Response
 
 from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.events import SIGN_IN_FAILED
 from gatemark.accounts.identity import Identity
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import (
-    CHECKPOINT_ASKED,
-    REVIEW_CREATED,
-    REVIEW_LOOKED_AT,
-    REVIEW_UNBLINDED,
-    SIGN_IN_FAILED,
-    VOTE_CAST,
-)
+from gatemark.ledger.event_kinds import CHECKPOINT_ASKED
 from gatemark.ledger.keys import sign_checkpoint
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.lifecycle.views.views import View
+from gatemark.review.events import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Cursor, Limit
 from gatemark.web.problems import ProblemResponse

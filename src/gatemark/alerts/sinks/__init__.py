@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
+from gatemark.alerts.alert import Alert, AnySink
 from gatemark.core.errors import GatemarkError
-from gatemark.drift.alert import Alert, AnySink
 
 
 class DeliveryError(GatemarkError):
@@ -23,7 +23,7 @@ def deliver(alert: Alert, sink: AnySink) -> None:
     kind = str(sink.__struct_config__.tag)
     send = cast(
         "Callable[[Alert, Any], None]",
-        importlib.import_module(f"gatemark.drift.sinks.{kind}").send,
+        importlib.import_module(f"gatemark.alerts.sinks.{kind}").send,
     )
     outcome: list[str | None] = []
 

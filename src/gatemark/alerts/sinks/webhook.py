@@ -14,8 +14,8 @@ import time
 import urllib.parse
 from typing import Final
 
-from gatemark.drift.alert import Alert, WebhookSink
-from gatemark.drift.sinks import DeliveryError
+from gatemark.alerts.alert import Alert, WebhookSink
+from gatemark.alerts.sinks import DeliveryError
 
 SIGNATURE: Final = "X-Gatemark-Signature"
 TIMESTAMP: Final = "X-Gatemark-Timestamp"

@@ -10,12 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.evidence.hygiene import (
-    PrivateTextRules,
-    PrivateTextScan,
-    may_hold_secret,
-    secret_kinds,
-)
+from gatemark.evidence.private_text import PrivateTextRules, PrivateTextScan
+from gatemark.evidence.secrets_in_text import may_hold_secret, secret_kinds
 
 # Assembled at run time so that no scanner mistakes a test for a leak.
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3

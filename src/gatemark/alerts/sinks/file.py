@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gatemark.drift.alert import Alert, FileSink
+from gatemark.alerts.alert import Alert, FileSink
 
 
 def send(alert: Alert, sink: FileSink) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemark.evidence.hygiene import personal_data, suspicious
+from gatemark.evidence.personal_data import personal_data, suspicious
 
 # Assembled at run time so that no scanner mistakes a test for a leak.
 KEY = "sk-" + "a1B2c3D4" * 3

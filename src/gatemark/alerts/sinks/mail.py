@@ -7,8 +7,8 @@ import smtplib
 import ssl
 from email.message import EmailMessage
 
-from gatemark.drift.alert import Alert, MailSink
-from gatemark.drift.sinks import DeliveryError
+from gatemark.alerts.alert import Alert, MailSink
+from gatemark.alerts.sinks import DeliveryError
 
 
 def send(alert: Alert, sink: MailSink) -> None:

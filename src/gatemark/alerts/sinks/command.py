@@ -7,8 +7,8 @@ import signal
 import subprocess
 from typing import Final
 
-from gatemark.drift.alert import Alert, CommandSink
-from gatemark.drift.sinks import DeliveryError
+from gatemark.alerts.alert import Alert, CommandSink
+from gatemark.alerts.sinks import DeliveryError
 
 MAX_SHOWN: Final = 200
 _GRACE: Final = 0.9

@@ -8,10 +8,23 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
+from gatemark.alerts.alert import Alert
 from gatemark.core.stored import read_stored
-from gatemark.drift.alert import Alert
-from gatemark.drift.stores.tables import ALERTS
 from gatemark.ledger.database import Database
+
+METADATA: Final = sa.MetaData()
+"""The table, the same in every database. A ledger migration creates it."""
+ALERTS: Final = sa.Table(
+    "alerts",
+    METADATA,
+    sa.Column("id", sa.String(71), primary_key=True),
+    sa.Column("sink", sa.Text, primary_key=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("last_error", sa.Text, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+)
 
 PENDING: Final = "pending"
 SENT: Final = "sent"

@@ -20,9 +20,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.drift.live import Live, lively
+from tests.drift.series import by_tick, day
 
-from gatemark.core.errors import BadInputError
-from gatemark.drift.alert import (
+from gatemark.alerts.alert import (
     Alert,
     AlertPlan,
     CommandSink,
@@ -30,15 +31,13 @@ from gatemark.drift.alert import (
     MailSink,
     WebhookSink,
 )
-from gatemark.drift.alerts import read_alert_plan, send_pending
+from gatemark.alerts.plan_file import read_alert_plan
+from gatemark.alerts.send import alerts_of, send_pending
+from gatemark.alerts.sinks import DeliveryError, deliver
+from gatemark.alerts.sinks.webhook import DELIVERY, SIGNATURE, TIMESTAMP
+from gatemark.core.errors import BadInputError
 from gatemark.drift.judging.policy import Response, Watch
-from gatemark.drift.open_stores import alerts_of
-from gatemark.drift.sinks import DeliveryError, deliver
-from gatemark.drift.sinks.webhook import DELIVERY, SIGNATURE, TIMESTAMP
 from gatemark.lifecycle.commands import Demote
-
-from .live import Live, lively
-from .series import by_tick, day
 
 ALERT = Alert(
     id="sha256:" + "ab" * 32,

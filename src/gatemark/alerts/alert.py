@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import InvalidValueError
-from gatemark.drift.signal import Level
+from gatemark.core.levels import Level
 
 SCHEMA: Final = "gatemark.alert/1"
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=120)]
