@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from tests.web.scene import Scene
 
 from gatemark.lifecycle.decisions.decide import DECISIONS
+from gatemark.lifecycle.events.fact import DECLARED_ACTS
 from gatemark.web.app import THINGS
 
 API = "/api/v1"
@@ -113,7 +114,7 @@ def test_what_a_page_shows_the_interface_tells(
 
 def test_every_command_of_the_lifecycle_has_a_route(interface: set[str]) -> None:
     # Every command that is decided, so that a new one is noticed wherever it is declared.
-    assert {command.__name__ for command in DECISIONS} == set(COMMANDS)
+    assert {command.__name__ for command in (*DECISIONS, *DECLARED_ACTS)} == set(COMMANDS)
     assert set(COMMANDS.values()) <= interface
 
 

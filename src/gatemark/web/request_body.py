@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -174,12 +174,21 @@ def _read_number(field: RequestField, text: str) -> object:
         return text
 
 
-def form_limits(struct: type[msgspec.Struct]) -> Callable[[str], Markup]:
-    """Return a function that gives the attributes of an input by the name of its field."""
-    fields = {one.name: one for one in request_fields(struct)}
+class FormFields:
+    """The fields of a request, for the template of its form.
 
-    def attributes(name: str) -> Markup:
-        field = fields[name]
+    Called with the name of a field, it gives the attributes of the input that the template places;
+    ``rest`` gives whole inputs for the fields that the template has not placed.
+    """
+
+    def __init__(self, struct: type[msgspec.Struct]) -> None:
+        self._fields = {one.name: one for one in request_fields(struct) if not one.is_local}
+        self._placed: set[str] = set()
+
+    def __call__(self, name: str) -> Markup:
+        """Return the name, the limits and the default of a field, as attributes of its input."""
+        self._placed.add(name)
+        field = self._fields[name]
         given = {
             "min": field.low,
             "max": field.high,
@@ -195,4 +204,28 @@ def form_limits(struct: type[msgspec.Struct]) -> Callable[[str], Markup]:
             texts.append(" required")
         return Markup("".join((f' name="{name}"', *texts)))  # noqa: S704 - of our own structs
 
-    return attributes
+    def rest(self, *without: str) -> Markup:
+        """Return a labelled input for each field that has no place yet."""
+        self._placed |= {*without}
+        fields = [one for one in self._fields.values() if one.name not in self._placed]
+        return Markup("\n").join(self._draw(one) for one in fields if not one.is_map)
+
+    def _draw(self, field: RequestField) -> Markup:
+        label, attributes = escape(field.description.rstrip(".")), self(field.name)
+        if field.kind is bool:
+            box = Markup('<input type="checkbox" value="{}"{}>').format(MARK, attributes)
+            return Markup('<label class="check">{} {}</label>').format(box, label)
+        if field.is_list:
+            return Markup('<label>{}<textarea{} rows="3"></textarea></label>').format(
+                label, attributes
+            )
+        if field.words:
+            empty = Markup("") if field.is_required else Markup('<option value="">default</option>')
+            words = Markup("").join(
+                Markup("<option>{}</option>").format(word) for word in field.words
+            )
+            return Markup("<label>{}<select{}>{}{}</select></label>").format(
+                label, attributes, empty, words
+            )
+        kind = "number" if field.kind in (int, float) else "text"
+        return Markup('<label>{}<input type="{}"{}></label>').format(label, kind, attributes)

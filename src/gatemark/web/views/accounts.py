@@ -26,7 +26,7 @@ from gatemark.accounts.tokens import (
 )
 from gatemark.lifecycle.commands import GRANTED_ROLES, GrantRoles
 from gatemark.web.doors import Context, Doors, Visit
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.web.site import Site
 
 doors = Doors("accounts")
@@ -69,8 +69,8 @@ def _show_people(visit: Visit, made: JoinLink | None = None) -> Response:
         "people": get_people.make(visit),
         "role_names": tuple(GRANTED_ROLES),
         "made": made,
-        "add": form_limits(AddPerson),
-        "grant": form_limits(GrantRoles),
+        "add": FormFields(AddPerson),
+        "grant": FormFields(GrantRoles),
     }
     return visit.show("people.html", context)
 
@@ -141,7 +141,7 @@ def _show_tokens(visit: Visit, made: NewToken | None = None) -> Response:
         "first": FIRST_SCOPE,
         "now": visit.workspace.clock(),
         "fresh": made,
-        "new": form_limits(MakeToken),
+        "new": FormFields(MakeToken),
     }
     return visit.show("tokens.html", context)
 

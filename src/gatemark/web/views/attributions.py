@@ -26,7 +26,7 @@ from gatemark.ledger.event import Event
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Cursor, Limit
 from gatemark.web.render import download, show_content
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.workspace import Workspace
 
 doors = Doors("attributions", {"attribution": Path(pattern=r"^sha256:[0-9a-f]{8,64}$")})
@@ -168,7 +168,7 @@ def attribution_page(document: AttributionCard) -> Context:
         "card": document,
         "contents": {one.kind: show_content(one.content) for one in found.attribution.proposals},
         "has_items": any(one.kind.endswith("_item") for one in found.accepted),
-        "judge": form_limits(ReviewAttribution),
+        "judge": FormFields(ReviewAttribution),
     }
 
 

@@ -29,7 +29,7 @@ from gatemark.review.who_may import MAKERS, is_judge
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Limit
 from gatemark.web.render import back, part, show_content
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.web.sent_files import write_temporary_files
 from gatemark.web.views.reviews import REVIEW, After, names_after
 from gatemark.workspace import Workspace
@@ -335,7 +335,7 @@ def queue_page(document: LaneQueue) -> Context:
 @doors.page("/new-labels", "new_labels.html")
 def new_labels_page() -> Context:
     """Show the form for a label set."""
-    return {"title": "New label set", "plan": form_limits(SentLabels)}
+    return {"title": "New label set", "plan": FormFields(SentLabels)}
 
 
 @doors.act("/labels", LabelsMade, command=SentLabels, status=201)
@@ -369,7 +369,7 @@ def label_page(visit: Visit, labels: str, document: LabelCard) -> Context:
         "card": card,
         "item": item,
         "texts": None if item is None else (show_content(item.input), show_content(item.output)),
-        "give": form_limits(GiveLabel),
+        "give": FormFields(GiveLabel),
     }
 
 

@@ -45,7 +45,7 @@ from gatemark.review.who_may import JUDGES, MAKERS, is_judge, may_close
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Limit
 from gatemark.web.render import one, part, show_content
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.web.sent_files import write_temporary_files
 from gatemark.web.site import Site
 from gatemark.web.views.ledger import event_page
@@ -330,7 +330,7 @@ def reviews_page(visit: Visit, document: ReviewList) -> Context:
 @doors.page("/new-review", "new_review.html")
 def new_review_page() -> Context:
     """Show the form for a review."""
-    return {"title": "New review", "new": form_limits(SentReview)}
+    return {"title": "New review", "new": FormFields(SentReview)}
 
 
 @doors.act("/reviews", ReviewCreated, command=SentReview, status=201)
@@ -367,7 +367,7 @@ def review_page(
 
 def _open(card: ReviewCard) -> dict[str, object]:
     title = f"Review {card.line.review}"
-    return {"title": title, "card": card, "numbers": None, "close": form_limits(CloseReview)}
+    return {"title": title, "card": card, "numbers": None, "close": FormFields(CloseReview)}
 
 
 def _vote_page(
@@ -384,7 +384,7 @@ def _vote_page(
         "pair": found.pair,
         "texts": {name: show_content(getattr(found.pair, name)) for name in ("input", "a", "b")},
         "buttons": BUTTONS,
-        "vote": form_limits(VoteRequest),
+        "vote": FormFields(VoteRequest),
         "trouble": words,
         "comment": comment or found.pair.reason,
         "is_again": shown is not None,

@@ -12,7 +12,7 @@ from gatemark.packs.run_choices import StartRun
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.openapi import describe_answers
 from gatemark.web.parameters import Limit
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.web.run_board import GOING, RUNNERS, RunStep
 from gatemark.web.stream import stream_steps
 
@@ -42,7 +42,7 @@ def runs_page(visit: Visit, document: tuple[PageRun, ...]) -> Context:
         "packs": visit.site.board.packs(),
         "runs": document,
         "may_run": bool(RUNNERS & set(visit.identity.roles)),
-        "asked": form_limits(StartRun),
+        "asked": FormFields(StartRun),
     }
 
 
