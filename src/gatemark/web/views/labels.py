@@ -421,6 +421,7 @@ def _show_items(
             for row in rows.items
         },
         "waiting": list((waiting or {}).items())[:SHOWN],
+        "accept": FormFields(AcceptLabels),
     }
     return visit.show("label_items.html", context)
 
