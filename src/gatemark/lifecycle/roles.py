@@ -15,6 +15,8 @@ from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
+EVALUATING: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
+"""Who runs packs, and makes reviews and label sets."""
 MEASURING: Final[frozenset[Role]] = frozenset({"evaluator", "operator"})
 SETTLING: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 """Who accepts that a metric has a new level."""

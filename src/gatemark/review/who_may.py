@@ -7,12 +7,11 @@ from typing import Final
 
 from gatemark.core.errors import NotAllowedError
 from gatemark.lifecycle.model.nouns import Role
-from gatemark.lifecycle.roles import read_roles, refuse_other_roles
+from gatemark.lifecycle.roles import EVALUATING, read_roles, refuse_other_roles
 from gatemark.review.plan import StoredReview
 from gatemark.workspace import Workspace
 
-MAKERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
-JUDGES: Final[frozenset[Role]] = MAKERS | {"approver", "security_approver", "operator"}
+JUDGES: Final[frozenset[Role]] = EVALUATING | {"approver", "security_approver", "operator"}
 """Roles that may judge without being named; others may only if the plan names them."""
 CLOSERS: Final[tuple[Role, ...]] = ("pack_owner", "evaluator")
 
@@ -31,7 +30,7 @@ def require_judge(workspace: Workspace, person: str, named: Collection[str | Non
 
 def require_maker(workspace: Workspace, what: str) -> None:
     """Refuse an actor whose roles do not make evaluations."""
-    refuse_other_roles(workspace, workspace.actor, MAKERS, what)
+    refuse_other_roles(workspace, workspace.actor, EVALUATING, what)
 
 
 def may_close(stored: StoredReview, person: str, roles: Collection[str]) -> bool:

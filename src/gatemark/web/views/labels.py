@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gatemark.accounts.identity import Identity
 from gatemark.core.measurement import Measurement
+from gatemark.lifecycle.roles import EVALUATING
 from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan, propose
 from gatemark.review.labels import (
     Accepted,
@@ -25,7 +26,7 @@ from gatemark.review.labels import (
     read_accepted_rows,
 )
 from gatemark.review.open_stores import erased_items, label_sets_of
-from gatemark.review.who_may import MAKERS, is_judge
+from gatemark.review.who_may import is_judge
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Limit
 from gatemark.web.render import back, part, show_content
@@ -316,7 +317,7 @@ def list_labels(visit: Visit, after: After = None, limit: Limit = SHOWN) -> Labe
 @list_labels.page("/labels", "labels.html", limit=SHOWN)
 def labels_page(visit: Visit, document: LabelList) -> Context:
     """Show every label set, and what waits for the caller."""
-    may_make = bool(MAKERS & set(visit.identity.roles))
+    may_make = bool(EVALUATING & set(visit.identity.roles))
     return {"title": "Labels", "view": document, "may_make": may_make}
 
 

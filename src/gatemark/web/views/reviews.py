@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from gatemark.accounts.identity import Identity
 from gatemark.core.errors import GatemarkError, InvalidValueError, NotAllowedError, UnknownNameError
+from gatemark.lifecycle.roles import EVALUATING
 from gatemark.review.close import (
     CloseReview,
     ReviewOutcome,
@@ -41,7 +42,7 @@ from gatemark.review.open_stores import erased_pairs, reviews_of
 from gatemark.review.plan import ReviewName, StoredReview
 from gatemark.review.queue import PairProgress, count_missing, is_complete
 from gatemark.review.status import InterimLook, LookAtNumbers, look_at_numbers
-from gatemark.review.who_may import JUDGES, MAKERS, is_judge, may_close
+from gatemark.review.who_may import JUDGES, is_judge, may_close
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Limit
 from gatemark.web.render import one, part, show_content
@@ -323,7 +324,7 @@ def list_reviews(visit: Visit, after: After = None, limit: Limit = SHOWN) -> Rev
 @list_reviews.page("/reviews", "reviews.html", limit=SHOWN)
 def reviews_page(visit: Visit, document: ReviewList) -> Context:
     """Show every review, and what waits for the caller."""
-    may_make = bool(MAKERS & set(visit.identity.roles))
+    may_make = bool(EVALUATING & set(visit.identity.roles))
     return {"title": "Reviews", "view": document, "may_make": may_make}
 
 

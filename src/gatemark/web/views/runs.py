@@ -8,12 +8,13 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Request, Response
 
 from gatemark.accounts.nouns import PageRun
+from gatemark.lifecycle.roles import EVALUATING
 from gatemark.packs.run_choices import StartRun
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.openapi import describe_answers
 from gatemark.web.parameters import Limit
 from gatemark.web.request_body import FormFields
-from gatemark.web.run_board import GOING, RUNNERS, RunStep
+from gatemark.web.run_board import GOING, RunStep
 from gatemark.web.stream import stream_steps
 
 RUN: Final[Any] = Path(pattern=r"^[0-9a-f]{16}$")
@@ -41,7 +42,7 @@ def runs_page(visit: Visit, document: tuple[PageRun, ...]) -> Context:
         "title": "Runs",
         "packs": visit.site.board.packs(),
         "runs": document,
-        "may_run": bool(RUNNERS & set(visit.identity.roles)),
+        "may_run": bool(EVALUATING & set(visit.identity.roles)),
         "asked": FormFields(StartRun),
     }
 
@@ -60,7 +61,7 @@ def run_page(visit: Visit, document: PageRun) -> Context:
         "run": document,
         "is_going": document.state in GOING,
         "steps": _latest_progress(visit.site.board.steps(document.id, 0)),
-        "may_run": bool(RUNNERS & set(visit.identity.roles)),
+        "may_run": bool(EVALUATING & set(visit.identity.roles)),
     }
 
 
