@@ -83,7 +83,7 @@ def an_item(workspace: Workspace, folder: Path) -> str:
     act(workspace, GrantRoles(actor="ada", person="ada", roles=("admin",)))
     act(workspace, GrantRoles(actor="ada", person="olga", roles=("pack_owner",)))
     plan = LabelPlan(name="tone", labels=("good", "bad"), source="pilot")
-    create_labels(workspace, plan, write_arm(folder, "new", 3))
+    create_labels(workspace.acting_as("olga"), plan, write_arm(folder, "new", 3))
     return "item:tone/q001"
 
 
@@ -367,7 +367,7 @@ def test_an_erased_item_is_left_out_of_labels_and_cannot_return(
     assert find_issues(workspace) == []
     plan = LabelPlan(name="second", labels=("good", "bad"), source="pilot")
     with pytest.raises(RefusedError, match=r"item q001 was erased by ada on .* leave it out"):
-        create_labels(workspace, plan, write_arm(tmp_path, "new", 3))
+        create_labels(workspace.acting_as("olga"), plan, write_arm(tmp_path, "new", 3))
 
 
 def test_the_command_tells_before_and_after(
@@ -394,7 +394,7 @@ def again(workspace: Workspace, folder: Path, kind: str) -> str:
         make_review(workspace, folder, name="second", count=6, min_decisive=1)
         return "pair:second/3"
     plan = LabelPlan(name="second", labels=("good", "bad"), source="pilot")
-    create_labels(workspace, plan, write_arm(folder, "new", 3))
+    create_labels(workspace.acting_as("olga"), plan, write_arm(folder, "new", 3))
     return "item:second/q001"
 
 
