@@ -246,6 +246,7 @@ ALONE: dict[str, tuple[Alone, ...]] = {
         _alone("command line", "duplicate_key_check max_errors", READING),
         _alone("command line", "now", "a file of last month is pushed as of then"),
     ),
+    # The command needs no role: there the system acts, out of cron.
     "due": (_alone("command line", "now", "what was due at a time is done later"),),
     "close-episode": (_alone("command line", "now", "the time of what was probed with --now"),),
     "policy": (_alone("command line", "file", SENT), _alone("HTTP", "policy", SENT)),

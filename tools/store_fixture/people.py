@@ -28,17 +28,21 @@ def reviews(on: Stage) -> None:
     on.run(
         *("review", "create", "letters", *arms, "--gold", gold, "--votes-per-pair", 2),
         *("--arbiter", "eve", "--question", "Which answer would you send?"),
+        actor="dai",
     )
     for person in ("ben", "cleo"):
         vote_all(on, "letters", person)
-    on.run("review", "close", "letters")
-    on.run("review", "create", "looked-at", *arms, "--peeking", "--trim", "--reviewer", "ben")
+    on.run("review", "close", "letters", actor="dai")
+    on.run(
+        *("review", "create", "looked-at", *arms, "--peeking", "--trim", "--reviewer", "ben"),
+        actor="dai",
+    )
     vote_all(on, "looked-at", "ben", most=5)
     on.run("review", "vote", "looked-at", "skip", "--reason", "not my field", actor="ben")
     on.run("review", "status", "looked-at", "--look", actor="dai")
-    on.run("review", "close", "looked-at", "--early", "ben left", codes=(3,))
+    on.run("review", "close", "looked-at", "--early", "ben left", actor="dai", codes=(3,))
     several = ("--candidate", f"a={new}", "--candidate", f"b={third}", "--baseline", f"c={old}")
-    on.run("review", "create", "open-review", *several, "--min-decisive", 8)
+    on.run("review", "create", "open-review", *several, "--min-decisive", 8, actor="dai")
     vote_all(on, "open-review", "cleo", most=4)
     on.notes["reviews"] = ["letters", "looked-at", "open-review"]
 
@@ -65,6 +69,7 @@ def labels(on: Stage) -> None:
     on.run(
         *("review", "labels", "create", "tone", rows, "--label", "good", "--label", "bad"),
         *("--source", "invented letters", "--labels-per-item", 2),
+        actor="dai",
     )
     for number, person, label in (
         (0, "ben", "bad"),
@@ -82,6 +87,7 @@ def labels(on: Stage) -> None:
     on.run(
         *("review", "labels", "create", "targets", rows, "--label", "late", "--label", "praise"),
         *("--source", "invented letters", "--field", "target"),
+        actor="dai",
     )
     on.run("review", "labels", "give", "targets", "t00", "late", actor="ben")
     on.run("review", "labels", "accept", "targets", actor="dai")

@@ -78,7 +78,11 @@ class RunDue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def do_due(workspace: Workspace, request: RunDue) -> tuple[CommandResult, ...]:
-    """Do what is due for an asset, as the system."""
+    """Do what is due for an asset, as the system, because a person asked.
+
+    The command line needs no role for it: there the system itself acts, out of cron, and nothing
+    may delay a rollback.
+    """
     refuse_other_roles(workspace, workspace.actor, MEASURING, "run what is due")
     return run_due(workspace, request.asset, request.environment)
 

@@ -16,8 +16,9 @@ from gatemark.cli.lifecycle.options import (
 )
 from gatemark.cli.options import StrictGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
+from gatemark.lifecycle.act import run_due
 from gatemark.lifecycle.assets import asset_names
-from gatemark.lifecycle.canary import CanaryState, RunDue, canary_state, do_due, push_windows
+from gatemark.lifecycle.canary import CanaryState, canary_state, push_windows
 from gatemark.lifecycle.routing import assign
 from gatemark.workspace import Workspace
 
@@ -69,11 +70,7 @@ def tick_canary_command(
     workspace = Workspace(store=store) if now is None else Workspace(store=store, clock=lambda: now)
     workspace.existing_store()
     names = [asset] if asset is not None else list(asset_names(workspace))
-    done = [
-        result
-        for name in names
-        for result in do_due(workspace, RunDue(asset=name, environment=environment))
-    ]
+    done = [result for name in names for result in run_due(workspace, name, environment)]
     show_acted(*done, unchanged="nothing is due", json=json)
     if done and now is None:
         anchor(workspace)
