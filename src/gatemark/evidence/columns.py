@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
+
+import msgspec
 
 Columns = Mapping[str, Sequence[Any]]
 """The values of fields by their paths, such as ``fallback.kind``."""
@@ -14,6 +16,15 @@ def make_getter(paths: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
     """Return the function that reads some fields of a record."""
     get = attrgetter(*paths)
     return get if len(paths) > 1 else lambda record: (get(record),)
+
+
+def list_field_paths(record_type: type[msgspec.Struct]) -> Iterator[str]:
+    """Yield the path of every field of a record that is no struct itself."""
+    for field in msgspec.structs.fields(record_type):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from (f"{field.name}.{path}" for path in list_field_paths(field.type))
+        else:
+            yield field.name
 
 
 class ColumnReader:

@@ -8,6 +8,7 @@ Schema, so the published schema refuses what the rows refuse.
 from __future__ import annotations
 
 import importlib
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
@@ -55,7 +56,10 @@ NOT_TRUE: Final = Demand(lambda value: value is not True, {"not": {"const": True
 
 def equals(wanted: object) -> Demand:
     """Demand one value."""
-    return Demand(lambda value: value == wanted, {"const": wanted})
+    edges = None
+    if isinstance(wanted, int | float) and not isinstance(wanted, bool):
+        edges = (float(wanted), math.nextafter(wanted, math.inf))
+    return Demand(lambda value: value == wanted, {"const": wanted}, edges=edges)
 
 
 def differs(unwanted: object) -> Demand:

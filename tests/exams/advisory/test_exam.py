@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.result import Stacks, Table
-from gatemark.exams.advisory import collect, merge
+from gatemark.exams.advisory import merge
 from gatemark.exams.advisory.buckets import BUCKETS, choose_bucket
 from gatemark.exams.advisory.category import CATEGORIES, COMPARABLE, SEVERITY_ORDER
-from gatemark.exams.advisory.kind import RecordKind, derive_kind
+from gatemark.exams.advisory.kind import RecordKind
 from gatemark.exams.advisory.record import CLOSED_FLAGS
 from gatemark.testing.exams import check_exam
 
@@ -32,6 +32,7 @@ from .decisions import (
     UNSURE,
     WRONG,
     decision,
+    derive_kind,
     exam_of,
     findings_of,
     good_lane,
@@ -168,8 +169,7 @@ def test_sketches_and_forgotten_names_do_not_depend_on_the_split(
 ) -> None:
     exact = report_of(mixed(150)).facts
     monkeypatch.setattr(merge, "EXACT_MAX", 100)
-    for module in (collect, merge):
-        monkeypatch.setattr(module, "NAMES_MAX", 2)
+    monkeypatch.setattr(merge, "NAMES_MAX", 2)
     check_exam(exam_of(), typed(mixed(150)))
     sketched = report_of(mixed(150)).facts
     assert sketched["latency"]["total_ms"]["method"] == "percentile_disc of a sketch"
@@ -429,7 +429,7 @@ def test_records_are_counted_together_as_each_would_be_alone(odd: list[dict[str,
     alone: Counter[RecordKind] = Counter()
     for record in records:
         private = "notes" in odd[int(record.decision_id[3:])]
-        alone[derive_kind(record, noted=False, private_text=private)] += 1
+        alone[derive_kind(record, private_text=private)] += 1
     assert exam.finalize_shard(exam.step(exam.zero(0), records)).kinds == alone
 
 

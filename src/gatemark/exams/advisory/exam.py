@@ -30,7 +30,7 @@ from gatemark.evidence.fold_files import FoldedFiles, fold_each
 from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.advisory.buckets import choose_bucket
-from gatemark.exams.advisory.collect import Collector
+from gatemark.exams.advisory.count_batch import count_batch
 from gatemark.exams.advisory.facts import SUMMARY_SCHEMA, build_facts
 from gatemark.exams.advisory.figures import draw_figures
 from gatemark.exams.advisory.findings import Findings, derive_findings, find_broken_rules
@@ -42,7 +42,7 @@ from gatemark.exams.advisory.fixtures.fixture import (
 )
 from gatemark.exams.advisory.history import EarlierRun, Terms
 from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.merge import merge_states
+from gatemark.exams.advisory.merge import bound_size, merge_states
 from gatemark.exams.advisory.metrics import NO_COMPARABLE_RECORDS
 from gatemark.exams.advisory.policy import ADVISORY_LANES_MAX, AdvisoryPolicy, make_lane_name
 from gatemark.exams.advisory.promotion import build_notes, build_promotion
@@ -96,7 +96,6 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self.now: datetime | None = None
         self._ids: bytes = b""
         self._scan = PrivateTextScan(options.policy.privacy)
-        self._collector = Collector(self._scan)
 
     @property
     def facts_key(self) -> str:
@@ -104,18 +103,17 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> AdvisoryExamState:
-        self._collector.forget()
         return AdvisoryExamState(shard=shard)
 
     def step(self, state: AdvisoryExamState, batch: Sequence[Any]) -> AdvisoryExamState:
-        self._collector.collect(state, batch)
+        count_batch(state, batch, self._scan)
         return state
 
     def finalize_shard(self, state: AdvisoryExamState) -> AdvisoryExamState:
-        return self._collector.settle(state)
+        return bound_size(state)
 
     def merge(self, left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
-        return merge_states(self.finalize_shard(left), self.finalize_shard(right))
+        return merge_states(left, right)
 
     def rebase_shard(self, state: AdvisoryExamState, shard: int) -> AdvisoryExamState:
         by = shard - state.shard
@@ -129,7 +127,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
     def needs_strict_pass(self, state: AdvisoryExamState) -> bool:
         fixed = frozenset(AdvisoryPolicy().bucket_rules)
-        return _has_undefined(self.finalize_shard(state), self.options.policy, fixed)
+        return _has_undefined(state, self.options.policy, fixed)
 
     def refuse_future(self, state: AdvisoryExamState) -> None:
         """Refuse a time in the future.

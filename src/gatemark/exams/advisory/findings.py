@@ -31,7 +31,8 @@ from gatemark.exams.advisory.rules import (
     build_lane_rules,
     build_overall_rules,
 )
-from gatemark.exams.advisory.state import AdvisoryExamState, ViolatedField, Violation, list_lanes
+from gatemark.exams.advisory.state import AdvisoryExamState, list_lanes
+from gatemark.exams.advisory.violations import ViolatedField, Violation
 from gatemark.exams.advisory.wrong_records import WrongRecords, find_wrong_records
 from gatemark.report.words import first_few
 from gatemark.statistics.quantiles import Times

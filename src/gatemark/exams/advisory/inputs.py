@@ -6,7 +6,7 @@ keeps two numbers per record: a hash of set and id, and a hash of the content; z
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -15,11 +15,11 @@ import numpy.typing as npt
 import xxhash
 
 from gatemark.core.reason import Reason, ReasonKind
+from gatemark.evidence.columns import Columns
 from gatemark.evidence.inputs import normalize_ids
 from gatemark.exams.advisory.category import COMPARABLE, CategoryKey, categorize
-from gatemark.exams.advisory.kind import RecordKind
 from gatemark.exams.advisory.policy import AdvisoryPolicy
-from gatemark.exams.advisory.record import HASH_PATTERN, ContentHash, InputSource
+from gatemark.exams.advisory.record import HASH_PATTERN, ContentHash
 
 InputPairs = npt.NDArray[np.uint64]
 """Rows of two: what an input is called, and what is in it."""
@@ -34,13 +34,11 @@ RUNS_DIFFER_IN_INPUTS: Final = ReasonKind(
 _ROW: Final = np.dtype([("name", "<u8"), ("content", "<u8"), ("group", "<u4"), ("run", "<u4")])
 InputRows = npt.NDArray[np.void]
 """Rows of a table: an input, the group of its record, and the run."""
-_UNSORTED_MAX: Final = 50_000
+_REPEATED_MAX: Final = 50_000
 
 
-class InputGroup(
-    msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True, cache_hash=True
-):
-    """Records of one lane that are compared the same way.
+class InputGroup(CategoryKey, frozen=True, gc=False, array_like=True, cache_hash=True):
+    """Records of one lane that are compared the same way; every field is the name of a column.
 
     ``is_shadow`` marks real inputs, ``is_disguised`` those with a case or an expected decision,
     which only fixtures have.
@@ -49,38 +47,21 @@ class InputGroup(
     lane: str
     fixture_set: str | None
     model: str | None
-    compared: CategoryKey
-    is_shadow: bool = False
-    is_disguised: bool = False
-
-
-def group_input(kind: RecordKind, fixture_set: str | None, model: str | None) -> InputGroup:
-    """Return the group of the records of one kind."""
-    is_shadow = kind.source_kind in ("atlas_shadow", "human_review")
-    return InputGroup(
-        lane=kind.lane,
-        fixture_set=fixture_set,
-        model=model,
-        compared=kind.compared,
-        is_shadow=is_shadow,
-        # A fixture that only Atlas decided is of the kind atlas_shadow too, and has a case.
-        is_disguised=is_shadow
-        and kind.reference_source != "atlas_shadow"
-        and (kind.noted or kind.reference_source == "fixture_expected"),
-    )
+    is_shadow: bool
+    is_disguised: bool
 
 
 class InputTable(msgspec.Struct):
-    """The inputs of records: each once per run and group.
+    """The inputs of records: each about once per run and group.
 
     ``rows`` refer to ``groups`` and ``runs`` by index. Their first ``distinct`` are known to
     differ. One object per group and run instead of rows took four times the memory with many
     inputs, runs and models.
     """
 
-    groups: list[InputGroup] = []
-    runs: list[str] = []
-    rows: bytes = b""
+    groups: dict[InputGroup, int] = {}
+    runs: dict[str, int] = {}
+    rows: bytearray = msgspec.field(default_factory=bytearray)
     distinct: int = 0
 
     def __len__(self) -> int:
@@ -89,61 +70,60 @@ class InputTable(msgspec.Struct):
     @property
     def array(self) -> InputRows:
         """Return the rows as columns."""
-        return np.frombuffer(self.rows, dtype=_ROW)
+        return np.frombuffer(bytes(self.rows), dtype=_ROW)
+
+    def add_rows(self, columns: Columns, pairs: InputPairs) -> None:
+        """Add the inputs of a batch."""
+        keys = list(zip(*(columns[name] for name in _GROUPED_BY), strict=True))
+        groups = {key: _number(self.groups, InputGroup(*key)) for key in set(keys)}
+        runs = {run: _number(self.runs, run) for run in set(columns["run"])}
+        rows = np.empty(len(pairs), dtype=_ROW)
+        rows["name"], rows["content"] = pairs[:, 0], pairs[:, 1]
+        rows["group"] = [groups[key] for key in keys]
+        rows["run"] = [runs[run] for run in columns["run"]]
+        self.append(rows)
+
+    def append(self, rows: InputRows) -> None:
+        """Add rows; some that are there already may stay repeated for a while."""
+        self.rows += rows.tobytes()
+        if len(self) > 2 * self.distinct + _REPEATED_MAX:
+            self.drop_repeats()
+
+    def drop_repeats(self) -> None:
+        """Keep each row once."""
+        rows = self.array
+        order = np.lexsort((rows["content"], rows["name"], rows["group"], rows["run"]))
+        rows = _drop_repeats(rows[order])
+        self.rows, self.distinct = bytearray(rows.tobytes()), len(rows)
 
     def select_runs(self, names: Collection[str]) -> InputTable:
         """Return the rows of some runs."""
-        wanted = [place for place, name in enumerate(self.runs) if name in names]
+        wanted = [place for name, place in self.runs.items() if name in names]
         rows = self.array[np.isin(self.array["run"], wanted)]
-        return InputTable(self.groups, self.runs, rows.tobytes(), len(rows))
+        return InputTable(self.groups, self.runs, bytearray(rows.tobytes()))
 
 
-def build_rows(
-    pairs: InputPairs, groups: npt.NDArray[np.int64], runs: npt.NDArray[np.int64]
-) -> InputTable:
-    """Return a table of the distinct rows, without the names of groups and runs."""
-    rows = np.empty(len(pairs), dtype=_ROW)
-    rows["name"], rows["content"] = pairs[:, 0], pairs[:, 1]
-    rows["group"], rows["run"] = groups, runs
-    rows = _sort_distinct(rows)
-    return InputTable(rows=rows.tobytes(), distinct=len(rows))
+_GROUPED_BY: Final = InputGroup.__struct_fields__
+_N = TypeVar("_N")
 
 
-def _sort_distinct(rows: InputRows) -> InputRows:
-    order = np.lexsort((rows["content"], rows["name"], rows["group"], rows["run"]))
-    return _drop_repeats(rows[order])
+def _number(known: dict[_N, int], name: _N) -> int:
+    """Return the number of a name; a new one gets the next."""
+    return known.setdefault(name, len(known))
 
 
-def join_tables(tables: Sequence[InputTable]) -> InputTable:
-    """Return one table for several; rows that occur in two may stay duplicated for a while."""
-    groups: dict[InputGroup, int] = {}
-    runs: dict[str, int] = {}
-    parts = []
-    for table in tables:
-        group_places = [groups.setdefault(group, len(groups)) for group in table.groups]
-        run_places = [runs.setdefault(run, len(runs)) for run in table.runs]
-        # The largest table usually comes first and keeps its indices, so it is not copied twice.
-        if not len(table) or (_is_in_place(group_places) and _is_in_place(run_places)):
-            parts.append(table.rows)
-            continue
+def join_tables(tables: Iterable[InputTable]) -> InputTable:
+    """Return one table for several."""
+    first, *others = tables
+    joined = InputTable(dict(first.groups), dict(first.runs), bytearray(first.rows), first.distinct)
+    for table in others:
+        groups = [_number(joined.groups, group) for group in table.groups]
+        runs = [_number(joined.runs, run) for run in table.runs]
         rows = table.array.copy()
-        rows["group"] = np.array(group_places, dtype=np.uint32)[rows["group"]]
-        rows["run"] = np.array(run_places, dtype=np.uint32)[rows["run"]]
-        parts.append(rows.tobytes())
-    joined = InputTable(
-        list(groups),
-        list(runs),
-        b"".join(parts),
-        max((table.distinct for table in tables), default=0),
-    )
-    if len(joined) > 2 * joined.distinct + _UNSORTED_MAX:
-        rows = _sort_distinct(joined.array)
-        joined.rows, joined.distinct = rows.tobytes(), len(rows)
+        rows["group"] = np.array(groups, dtype=np.uint32)[rows["group"]]
+        rows["run"] = np.array(runs, dtype=np.uint32)[rows["run"]]
+        joined.append(rows)
     return joined
-
-
-def _is_in_place(places: Sequence[int]) -> bool:
-    return all(place == own for own, place in enumerate(places))
 
 
 class PinnedFixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,26 +141,26 @@ class PinnedFixtures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fixtures: tuple[PinnedFixture, ...]
 
 
-def hash_inputs(sources: Sequence[InputSource]) -> bytes:
+def hash_inputs(fields: Columns) -> InputPairs:
     """Return two numbers per record, the same on every machine.
 
     Joined and hashed as columns: one call per record took three times as long.
     """
-    sets = normalize_ids([s.fixture_set or "" for s in sources])
-    ids = normalize_ids([s.fixture_id or "" for s in sources])
+    sets = normalize_ids([name or "" for name in fields["source.fixture_set"]])
+    ids = normalize_ids([name or "" for name in fields["source.fixture_id"]])
     names = [f"{of}\0{name}" if name else "" for of, name in zip(sets, ids, strict=True)]
     contents = normalize_ids(
         [
-            content if (content := s.content_hash) and content != _PLACEHOLDER else ""
-            for s in sources
+            content if content and content != _PLACEHOLDER else ""
+            for content in fields["source.content_hash"]
         ]
     )
-    rows = np.empty((len(sources), 2), dtype=np.uint64)
+    pairs = np.empty((len(names), 2), dtype=np.uint64)
     for place, texts in enumerate((names, contents)):
         hashed = b"".join(map(xxhash.xxh3_64_digest, map(str.encode, texts)))
-        rows[:, place] = np.frombuffer(hashed, dtype="<u8")
-    rows[rows == np.uint64(_NONE)] = 0
-    return rows.tobytes()
+        pairs[:, place] = np.frombuffer(hashed, dtype="<u8")
+    pairs[pairs == np.uint64(_NONE)] = 0
+    return pairs
 
 
 _Array = TypeVar("_Array", InputRows, InputPairs)
@@ -238,7 +218,7 @@ class LaneRows(NamedTuple):
     @classmethod
     def of(cls, table: InputTable, lane: str) -> LaneRows:
         """Return the rows of a lane."""
-        groups = {place: group for place, group in enumerate(table.groups) if group.lane == lane}
+        groups = {place: group for group, place in table.groups.items() if group.lane == lane}
         whole = cls(table, table.array, groups)
         return whole._replace(rows=whole.select_groups(list(groups)))
 
@@ -261,21 +241,22 @@ def derive_lane_inputs(table: InputTable, lane: str, policy: AdvisoryPolicy) -> 
     """
     own = LaneRows.of(table, lane)
     taxonomy = policy.taxonomy(lane)
-    asked = own.select(lambda group: group.compared.applicable)
+    asked = own.select(lambda group: group.applicable)
 
     def count(*, is_shadow: bool) -> int:
         pairs = _list_pairs(
             own.select(
                 lambda group: (
-                    group.compared.applicable
+                    group.applicable
                     and group.is_shadow == is_shadow
-                    and categorize(group.compared, taxonomy) in COMPARABLE
+                    and categorize(group, taxonomy) in COMPARABLE
                 )
             )
         )
         return _count_inputs(_select_rows(pairs, pairs.any(axis=1)))
 
-    by_run = {table.runs[place]: found for place, found in _group_by_run(asked, own.groups)}
+    runs = list(table.runs)
+    by_run = {runs[place]: found for place, found in _group_by_run(asked, own.groups)}
     return LaneInputs(
         by_run=dict(sorted(by_run.items())),
         comparable=count(is_shadow=False),
@@ -342,7 +323,7 @@ def _count_repeated(numbers: InputHashes) -> tuple[int, int]:
 def find_input_problems(table: InputTable, lane: str) -> Iterator[str]:
     """Yield how the records of a lane contradict each other about its inputs, over all runs."""
     own = LaneRows.of(table, lane)
-    asked = own.select(lambda group: group.compared.applicable)
+    asked = own.select(lambda group: group.applicable)
     rows = _list_pairs(asked)
     both = _select_rows(rows, rows.all(axis=1))
     names, changed = _count_repeated(both[:, 0])
@@ -354,7 +335,7 @@ def find_input_problems(table: InputTable, lane: str) -> Iterator[str]:
         if torn:
             yield f"{torn} of {names} inputs have more than one reference"
     yield from _find_disguises(own)
-    probes = _list_pairs(own.select(lambda group: not group.compared.applicable))
+    probes = _list_pairs(own.select(lambda group: not group.applicable))
     if len(asked) and (hidden := int((probes[:, 0] != 0).sum())):
         yield f"{hidden} fixtures are recorded as health probes"
 
@@ -379,12 +360,11 @@ def _group_by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[In
     """Yield the inputs of each reference, by its source too if signals count."""
     places: dict[tuple[object, ...], list[int]] = {}
     for place, group in own.groups.items():
-        part = group.compared
-        if not is_signal and part.reference_source == "atlas_shadow":
+        if not is_signal and group.reference_source == "atlas_shadow":
             continue
-        if part.applicable and part.reference_label is not None:
-            source = part.reference_source if is_signal else None
-            key = (source, part.reference_label, part.reference_severity)
+        if group.applicable and group.reference_label is not None:
+            source = group.reference_source if is_signal else None
+            key = (source, group.reference_label, group.reference_severity)
             places.setdefault(key, []).append(place)
     for wanted in places.values():
         yield _list_pairs(own.select_groups(wanted))
@@ -424,18 +404,15 @@ def _show_run(run: str) -> str:
 
 def hash_pinned(pinned: PinnedFixtures, input_class: str) -> set[bytes]:
     """Return the pinned fixtures of one kind of input, as the rows of ``RunInputs`` have them."""
-    sources = [
-        InputSource(
-            kind="fixture",
-            fixture_set=pinned.fixture_set,
-            fixture_id=fixture.fixture_id,
-            content_hash=fixture.content_hash,
-            privacy_class="synthetic",
-        )
-        for fixture in pinned.fixtures
-        if fixture.input_class == input_class
-    ]
-    data = hash_inputs(sources)
+    own = [fixture for fixture in pinned.fixtures if fixture.input_class == input_class]
+    pairs = hash_inputs(
+        {
+            "source.fixture_set": [pinned.fixture_set] * len(own),
+            "source.fixture_id": [fixture.fixture_id for fixture in own],
+            "source.content_hash": [fixture.content_hash for fixture in own],
+        }
+    )
+    data = pairs.tobytes()
     return {data[start : start + 16] for start in range(0, len(data), 16)}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import UnsetType
 
-from gatemark.exams.advisory.record import KERNEL_COUNTER, AdvisoryDecision, ProofGrade
+from gatemark.evidence.columns import Columns
+from gatemark.exams.advisory.record import KERNEL_COUNTER, ProofGrade, ProofMode
 
 
 def is_implausible(busy_us: int | UnsetType | None, total_ms: float | None) -> bool:
@@ -12,13 +13,34 @@ def is_implausible(busy_us: int | UnsetType | None, total_ms: float | None) -> b
     return bool(busy_us and total_ms is not None and busy_us > total_ms * 1_050 + 1_000)
 
 
-def grade_proof(record: AdvisoryDecision) -> ProofGrade:
+def grade_proofs(fields: Columns) -> list[ProofGrade]:
+    """Return the basis of each proof of a batch."""
+    paths = fields["npu_proof.counter_path"]
+    kernel = {path for path in set(paths) if path and KERNEL_COUNTER.match(path)}
+    return list(
+        map(
+            _grade_proof,
+            fields["npu_proof.proof_ok"],
+            fields["npu_proof.proof_mode"],
+            fields["npu_proof.busy_delta_us"],
+            fields["latency.total_ms"],
+            [path in kernel for path in paths],
+        )
+    )
+
+
+def _grade_proof(
+    proof_ok: bool | None,
+    mode: ProofMode,
+    busy_us: int | UnsetType | None,
+    total_ms: float | None,
+    is_of_kernel: bool,
+) -> ProofGrade:
     """Return the basis of a proof: the kernel's counter, another one, or the service's claim."""
-    proof = record.npu_proof
-    if not proof.proof_ok:
+    if not proof_ok:
         return "none"
-    if proof.proof_mode != "sysfs_busy_delta":
+    if mode != "sysfs_busy_delta":
         return "service"
-    if is_implausible(proof.busy_delta_us, record.latency.total_ms):
+    if is_implausible(busy_us, total_ms):
         return "implausible"
-    return "kernel" if KERNEL_COUNTER.match(proof.counter_path or "") else "counter"
+    return "kernel" if is_of_kernel else "counter"
