@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -168,21 +168,20 @@ class PrivateTextScan:
         self._lower_roots = [root for root in self._roots if root == root.lower()]
         self._windows_roots = [root.lower() for root in self._roots if "\\" in root]
 
-    def private(self, texts: Iterable[str], *, note: bool = False) -> set[str]:
+    def private(self, texts: Collection[str], *, note: bool = False) -> set[str]:
         """Return the texts that have private content; the same as ``kinds``, for many at once."""
-        return {
-            text for text in self._find_suspects(set(texts), note) if self.kinds(text, note=note)
-        }
+        return {text for text in self._find_suspects(texts, note) if self.kinds(text, note=note)}
 
-    def _find_suspects(self, texts: set[str], note: bool) -> set[str]:
+    def _find_suspects(self, texts: Collection[str], note: bool) -> set[str]:
         """Return the texts that may have private content; never misses any."""
-        longest = self._rules.note_chars_max if note else self._rules.code_chars_max
         lines = "\n".join([*texts, ""])
         if lines.count("\n") > len(texts):
-            return texts
+            return set(texts)
         screen = _compile_screen(self._rules, note=note)
         found = set(map(bytes.decode, screen.find_suspects(lines.encode("utf-8", "replace"))))
-        found.update(text for text in texts if len(text) > longest)
+        longest = self._rules.note_chars_max if note else self._rules.code_chars_max
+        if max(map(len, texts), default=0) > longest:
+            found.update(text for text in texts if len(text) > longest)
         return found
 
     def kinds(self, text: str, *, note: bool = False) -> tuple[str, ...]:

@@ -390,7 +390,7 @@ class RecordRules(Generic[R]):
 
 def _holds_alone(rule: RecordRule, column: Sequence[Any]) -> bool:
     if rule.is_for_each:
-        column = list(set(chain.from_iterable(filter(None, column))))
+        column = list(chain.from_iterable(filter(None, column)))
     return rule.must.holds_for_all(column)
 
 

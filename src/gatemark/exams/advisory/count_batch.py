@@ -7,7 +7,7 @@ records a metric is, is in the table of ``metrics``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any, Final, TypeVar
 
@@ -44,7 +44,7 @@ def count_batch(
     violations = find_violations(batch, fields, scan)
     runs = name_runs(fields["source.artifact_ref"], state.first_times)
     columns = derive_columns(fields, violations.kinds, runs)
-    _name_doubtful(state, fields, columns)
+    _name_doubtful(state, fields, columns, violations.kinds)
     _add(state.kinds, _count_by(RecordKind, columns))
     _add(state.runs, _count_by(RunBucket, columns))
     _add(state.cases, _count_by(LaneCase, columns, where="case"))
@@ -89,9 +89,14 @@ def _add_times(
         data += np.array(found, dtype=np.float64).tobytes()
 
 
-def _name_doubtful(state: AdvisoryExamState, fields: Columns, columns: Columns) -> None:
-    """Name the first records of each kind that is not certainly right."""
-    doubtful = [place for place, right in enumerate(_find_right(columns)) if not right]
+def _name_doubtful(
+    state: AdvisoryExamState, fields: Columns, columns: Columns, breached: Container[int]
+) -> None:
+    """Name the first records of each kind that is not right under any policy."""
+    compared = zip(*(columns[name] for name in _COMPARED), strict=True)
+    doubtful = [
+        place for place, one in enumerate(compared) if place in breached or not _is_right(*one)
+    ]
     if not doubtful:
         return
     kinds = list(_list_rows(RecordKind, columns))
@@ -109,43 +114,33 @@ def _name_doubtful(state: AdvisoryExamState, fields: Columns, columns: Columns) 
             )
 
 
-def _find_right(columns: Columns) -> list[bool]:
-    """Return which records are right under any policy; may say no wrongly, never yes."""
-    return [
+_COMPARED: Final = (
+    "label",
+    "reference_label",
+    "severity",
+    "reference_severity",
+    "bucket",
+    "fallback",
+    "fallback_expected",
+)
+
+
+def _is_right(
+    label: str,
+    reference_label: str | None,
+    severity: str,
+    reference_severity: str | None,
+    bucket: str,
+    fallback: str | None,
+    is_expected: bool,
+) -> bool:
+    """Whether a record without violations is right under any policy; may say no wrongly."""
+    return (
         label == reference_label
         and severity == reference_severity
         and bucket not in UNCERTAIN_BUCKETS
-        and (fallback is None or expected)
-        and not any(violated)
-        for (
-            label,
-            reference_label,
-            severity,
-            reference_severity,
-            bucket,
-            fallback,
-            expected,
-            *violated,
-        ) in zip(
-            *(
-                columns[name]
-                for name in (
-                    "label",
-                    "reference_label",
-                    "severity",
-                    "reference_severity",
-                    "bucket",
-                    "fallback",
-                    "fallback_expected",
-                    "authority",
-                    "side_effect",
-                    "privacy",
-                    "no_reason",
-                )
-            ),
-            strict=True,
-        )
-    ]
+        and (fallback is None or is_expected)
+    )
 
 
 def _note_first_times(

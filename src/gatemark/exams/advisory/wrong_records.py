@@ -80,7 +80,12 @@ def find_wrong_records(
     totals: Counter[str] = Counter()
     found: list[tuple[int, WrongRecord]] = []
     private = scan.private(
-        name for all_named in state.named.values() for one in all_named if (name := one.fixture_id)
+        [
+            name
+            for all_named in state.named.values()
+            for one in all_named
+            if (name := one.fixture_id)
+        ]
     )
     for row, count in scored:
         kind, problem = row.kind, _name_problem(row)
