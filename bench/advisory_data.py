@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from gatemark.exams.advisory.buckets import choose_bucket
 from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
+from gatemark.exams.advisory.confidence_buckets import choose_bucket
 from gatemark.exams.advisory.record_examples import AGREEING
 
 CLASSES = (

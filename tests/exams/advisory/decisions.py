@@ -18,11 +18,11 @@ from gatemark.exams.advisory.category import (
     state_outcome,
 )
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
-from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.kind import RecordKind
+from gatemark.exams.advisory.pinned_fixtures import PinnedFixtures
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.exams.advisory.record import KERNEL_COUNTER, AdvisoryDecision, ProofGrade
 from gatemark.exams.advisory.record_examples import AGREEING, change_record
+from gatemark.exams.advisory.record_kind import RecordKind
 from gatemark.exams.advisory.record_rules import BREACHES
 
 LANE = "cron_n8n_event/cron_n8n_advisory"

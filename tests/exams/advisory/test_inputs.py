@@ -7,12 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gatemark.exams.advisory.inputs import (
-    InputGroup,
-    InputTable,
-    derive_lane_inputs,
-    join_tables,
-)
+from gatemark.exams.advisory.input_rows import InputGroup, InputTable, join_tables
+from gatemark.exams.advisory.lane_inputs import derive_lane_inputs
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 
 from .decisions import ACTION, LANE, decision, findings_of, good_lane, named, numbered, summary_of

@@ -21,8 +21,8 @@ from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.private_text import PrivateTextRules, PrivateTextScan
 from gatemark.evidence.record_fields import list_text_fields
 from gatemark.evidence.record_rules import RecordRules
-from gatemark.exams.advisory.columns import read_fields
 from gatemark.exams.advisory.record import TIME_PATTERN, AdvisoryDecision
+from gatemark.exams.advisory.record_columns import read_fields
 from gatemark.exams.advisory.record_examples import AGREEING, change_record
 from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS
 from gatemark.exams.advisory.record_schema import SCHEMA, are_all_sound

@@ -17,18 +17,18 @@ import numpy as np
 from gatemark.evidence.columns import Columns
 from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.exams.advisory.category import UNCERTAIN_BUCKETS
-from gatemark.exams.advisory.columns import derive_columns, read_fields
-from gatemark.exams.advisory.inputs import hash_inputs
-from gatemark.exams.advisory.kind import RecordKind
-from gatemark.exams.advisory.record import AdvisoryDecision
-from gatemark.exams.advisory.run_names import name_runs
-from gatemark.exams.advisory.state import (
+from gatemark.exams.advisory.exam_state import (
     NAMED_PER_KIND,
     AdvisoryExamState,
     LaneCase,
     NamedRecord,
     RunBucket,
 )
+from gatemark.exams.advisory.input_rows import hash_inputs
+from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.exams.advisory.record_columns import derive_columns, read_fields
+from gatemark.exams.advisory.record_kind import RecordKind
+from gatemark.exams.advisory.run_names import name_runs
 from gatemark.exams.advisory.violations import ViolatedField, Violation, find_violations
 
 VIOLATIONS_KEPT: Final = 200
@@ -95,7 +95,7 @@ def _name_doubtful(
     """Name the first records of each kind that is not right under any policy."""
     compared = zip(*(columns[name] for name in _COMPARED), strict=True)
     doubtful = [
-        place for place, one in enumerate(compared) if place in breached or not _is_right(*one)
+        place for place, row in enumerate(compared) if place in breached or not _is_right(row)
     ]
     if not doubtful:
         return
@@ -125,21 +125,14 @@ _COMPARED: Final = (
 )
 
 
-def _is_right(
-    label: str,
-    reference_label: str | None,
-    severity: str,
-    reference_severity: str | None,
-    bucket: str,
-    fallback: str | None,
-    is_expected: bool,
-) -> bool:
+def _is_right(row: tuple[Any, ...]) -> bool:
     """Whether a record without violations is right under any policy; may say no wrongly."""
+    label, reference_label, severity, reference_severity, bucket, fallback, is_expected = row
     return (
         label == reference_label
         and severity == reference_severity
         and bucket not in UNCERTAIN_BUCKETS
-        and (fallback is None or is_expected)
+        and bool(fallback is None or is_expected)
     )
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.record_rules import words_of_patterns
-from gatemark.exams.advisory.columns import read_fields
 from gatemark.exams.advisory.record import SCHEMA_NAME, AdvisoryDecision
+from gatemark.exams.advisory.record_columns import read_fields
 from gatemark.exams.advisory.record_examples import BAD, GOOD
 from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, FIELD_RULES
 

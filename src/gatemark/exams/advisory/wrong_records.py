@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.exams.advisory.category import HIGH_SEVERITIES
-from gatemark.exams.advisory.score_kind import ScoredKind
-from gatemark.exams.advisory.state import AdvisoryExamState
+from gatemark.exams.advisory.exam_state import AdvisoryExamState
+from gatemark.exams.advisory.scored_kind import ScoredKind
 
 
 class WrongRecord(NamedTuple):

@@ -37,7 +37,7 @@ from gatemark.web.areas.views import (
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
-    from gatemark.exams.advisory.packet import LanePacket
+    from gatemark.exams.advisory.promotion_packet import LanePacket
 
 PAGE: Final = 100
 TASKS_SHOWN: Final = 10
@@ -262,7 +262,7 @@ def step_packet(workspace: Workspace, step: OpenStep) -> LanePacket | None:
     if full is None:
         return None
     # Loads exams and statistics, which only the page of a lane needs.
-    from gatemark.exams.advisory.packet import build_packet  # noqa: PLC0415
+    from gatemark.exams.advisory.promotion_packet import build_packet  # noqa: PLC0415
 
     return build_packet(workspace, lane_of(step.asset), full.id)
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.exams.advisory.inputs import InputTable
-from gatemark.exams.advisory.kind import RecordKind
+from gatemark.exams.advisory.input_rows import InputTable
+from gatemark.exams.advisory.record_kind import RecordKind
 from gatemark.exams.advisory.violations import ViolatedField, Violation
 
 NAMED_PER_KIND: Final = 20

@@ -13,8 +13,8 @@ from msgspec import UnsetType
 
 from gatemark.evidence.columns import ColumnReader, Columns, list_field_paths
 from gatemark.exams.advisory.category import is_applicable
+from gatemark.exams.advisory.npu_proof import grade_proofs
 from gatemark.exams.advisory.policy import make_lane_name
-from gatemark.exams.advisory.proof import grade_proofs
 from gatemark.exams.advisory.record import CASE_NOTES, AdvisoryDecision
 from gatemark.exams.advisory.record_rules import BreachKind
 

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from gatemark.core.fold import add_counts
-from gatemark.exams.advisory.inputs import InputTable, join_tables
-from gatemark.exams.advisory.state import NAMED_PER_KIND, AdvisoryExamState, NamedRecord
+from gatemark.exams.advisory.exam_state import NAMED_PER_KIND, AdvisoryExamState, NamedRecord
+from gatemark.exams.advisory.input_rows import InputTable, join_tables
 from gatemark.statistics.quantiles import sketch_values
 
 EXACT_MAX: Final = 2_000_000
