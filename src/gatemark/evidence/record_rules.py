@@ -13,13 +13,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from gatemark.core.record import Problem
-from gatemark.evidence.columns import Columns, make_getter
+from gatemark.evidence.columns import Columns
 from gatemark.evidence.record_fields import list_text_fields
 
 _EACH: Final = "[*]"
@@ -243,6 +244,12 @@ def words_of_patterns(record_type: type[msgspec.Struct]) -> dict[str, str]:
     }
 
 
+def _make_getter(paths: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
+    """Return the function that reads some fields of a record."""
+    get = attrgetter(*paths)
+    return get if len(paths) > 1 else lambda record: (get(record),)
+
+
 class _RowCheck:
     """A rule prepared to look at values in the order of ``paths``."""
 
@@ -250,7 +257,7 @@ class _RowCheck:
         self._accepts = rule.must.accepts
         self._conditions = [demand.accepts for demand in rule.conditions.values()]
         self._is_for_each = rule.is_for_each
-        self._get = make_getter(rule.paths)
+        self._get = _make_getter(rule.paths)
 
     def find_broken(self, record: object) -> Iterator[tuple[str, Any]]:
         """Yield what is not accepted, and its place within the field."""

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gatemark.evidence.columns import ColumnReader
+from gatemark.evidence.columns import read_columns
 from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.private_text import PrivateTextRules, PrivateTextScan
 from gatemark.evidence.record_fields import list_text_fields
@@ -35,7 +35,6 @@ _VALIDATOR = jsonschema_rs.validator_for(make_json_schema(SCHEMA.name))
 
 _STRICT = _FORM.strictest
 _RULES = RecordRules((*CONTRADICTIONS.rules, *BREACHES.rules))
-_FIELDS = ColumnReader(_RULES.paths)
 _NOTHING_PRIVATE = PrivateTextRules(
     private_roots=(), code_chars_max=10_000, note_chars_max=10_000, code_words_max=500
 )
@@ -53,7 +52,7 @@ def is_refused_in_batch(record: dict[str, Any]) -> bool:
     except msgspec.ValidationError:
         return True
     agreeing = msgspec.convert(AGREEING, AdvisoryDecision)
-    return not _RULES.hold_for_all(_FIELDS.read([agreeing, typed, agreeing]))
+    return not _RULES.hold_for_all(read_columns([agreeing, typed, agreeing], AdvisoryDecision))
 
 
 def contradicts_itself(record: AdvisoryDecision) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UnsetType
 
-from gatemark.evidence.columns import ColumnReader, Columns, list_field_paths
+from gatemark.evidence.columns import Columns, read_columns
 from gatemark.exams.advisory.category import is_applicable
 from gatemark.exams.advisory.npu_proof import grade_proofs
 from gatemark.exams.advisory.policy import make_lane_name
@@ -26,14 +26,13 @@ class _FieldReader:
     """
 
     def __init__(self) -> None:
-        self._reader = ColumnReader(list_field_paths(AdvisoryDecision))
         self._last: tuple[Sequence[AdvisoryDecision], Columns] = ((), {})
 
     def read(self, batch: Sequence[AdvisoryDecision]) -> Columns:
         """Return every field; a batch must not change between two calls."""
         seen, columns = self._last
         if seen is not batch:
-            columns = self._reader.read(batch)
+            columns = read_columns(batch, AdvisoryDecision)
             self._last = (batch, columns)
         return columns
 
@@ -51,7 +50,7 @@ def derive_columns(
     source_kind, mode = fields["source.kind"], fields["service.mode"]
     reference_source = fields["human_or_atlas_decision.source"]
     count = len(mode)
-    case = _find_cases(fields["notes"])
+    case = list(map(_find_case, fields["notes"]))
     is_shadow = [kind in ("atlas_shadow", "human_review") for kind in source_kind]
     return {
         "lane": _name_lanes(fields["input_class"], fields["service.name"]),
@@ -108,12 +107,12 @@ def _name_lanes(classes: Sequence[str], services: Sequence[str]) -> list[str]:
     return [names[pair] for pair in pairs]
 
 
-def _find_cases(notes: Sequence[Sequence[str] | UnsetType]) -> list[str | None]:
-    """Return the kind of case that the first such note of each record names."""
-    return [
-        next((CASE_NOTES[note] for note in own if note in CASE_NOTES), None) if own else None
-        for own in notes
-    ]
+def _find_case(notes: Sequence[str] | UnsetType) -> str | None:
+    """Return the kind of case that the first such note names."""
+    for note in notes or ():
+        if note in CASE_NOTES:
+            return CASE_NOTES[note]
+    return None
 
 
 def _mark(
