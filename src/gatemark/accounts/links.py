@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from gatemark.accounts.account_events import record_access_given, record_account_event
+from gatemark.accounts.events import LINK_MADE, PASSWORD_SET
 from gatemark.accounts.identity import ADMIN, Identity, read_roles, require_admin
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.people import list_people
 from gatemark.accounts.sign_in import PASSWORD
 from gatemark.core.errors import UnknownNameError
-from gatemark.ledger.event_kinds import (
-    LINK_MADE,
-    PASSWORD_SET,
-    Channel,
-)
+from gatemark.ledger.event_kinds import Channel
 from gatemark.lifecycle.act import act, preview
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT

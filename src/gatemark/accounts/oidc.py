@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.events import ACCOUNT_ADDED, SIGNED_IN
 from gatemark.accounts.identity import read_roles
 from gatemark.accounts.nouns import check_name
 from gatemark.accounts.oidc_file import (
@@ -26,7 +27,7 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGNED_IN, SYSTEM, Channel
+from gatemark.ledger.event_kinds import SYSTEM, Channel
 from gatemark.lifecycle.act import act, preview
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.model.nouns import Role

@@ -19,7 +19,7 @@ from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED, ResultSealed
 from gatemark.ledger.port import Store
-from gatemark.lifecycle.citations import FoundResults, candidate_lanes, summed_up
+from gatemark.lifecycle.citations import FoundResults, summed_up
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.events.fact import fact_kinds
 from gatemark.lifecycle.model.nouns import Cited
@@ -130,8 +130,14 @@ class KnownResults:
             self.without_evidence.add(result.id)
             return (lane_of(asset.name),)
         if result.id not in self._lanes_of:
+            # Judging lanes loads exams and statistics, which nothing else here needs.
+            from gatemark.packs.lanes import NoLaneExamError, candidate_lanes  # noqa: PLC0415
+
             try:
                 self._lanes_of[result.id] = candidate_lanes(self._store.blobs, result)
+            except NoLaneExamError as error:
+                self.newer.append(str(error))
+                self._lanes_of[result.id] = (lane_of(asset.name),)
             except OtherRulesError:
                 # The check of results reports it; the decision is taken as recorded.
                 self._lanes_of[result.id] = (lane_of(asset.name),)

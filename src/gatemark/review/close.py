@@ -29,11 +29,11 @@ from gatemark.evidence.judge_exam import Scored, judge_exam
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.cast_rows import read_promised, require_given
 from gatemark.review.create import append_event, review_key, subject_of_review
+from gatemark.review.events import REVIEW_CREATED, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.review.findings import (
     Arbitration,
     OpenedReview,

@@ -106,7 +106,7 @@ def lane_problem(state: LifecycleState, full: Cited | None) -> str | None:
         return None
     return (
         f"by result {short(full.id)} the lane {lane} is not a candidate for discussion; see "
-        f"why: gatemark advisory packet {lane} --result {short(full.id)}"
+        f"why: gatemark show {short(full.id)}"
     )
 
 

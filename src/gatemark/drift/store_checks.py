@@ -1,14 +1,15 @@
-"""The drift tables that ``gatemark ledger verify`` compares with events."""
+"""What drift adds to the verification of a store: its tables are compared with events."""
 
 from __future__ import annotations
 
 from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
+from gatemark.integrity import StoreChecks
 from gatemark.ledger.checks.tables import FeatureRows, RowCheck
 from gatemark.ledger.event_kinds import DRIFT_RECORDED, DRIFT_SIGNAL, POINTS_PUSHED
 from gatemark.workspace import Workspace
 
 
-def drift_rows(workspace: Workspace) -> FeatureRows:
+def _drift_rows(workspace: Workspace) -> FeatureRows:
     """Return the drift tables and the function that compares them."""
 
     def opened() -> RowCheck:
@@ -22,3 +23,6 @@ def drift_rows(workspace: Workspace) -> FeatureRows:
         tables=(POINTS, REVISIONS, MEMORIES, EPISODES, ACTS),
         open=opened,
     )
+
+
+STORE_CHECKS = StoreChecks(name="drift", rows=_drift_rows)

@@ -1,119 +1,75 @@
-"""Results for page and API: lists, verification, and comparison."""
+"""The comparison of two results: measures, rules, and items that changed."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
-import msgspec
-from fastapi import Response
-from fastapi.responses import StreamingResponse
+from fastapi import Query
 
-from gatemark.core.canonical import DIGEST_PREFIX, same_digest
-from gatemark.core.errors import GatemarkError, IntegrityError, UnknownNameError
 from gatemark.core.measurement import Measurement
-from gatemark.core.result import Result, verify_seal
-from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.core.result import Result
+from gatemark.lifecycle.views.views import View
 from gatemark.packs.pack_file import CANDIDATE
 from gatemark.packs.sample_lines import read_sample_lines
-from gatemark.web.areas.views import (
-    CheckLine,
-    FindingDelta,
-    ItemChange,
-    MeasureDelta,
-    ResultCheck,
-    ResultDelta,
-    ResultPage,
-    ResultSummary,
-)
+from gatemark.web.doors import Context, Doors, Visit
+from gatemark.web.parameters import REFERENCE
+from gatemark.web.views.results import SHOWN, ResultSummary, get_result, result_page
 from gatemark.workspace import Workspace
 
+doors = Doors("results")
 MAX_ITEMS: Final = 200
 MAX_SAMPLE_BYTES: Final = 64 * 1024 * 1024
 _BAD: Final = ("fail", "inconclusive")
+ResultQuery = Annotated[str, Query(pattern=REFERENCE)]
 
 
-def result_page(workspace: Workspace, *, before: int | None, limit: int) -> ResultPage:
-    """Return a page of results, newest first."""
-    found = workspace.existing_results().lines(limit + 1, before)
-    shown = found[:limit]
-    return ResultPage(
-        items=tuple(ResultSummary(**msgspec.structs.asdict(line)) for line in shown),
-        next=str(shown[-1].seq) if len(found) > limit else None,
-    )
+class MeasureDelta(View, frozen=True, kw_only=True):
+    """One measure in two results; None if a result lacks it, with the reason."""
+
+    name: str
+    scope: str | None
+    unit: str
+    direction: str
+    before: float | None
+    after: float | None
+    delta: float | None
+    is_worse: bool | None
+    before_reason: str | None
+    after_reason: str | None
 
 
-def get_result(workspace: Workspace, reference: str) -> Result:
-    """Return a result by its id or a prefix of it."""
-    return workspace.existing_results().get(reference)
+class FindingDelta(View, frozen=True, kw_only=True):
+    """One rule in two results."""
+
+    rule: str
+    before: str | None
+    after: str | None
+    is_worse: bool
 
 
-def read_result_file(workspace: Workspace, reference: str, digest: str) -> Iterator[bytes]:
-    """Yield the bytes of a file of a result; files of other results are refused."""
-    result = get_result(workspace, reference)
-    kept = {blob.digest for blob in result.blobs}
-    if digest not in kept:
-        raise UnknownNameError(f"result {result.id} keeps no file {digest}")
-    if not workspace.blobs.has(digest):
-        raise UnknownNameError(f"the file {digest} is not in the store")
-    return workspace.blobs.pieces(digest)
+class ItemChange(View, frozen=True, kw_only=True):
+    """An item that was answered worse or better than before."""
+
+    suite: str
+    item: str
+    before: float
+    after: float
 
 
-def download(pieces: Iterator[bytes], digest: str) -> Response:
-    """Return a response that browsers save and never run."""
-    name = digest.removeprefix("sha256:")[:16]
-    headers = {
-        "Content-Disposition": f'attachment; filename="{name}"',
-        "Content-Security-Policy": "sandbox; default-src 'none'",
-    }
-    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
+class ResultDelta(View, frozen=True, kw_only=True):
+    """The comparison of two results. Items are paired by suite and id, on the same data only."""
 
-
-def check_result(workspace: Workspace, reference: str) -> ResultCheck:
-    """Verify a result: its seal, all its files, and its events."""
-    now = workspace.clock()
-    try:
-        result = get_result(workspace, reference)
-    except IntegrityError as error:
-        line = CheckLine(what="seal", holds=False, detail=str(error))
-        return ResultCheck(id=reference, verdict="fail", checked_at=now, lines=(line,))
-    verify_seal(result)
-    lines = [CheckLine(what="seal", holds=True, detail="id and stamp match the content")]
-    lines.extend(_check_blob(workspace, blob.name, blob.digest) for blob in result.blobs)
-    lines.append(_check_event(workspace, result))
-    holds = all(line.holds for line in lines)
-    return ResultCheck(
-        id=result.id, verdict="pass" if holds else "fail", checked_at=now, lines=tuple(lines)
-    )
-
-
-def _check_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
-    seen = hashlib.sha256()
-    try:
-        for piece in workspace.blobs.pieces(digest):
-            seen.update(piece)
-    except GatemarkError as error:
-        return CheckLine(what=name, holds=False, detail=str(error))
-    holds = same_digest(DIGEST_PREFIX + seen.hexdigest(), digest)
-    detail = "matches its digest" if holds else "does not match its digest"
-    return CheckLine(what=name, holds=holds, detail=detail)
-
-
-def _check_event(workspace: Workspace, result: Result) -> CheckLine:
-    subject = result.candidate.id.partition("/")[0] if result.candidate else None
-    try:
-        events = workspace.events.events(kind=RESULT_SEALED, subject=subject)
-        stamps = [
-            event.seq
-            for event, payload in events
-            if payload is not None and payload.get("stamp") == result.stamp
-        ]
-    except IntegrityError as error:
-        return CheckLine(what="ledger", holds=False, detail=str(error))
-    if not stamps:
-        return CheckLine(what="ledger", holds=False, detail="no ledger event records it")
-    return CheckLine(what="ledger", holds=True, detail=f"event {stamps[0]} records it")
+    before: ResultSummary
+    after: ResultSummary
+    same_data: bool
+    caveats: tuple[str, ...]
+    measures: tuple[MeasureDelta, ...]
+    findings: tuple[FindingDelta, ...]
+    lost: tuple[ItemChange, ...]
+    gained: tuple[ItemChange, ...]
+    compared_items: int
+    more_items: int
 
 
 def compare_results(workspace: Workspace, before: str, after: str) -> ResultDelta:
@@ -231,3 +187,22 @@ def _read_scores(workspace: Workspace, result: Result) -> dict[tuple[str, str], 
             score = next(iter(sample["scores"].values()), None)
             totals.setdefault((suite, str(sample["id"])), []).append(score or 0.0)
     return {key: sum(scores) / len(scores) for key, scores in totals.items()}
+
+
+@doors.view("/comparison", ResultDelta)
+def get_comparison(visit: Visit, before: ResultQuery, after: ResultQuery) -> ResultDelta:
+    """Compare two results."""
+    return compare_results(visit.workspace, before, after)
+
+
+@doors.page("/compare", "compare.html")
+def compare_page(visit: Visit, before: str = "", after: str = "") -> Context:
+    """Show two results side by side, or the form that asks for them."""
+    workspace = visit.workspace
+    return {
+        "title": "Compare",
+        "view": compare_results(workspace, before, after) if before and after else None,
+        "others": result_page(workspace, before=None, limit=SHOWN).items,
+        "before": before,
+        "after": after,
+    }
