@@ -24,7 +24,6 @@ from gatemark.evidence.columns import Columns
 from gatemark.evidence.record_fields import list_text_fields
 
 _EACH: Final = "[*]"
-_REMEMBERED: Final = 50_000
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -299,7 +298,6 @@ class _CheckGroup:
             for rule in rules
         ]
         self._edges = [_join_edges(rules, path) for path in self._paths]
-        self._good: set[tuple[Any, ...]] = set()
 
     def list_broken(self, columns: Columns) -> list[RecordRule]:
         """Return the rules that some record breaks; equal values are checked once."""
@@ -307,17 +305,12 @@ class _CheckGroup:
             _round_down(columns[path], edges) if edges else columns[path]
             for path, edges in zip(self._paths, self._edges, strict=True)
         ]
-        unknown = set(zip(*read, strict=True)) - self._good
-        broken = [
+        distinct = set(zip(*read, strict=True))
+        return [
             rule
             for rule, places, check in self._checks
-            if any(check.is_broken([values[place] for place in places]) for values in unknown)
+            if any(check.is_broken([values[place] for place in places]) for values in distinct)
         ]
-        if not broken:
-            if len(self._good) > _REMEMBERED:
-                self._good.clear()
-            self._good |= unknown
-        return broken
 
 
 def _join_edges(rules: Iterable[RecordRule], path: str) -> tuple[float, ...]:

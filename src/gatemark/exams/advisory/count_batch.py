@@ -1,6 +1,6 @@
 """The fold over advisory records: a batch becomes columns, and its rows are counted by columns.
 
-A key of ``state`` says by which columns: its fields are their names. Over which of the counted
+A key of ``exam_state`` says by which: its fields are names of columns. Over which of the counted
 records a metric is, is in the table of ``metrics``.
 """
 

@@ -1,7 +1,7 @@
 """What the fold over advisory records keeps: counts by keys, times by lane, and a few records.
 
-The fields of a key are the names of the columns by which records are counted (``columns``).
-``count_batch`` fills a state, ``merge`` joins two.
+The fields of a key are the names of the columns by which records are counted (``record_columns``).
+``count_batch`` fills a state, ``merge_states`` joins two.
 """
 
 from __future__ import annotations

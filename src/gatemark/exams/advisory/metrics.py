@@ -1,8 +1,8 @@
 """The table of metrics: what each counts, and over which records. A new metric is one row.
 
-The fold counts records by kind, a kind is scored under the policy (``ScoredKind``), and a row of
-``ADVISORY_METRICS`` says which scored kinds are in its numerator and denominator. Every row is
-measured for all records and for each lane (``measure_group``).
+The fold counts records by kind (``count_batch``), and a kind is scored under the policy
+(``ScoredKind``). A row of ``ADVISORY_METRICS`` says which scored kinds are in the numerator and in
+the denominator. Rows are counted for each lane and bucket and added up (``counted_groups``).
 """
 
 from __future__ import annotations

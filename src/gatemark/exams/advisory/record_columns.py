@@ -1,7 +1,7 @@
 """A batch of decisions as columns: one value per record, read once for rules, scan and counts.
 
 Columns of fields have the path of the field (``fallback.kind``) and hold what records say. The
-others are derived; what is counted names those by which it is counted (``kind``, ``state``).
+others are derived; a key of ``exam_state`` names those by which it counts.
 """
 
 from __future__ import annotations

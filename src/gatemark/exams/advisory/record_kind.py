@@ -2,7 +2,7 @@
 
 Records of a large file share few kinds. The fold counts kinds, and scoring reads the small table of
 kinds, so that a policy is cheap to change. A new fact of a record is one field of ``RecordKind``
-and a column of its name (``columns``).
+and a column of its name (``record_columns``).
 """
 
 from __future__ import annotations
