@@ -10,7 +10,7 @@ import pytest
 
 from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.record_fields import TextField
-from gatemark.exams.advisory.private_texts import FREE_FIELDS
+from gatemark.exams.advisory.privacy_scan import FREE_FIELDS
 from gatemark.exams.advisory.record import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,

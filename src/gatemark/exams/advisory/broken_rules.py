@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark.exams.advisory.findings import Findings
-from gatemark.exams.advisory.policy import AdvisoryPolicy
-from gatemark.exams.advisory.ranged_number import (
-    judge_number,
-)
-from gatemark.exams.advisory.rules import (
+from gatemark.exams.advisory.gate_rules import (
     ASKED_OVERALL,
     build_global_rules,
     build_lane_rules,
     build_overall_rules,
+)
+from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.ranged_number import (
+    judge_number,
 )
 
 

@@ -46,13 +46,13 @@ from gatemark.exams.advisory.fixtures.fixture import (
     FixtureManifest,
     ShadowInput,
 )
+from gatemark.exams.advisory.gate_rules import build_rules
 from gatemark.exams.advisory.merge_states import bound_size, merge_states
 from gatemark.exams.advisory.metrics import NO_COMPARABLE_RECORDS
 from gatemark.exams.advisory.pinned_fixtures import PinnedFixtures
 from gatemark.exams.advisory.policy import ADVISORY_LANES_MAX, AdvisoryPolicy
 from gatemark.exams.advisory.promotion import build_notes, build_promotion
 from gatemark.exams.advisory.record import parse_moment
-from gatemark.exams.advisory.rules import build_rules
 from gatemark.exams.advisory.summary import AdvisorySummary, build_summary
 from gatemark.exams.advisory.summary_facts import SUMMARY_SCHEMA, build_facts
 from gatemark.exams.advisory.undefined_labels import find_undefined, has_undefined

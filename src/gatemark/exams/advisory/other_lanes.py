@@ -7,16 +7,16 @@ from typing import Final, NamedTuple
 
 from gatemark.core.reason import ReasonKind
 from gatemark.exams.advisory.earlier_runs import Terms
+from gatemark.exams.advisory.gate_rules import (
+    build_input_rules,
+    build_lane_rules,
+)
 from gatemark.exams.advisory.metrics import METRIC_BY_NAME
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.exams.advisory.ranged_number import (
     NumberKey,
     RangedNumber,
     judge_number,
-)
-from gatemark.exams.advisory.rules import (
-    build_input_rules,
-    build_lane_rules,
 )
 from gatemark.report.words import first_few
 

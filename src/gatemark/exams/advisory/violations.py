@@ -10,7 +10,7 @@ import msgspec
 from gatemark.evidence.columns import Columns
 from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.evidence.record_rules import RecordRules
-from gatemark.exams.advisory.private_texts import find_private_texts
+from gatemark.exams.advisory.privacy_scan import find_private_texts
 from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.exams.advisory.record_rules import BREACHES, BreachKind
 
