@@ -273,7 +273,7 @@ class _RowCheck:
 
     def is_broken(self, values: Sequence[Any]) -> bool:
         """Whether a record with these values, in the order of ``paths``, breaks the rule."""
-        value, *conditions = _list_values(values)
+        value, *conditions = values
         if not self._does_apply(conditions):
             return False
         if self._is_for_each:
@@ -305,7 +305,7 @@ class _CheckGroup:
             _round_down(columns[path], edges) if edges else columns[path]
             for path, edges in zip(self._paths, self._edges, strict=True)
         ]
-        distinct = set(zip(*read, strict=True))
+        distinct = [_list_values(values) for values in set(zip(*read, strict=True))]
         return [
             rule
             for rule, places, check in self._checks
