@@ -29,6 +29,7 @@ from top to bottom: the documents and how they are made, then the views, then th
 - ``act`` answers POST there. ``command`` is the struct of the act: its fields are the JSON body,
   or the form; fields that the address names, and ``actor``, are filled in. ``form`` answers the
   form of a page by a redirect, and ``form_page`` by whatever its function returns.
+- A view or an act whose document has an ETag returns ``Tagged``; a caller who has seen it gets 304.
 - A function gets what it names: ``visit`` (who asks, and where), ``command``, ``document``, parts
   of the address, and for a view the fields of the query. An act that names ``tag`` gets the
   ``If-Match`` header, or the field ``tag`` of the form.
@@ -203,7 +204,7 @@ class Doors:
         """Declare a page without a document, such as an empty form."""
 
         def declare(function: Function) -> Function:
-            self.add_page(address, template, function, function, {}, needs_role=needs_role)
+            self.add_page(address, template, function, needs_role=needs_role)
             return function
 
         return declare
@@ -213,23 +214,23 @@ class Doors:
         address: str,
         template: str,
         function: Callable[..., Any],
-        view: Callable[..., Any],
-        fixed: Mapping[str, object],
+        view: Callable[..., Any] | None = None,
+        fixed: Mapping[str, object] = MappingProxyType({}),
         *,
         needs_role: bool,
     ) -> None:
-        """Add a page of a view; what is ``fixed`` is not asked in its address."""
+        """Add a page, perhaps of a view; what is ``fixed`` is not asked in its address."""
 
         def endpoint(request: Request, **given: Any) -> Response:
             visit = Visit(request, member(request) if needs_role else person(request))
             known = {**given, **fixed, "visit": visit}
-            if "document" in _names_of(function):
+            if view is not None and "document" in _names_of(function):
                 document = _call(view, known)
                 known["document"] = document.make() if isinstance(document, Tagged) else document
             found = _call(function, known)
             return found if isinstance(found, Response) else visit.show(template, found)
 
-        asked = {**_loose_parameters(function), **_loose_parameters(view)}
+        asked = _loose_parameters(function) | ({} if view is None else _loose_parameters(view))
         parts = {name: _parameter(name, str) for name in _parts_of(address)}
         parameters = [one for name, one in (parts | asked).items() if name not in fixed]
         self.pages.add_api_route(address, _sign(endpoint, function, parameters), methods=["GET"])
