@@ -363,11 +363,6 @@ class RecordRules(Generic[R]):
         """Return every problem of a record."""
         return [problem for _, problem in self.find_broken(record)]
 
-    @property
-    def paths(self) -> frozenset[str]:
-        """Everything that the rules read."""
-        return frozenset(path for rule in self.rules for path in rule.paths)
-
     def list_broken(self, columns: Columns) -> list[R]:
         """Return the rules that some record of a batch breaks.
 
@@ -382,10 +377,6 @@ class RecordRules(Generic[R]):
     def hold_for_all(self, columns: Columns) -> bool:
         """Whether no record of a batch breaks a rule."""
         return not self.list_broken(columns)
-
-    def select(self, chooses: Callable[[R], bool]) -> RecordRules[R]:
-        """Return some of the rules."""
-        return RecordRules(rule for rule in self.rules if chooses(rule))
 
 
 def _holds_alone(rule: RecordRule, column: Sequence[Any]) -> bool:
