@@ -250,19 +250,22 @@ def _make_getter(paths: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
 
 
 class _RowCheck:
-    """A rule prepared to look at values in the order of ``paths``."""
+    """A rule prepared to look at values in the order of some paths."""
 
-    def __init__(self, rule: RecordRule) -> None:
+    def __init__(self, rule: RecordRule, paths: Sequence[str]) -> None:
+        self._place = paths.index(rule.path)
         self._accepts = rule.must.accepts
-        self._conditions = [demand.accepts for demand in rule.conditions.values()]
+        self._conditions = [
+            (paths.index(path), demand.accepts) for path, demand in rule.conditions.items()
+        ]
         self._is_for_each = rule.is_for_each
-        self._get = _make_getter(rule.paths)
 
-    def find_broken(self, record: object) -> Iterator[tuple[str, Any]]:
+    def find_broken(self, values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
         """Yield what is not accepted, and its place within the field."""
-        value, *conditions = _list_values(self._get(record))
-        if not self._does_apply(conditions):
-            return
+        for place, accepts in self._conditions:
+            if not accepts(values[place]):
+                return
+        value = values[self._place]
         if not self._is_for_each:
             if not self._accepts(value):
                 yield "", value
@@ -270,18 +273,6 @@ class _RowCheck:
         for index, item in enumerate(value or ()):
             if not self._accepts(item):
                 yield f"[{index}]", item
-
-    def is_broken(self, values: Sequence[Any]) -> bool:
-        """Whether a record with these values, in the order of ``paths``, breaks the rule."""
-        value, *conditions = values
-        if not self._does_apply(conditions):
-            return False
-        if self._is_for_each:
-            return not all(map(self._accepts, value or ()))
-        return not self._accepts(value)
-
-    def _does_apply(self, values: Sequence[Any]) -> bool:
-        return all(accepts(value) for accepts, value in zip(self._conditions, values, strict=True))
 
 
 def _list_values(found: Iterable[Any]) -> list[Any]:
@@ -293,10 +284,7 @@ class _CheckGroup:
 
     def __init__(self, rules: Sequence[RecordRule]) -> None:
         self._paths = tuple(dict.fromkeys(path for rule in rules for path in rule.paths))
-        self._checks = [
-            (rule, [self._paths.index(path) for path in rule.paths], _RowCheck(rule))
-            for rule in rules
-        ]
+        self._checks = [(rule, _RowCheck(rule, self._paths)) for rule in rules]
         self._edges = [_join_edges(rules, path) for path in self._paths]
 
     def list_broken(self, columns: Columns) -> list[RecordRule]:
@@ -308,8 +296,8 @@ class _CheckGroup:
         distinct = [_list_values(values) for values in set(zip(*read, strict=True))]
         return [
             rule
-            for rule, places, check in self._checks
-            if any(check.is_broken([values[place] for place in places]) for values in distinct)
+            for rule, check in self._checks
+            if any(True for values in distinct for _ in check.find_broken(values))
         ]
 
 
@@ -342,7 +330,9 @@ class RecordRules(Generic[R]):
 
     def __init__(self, rules: Iterable[R]) -> None:
         self.rules = tuple(rules)
-        self._checks = [(rule, _RowCheck(rule)) for rule in self.rules]
+        self._checks = [
+            (rule, _make_getter(rule.paths), _RowCheck(rule, rule.paths)) for rule in self.rules
+        ]
         self._alone = [rule for rule in self.rules if not rule.when]
         by_part: dict[frozenset[str], list[RecordRule]] = {}
         for rule in self.rules:
@@ -355,8 +345,8 @@ class RecordRules(Generic[R]):
         """Return every broken rule of a record, with its problem."""
         return [
             (rule, _describe(rule, record, index, value))
-            for rule, check in self._checks
-            for index, value in check.find_broken(record)
+            for rule, get, check in self._checks
+            for index, value in check.find_broken(_list_values(get(record)))
         ]
 
     def find_problems(self, record: object) -> list[Problem]:
