@@ -16,11 +16,11 @@ from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.policy import Finding
 from gatemark.core.result import Result, answer_time_of
 from gatemark.exams.advisory.exam import SUITE, AdvisoryOptions
+from gatemark.exams.advisory.gate_rules import OTHER_LANES
 from gatemark.exams.advisory.metrics import RATE_METRICS
 from gatemark.exams.advisory.policy import make_lane_name
 from gatemark.exams.advisory.promotion import BLOCKED, CANDIDATE, NO_AUTHORITY
 from gatemark.exams.advisory.record import AdvisoryDecision
-from gatemark.exams.advisory.rules import OTHER_LANES
 from gatemark.exams.advisory.wrong_records import describe_wrong_records
 from gatemark.packs.lanes import LanePacket
 from gatemark.packs.pack_file import BASELINE

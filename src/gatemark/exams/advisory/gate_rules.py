@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from gatemark.core.policy import Rule
-from gatemark.exams.advisory.limits import LIMITS, OVERALL_METRICS, LaneBounds, OverallBounds
 from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.policy_limits import LIMITS, OVERALL_METRICS, LaneBounds, OverallBounds
 
 OTHER_LANES = "advisory.other_lanes"
 NEVER_EXCUSED = frozenset(

@@ -1,28 +1,21 @@
-"""What the fold over advisory records keeps; ``collect`` fills a state, ``merge`` joins two."""
+"""What the fold over advisory records keeps: counts by keys, times by lane, and a few records.
+
+The fields of a key are the names of the columns by which records are counted (``record_columns``).
+``count_batch`` fills a state, ``merge_states`` joins two.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final
 
 import msgspec
 
-from gatemark.exams.advisory.inputs import InputTable
-from gatemark.exams.advisory.kind import RecordKind
+from gatemark.exams.advisory.input_rows import InputTable
+from gatemark.exams.advisory.record_kind import RecordKind
+from gatemark.exams.advisory.violations import ViolatedField, Violation
 
-
-class Violation(NamedTuple):
-    """Where a record violates something: by id and field, never by content."""
-
-    decision_id: str
-    field: str
-    kind: str
-
-
-class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A field with violations, and their kind."""
-
-    field: str
-    kind: str
+NAMED_PER_KIND: Final = 20
+"""The most records of one kind that are named by their ids."""
 
 
 class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -57,31 +50,23 @@ class LaneCase(msgspec.Struct, frozen=True, array_like=True):
 class AdvisoryExamState(msgspec.Struct):
     """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
 
-    ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
-    one of each per record; ``run_names`` has the runs. A code has a meaning only for the collector
-    that made it, so columns are counted before a state leaves its process. ``first_times`` has the
-    earliest second of each run, and ``last`` the latest second of all with its decision. ``named``
-    has the first records of each kind that may be wrong, uncertain or violating; ``named_codes``
-    has them before they are counted.
+    ``records`` counts those of the shard. ``first_times`` has the earliest second of each run, and
+    ``last`` the latest second of all with its decision. ``named`` has the first records of each
+    kind that may be wrong, uncertain or violating.
     """
 
     shard: int
-    codes: bytearray = msgspec.field(default_factory=bytearray)
-    times: bytearray = msgspec.field(default_factory=bytearray)
-    pairs: bytearray = msgspec.field(default_factory=bytearray)
-    run_places: bytearray = msgspec.field(default_factory=bytearray)
-    run_names: dict[str, int] = {}
+    records: int = 0
     kinds: dict[RecordKind, int] = {}
     runs: dict[RunBucket, int] = {}
     too_many_runs: bool = False
     cases: dict[LaneCase, int] = {}
     fixture_sets: dict[str, int] = {}
     too_many_sets: bool = False
-    times_by_lane: dict[str, bytes] = {}
+    times_by_lane: dict[str, bytearray] = {}
     sketches: dict[str, dict[int, int]] = {}
     violations: dict[int, list[Violation]] = {}
     violation_counts: dict[ViolatedField, int] = {}
-    named_codes: dict[int, list[NamedRecord]] = {}
     named: dict[RecordKind, list[NamedRecord]] = {}
     inputs: InputTable = msgspec.field(default_factory=InputTable)
     too_many_inputs: bool = False

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from gatemark.evidence.private_text import PrivateTextRules
-from gatemark.exams.advisory.buckets import BUCKET_RULES, DEFAULT_BUCKET_RULE
-from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
+from gatemark.exams.advisory.confidence_buckets import BUCKET_RULES, DEFAULT_BUCKET_RULE
 from gatemark.exams.advisory.policy import AdvisoryPolicy, Stability
+from gatemark.exams.advisory.policy_limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.taxonomy import Taxonomy
 
 

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.exams.advisory.buckets import BUCKETS
 from gatemark.exams.advisory.category import COMPARABLE
-from gatemark.exams.advisory.counts import GroupCounts
-from gatemark.exams.advisory.findings import AllTimes, Findings
-from gatemark.exams.advisory.merge import EXACT_MAX
+from gatemark.exams.advisory.confidence_buckets import BUCKETS
+from gatemark.exams.advisory.counted_groups import GroupCounts
+from gatemark.exams.advisory.findings import Findings
+from gatemark.exams.advisory.latency import AllTimes
+from gatemark.exams.advisory.merge_states import EXACT_MAX
 from gatemark.exams.advisory.metrics import COUNT_METRICS, RATE_METRICS
 from gatemark.exams.advisory.record import CASE_KINDS
 from gatemark.statistics.proportion import wilson_interval

@@ -7,16 +7,14 @@ from typing import Final
 import numpy as np
 
 from gatemark.core.fold import add_counts
-from gatemark.exams.advisory.inputs import InputTable, join_tables
-from gatemark.exams.advisory.state import AdvisoryExamState, NamedRecord
+from gatemark.exams.advisory.exam_state import NAMED_PER_KIND, AdvisoryExamState, NamedRecord
+from gatemark.exams.advisory.input_rows import InputTable, join_tables
 from gatemark.statistics.quantiles import sketch_values
 
 EXACT_MAX: Final = 2_000_000
 """Up to this many times in all, percentiles are exact."""
 NAMES_MAX: Final = 2_000
 """Up to this many runs or fixture sets are counted apart; beyond, none are."""
-NAMED_PER_KIND: Final = 20
-"""The most records of one kind that are named by their ids."""
 INPUTS_MAX: Final = 2_000_000
 """Up to this many inputs, counted once per run and kind, are told apart; beyond, none are."""
 
@@ -37,6 +35,7 @@ def merge_states(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryE
     sketched_lanes = {*left.sketches, *right.sketches}
     total = AdvisoryExamState(
         shard=min(left.shard, right.shard),
+        records=left.records + right.records,
         kinds=add_counts(left.kinds, right.kinds),
         runs=add_counts(left.runs, right.runs),
         too_many_runs=left.too_many_runs or right.too_many_runs,
@@ -44,7 +43,7 @@ def merge_states(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryE
         fixture_sets=add_counts(left.fixture_sets, right.fixture_sets),
         too_many_sets=left.too_many_sets or right.too_many_sets,
         times_by_lane={
-            lane: left.times_by_lane.get(lane, b"") + right.times_by_lane.get(lane, b"")
+            lane: left.times_by_lane.get(lane, bytearray()) + right.times_by_lane.get(lane, b"")
             for lane in lanes
         },
         sketches={
@@ -69,11 +68,13 @@ def merge_states(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryE
 
 def bound_size(state: AdvisoryExamState) -> AdvisoryExamState:
     """Limit the size of a state: sketches for too many times, no names for too many names."""
-    if state.too_many_runs or len({key.run for key in state.runs}) > NAMES_MAX:
+    if state.too_many_runs or len(state.first_times) > NAMES_MAX:
         state.runs, state.too_many_runs = {}, True
         state.first_times, state.inputs = {}, InputTable()
     if state.too_many_sets or len(state.fixture_sets) > NAMES_MAX:
         state.fixture_sets, state.too_many_sets = {}, True
+    if len(state.inputs) > INPUTS_MAX:
+        state.inputs.drop_repeats()
     if state.too_many_inputs or len(state.inputs) > INPUTS_MAX:
         state.inputs, state.too_many_inputs = InputTable(), True
     if len(state.named) > NAMES_MAX:

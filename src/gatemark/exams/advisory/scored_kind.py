@@ -14,8 +14,8 @@ from gatemark.exams.advisory.category import (
     is_stated,
     needs_action,
 )
-from gatemark.exams.advisory.kind import RecordKind
-from gatemark.exams.advisory.limits import LaneBounds
+from gatemark.exams.advisory.policy_limits import LaneBounds
+from gatemark.exams.advisory.record_kind import RecordKind
 from gatemark.exams.advisory.taxonomy import Taxonomy
 
 MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta"))

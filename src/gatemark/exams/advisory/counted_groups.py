@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
-from typing import Final, Literal
+from typing import Final
 
 from gatemark.exams.advisory.category import CATEGORIES
-from gatemark.exams.advisory.kind import RecordKind
-from gatemark.exams.advisory.metrics import ADVISORY_METRICS
+from gatemark.exams.advisory.metrics import ADVISORY_METRICS, BREAKDOWNS, Breakdown
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.exams.advisory.record import CASE_KINDS
-from gatemark.exams.advisory.score_kind import ScoredKind, score_kind
+from gatemark.exams.advisory.record_kind import RecordKind
+from gatemark.exams.advisory.scored_kind import ScoredKind, score_kind
 
 _NUMERATORS: Final = [(metric.name, metric.counts) for metric in ADVISORY_METRICS if metric.counts]
 _DENOMINATORS: Final = [(metric.name, metric.of) for metric in ADVISORY_METRICS if metric.of]
-_Part = Literal["category", "bucket", "label", "fallback", "case", "unexplained", "signal"]
-_BREAKDOWNS: Final[dict[_Part, Callable[[ScoredKind], Iterable[str | None]]]] = {
-    "category": lambda r: (r.category,),
-    "bucket": lambda r: (r.kind.bucket,),
-    "label": lambda r: (r.label,),
-    "fallback": lambda r: (r.kind.fallback,),
-    "case": lambda r: r.cases,
-    "unexplained": lambda r: (r.unexplained,),
-    "signal": lambda r: (r.signal,),
-}
-"""What records are counted by, alongside the metrics."""
 
 
 class GroupCounts:
@@ -38,7 +27,7 @@ class GroupCounts:
     def __init__(self) -> None:
         self.parts: Counter[str] = Counter()
         self.wholes: Counter[str] = Counter()
-        self.by: dict[_Part, Counter[str]] = {name: Counter() for name in _BREAKDOWNS}
+        self.by: dict[Breakdown, Counter[str]] = {name: Counter() for name in BREAKDOWNS}
         self.untimed = 0
 
     def count(self, scored: ScoredKind, count: int) -> None:
@@ -49,7 +38,7 @@ class GroupCounts:
         for name, of in _DENOMINATORS:
             if of(scored):
                 self.wholes[name] += count
-        for name, values in _BREAKDOWNS.items():
+        for name, values in BREAKDOWNS.items():
             for value in values(scored):
                 if value is not None:
                     self.by[name][value] += count
@@ -79,7 +68,7 @@ class GroupCounts:
         """The kinds of cases that are not among the records."""
         return tuple(kind for kind in CASE_KINDS if not self.by["case"][kind])
 
-    def sort_breakdown(self, name: _Part) -> dict[str, int]:
+    def sort_breakdown(self, name: Breakdown) -> dict[str, int]:
         """Return a breakdown sorted by name."""
         return dict(sorted(self.by[name].items()))
 
