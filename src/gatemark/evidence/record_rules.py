@@ -8,21 +8,22 @@ the rows refuse, except where a demand compares fields with each other, which JS
 from __future__ import annotations
 
 import importlib
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, reduce
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from gatemark.core.record import Grade, Problem, Remark
-from gatemark.evidence.columns import ColumnReader, Columns, make_getter
+from gatemark.evidence.columns import Columns
 from gatemark.evidence.record_fields import list_text_fields
 
 _EACH: Final = "[*]"
-_REMEMBERED: Final = 50_000
 _SHOWN: Final = 80
 """How many characters of a refused text a message repeats."""
 
@@ -82,7 +83,10 @@ NOT_TRUE: Final = Demand(accepts=lambda value: value is not True, schema={"not":
 
 def equals(wanted: object) -> Demand:
     """Demand one value."""
-    return Demand(accepts=lambda value: value == wanted, schema={"const": wanted})
+    edges = None
+    if isinstance(wanted, int | float) and not isinstance(wanted, bool):
+        edges = (float(wanted), math.nextafter(wanted, math.inf))
+    return Demand(accepts=lambda value: value == wanted, schema={"const": wanted}, edges=edges)
 
 
 def differs(unwanted: object) -> Demand:
@@ -347,22 +351,27 @@ def words_of_patterns(record_type: type[msgspec.Struct]) -> dict[str, str]:
     }
 
 
+def _make_getter(paths: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
+    """Return the function that reads some fields of a record."""
+    get = attrgetter(*paths)
+    return get if len(paths) > 1 else lambda record: (get(record),)
+
+
 class _RowCheck:
-    """A rule prepared to look at values in the order of ``paths``."""
+    """A rule prepared to look at values in the order of some paths."""
 
-    def __init__(self, rule: RecordRule) -> None:
+    def __init__(self, rule: RecordRule, paths: Sequence[str]) -> None:
         self._must = rule.must
-        self._field_count = 1 + len(rule.must.fields)
-        self._conditions = list(rule.conditions.values())
+        self._places = [paths.index(path) for path in (rule.path, *rule.must.fields)]
+        self._conditions = [(paths.index(path), demand) for path, demand in rule.conditions.items()]
         self._is_for_each = rule.is_for_each
-        self._get = make_getter(rule.paths)
 
-    def find_broken(self, record: object) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    def find_broken(self, given: Sequence[Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield what is not accepted, with the fields that it was compared with, and its place."""
-        given = self._get(record)
-        if not self._does_apply(given):
-            return
-        value, *others = self._must.take(given[: self._field_count])
+        for place, demand in self._conditions:
+            if not demand.accepts(*demand.take((given[place],))):
+                return
+        value, *others = self._must.take([given[place] for place in self._places])
         if not self._is_for_each:
             if not self._must.accepts(value, *others):
                 yield "", (value, *others)
@@ -370,21 +379,6 @@ class _RowCheck:
         for index, item in enumerate(value or ()):
             if not self._must.accepts(item, *others):
                 yield f"[{index}]", (item, *others)
-
-    def is_broken(self, given: Sequence[Any]) -> bool:
-        """Whether a record with these values, in the order of ``paths``, breaks the rule."""
-        if not self._does_apply(given):
-            return False
-        value, *others = self._must.take(given[: self._field_count])
-        if self._is_for_each:
-            return not all(self._must.accepts(item, *others) for item in value or ())
-        return not self._must.accepts(value, *others)
-
-    def _does_apply(self, given: Sequence[Any]) -> bool:
-        return all(
-            demand.accepts(*demand.take((value,)))
-            for demand, value in zip(self._conditions, given[self._field_count :], strict=True)
-        )
 
 
 def _list_values(found: Iterable[Any]) -> list[Any]:
@@ -413,12 +407,8 @@ class _CheckGroup:
 
     def __init__(self, rules: Sequence[RecordRule]) -> None:
         self._paths = tuple(dict.fromkeys(path for rule in rules for path in rule.paths))
-        self._checks = [
-            (rule, [self._paths.index(path) for path in rule.paths], _RowCheck(rule))
-            for rule in rules
-        ]
+        self._checks = [(rule, _RowCheck(rule, self._paths)) for rule in rules]
         self._edges = [_join_edges(rules, path) for path in self._paths]
-        self._good: set[tuple[Any, ...]] = set()
 
     def list_broken(self, columns: Columns) -> list[RecordRule]:
         """Return the rules that some record breaks; equal values are checked once."""
@@ -426,19 +416,12 @@ class _CheckGroup:
             columns[path] if edges is None else _round_down(columns[path], edges)
             for path, edges in zip(self._paths, self._edges, strict=True)
         ]
-        unknown = set(zip(*read, strict=True)) - self._good
-        if not unknown:
-            return []
-        broken = [
+        distinct = set(zip(*read, strict=True))
+        return [
             rule
-            for rule, places, check in self._checks
-            if any(check.is_broken([values[place] for place in places]) for values in unknown)
+            for rule, check in self._checks
+            if any(True for values in distinct for _ in check.find_broken(values))
         ]
-        if not broken:
-            if len(self._good) > _REMEMBERED:
-                self._good.clear()
-            self._good |= unknown
-        return broken
 
 
 def _join_edges(rules: Iterable[RecordRule], path: str) -> tuple[float, ...] | None:
@@ -470,7 +453,9 @@ class RecordRules(Generic[R]):
 
     def __init__(self, rules: Iterable[R]) -> None:
         self.rules = tuple(rules)
-        self._checks = [(rule, _RowCheck(rule)) for rule in self.rules]
+        self._checks = [
+            (rule, _make_getter(rule.paths), _RowCheck(rule, rule.paths)) for rule in self.rules
+        ]
         self._alone = [(rule, _ColumnCheck(rule)) for rule in self.rules if not rule.when]
         by_part: dict[frozenset[str], list[RecordRule]] = {}
         for rule in self.rules:
@@ -483,18 +468,13 @@ class RecordRules(Generic[R]):
         """Return every broken rule of a record, with its problem."""
         return [
             (rule, _describe(rule, record, index, values))
-            for rule, check in self._checks
-            for index, values in check.find_broken(record)
+            for rule, get, check in self._checks
+            for index, values in check.find_broken(get(record))
         ]
 
     def find_problems(self, record: object) -> list[Problem]:
         """Return every problem of a record."""
         return [problem for _, problem in self.find_broken(record)]
-
-    @property
-    def paths(self) -> frozenset[str]:
-        """Everything that the rules read."""
-        return frozenset(path for rule in self.rules for path in rule.paths)
 
     def list_broken(self, columns: Columns) -> list[R]:
         """Return the rules that some record of a batch breaks.
@@ -515,7 +495,7 @@ class RecordRules(Generic[R]):
     def hold_for_records(self, records: Sequence[object]) -> bool:
         """Whether no record of a batch breaks a rule."""
         return self._lacks_keys(records) and (
-            self._others is None or self._others.hold_for_all(self._fields.read(records))
+            self._others is None or self._others.hold_for_all(self._read_columns(records))
         )
 
     @cached_property
@@ -527,7 +507,7 @@ class RecordRules(Generic[R]):
         paths = [rule.path for rule, _ in self._alone if rule.must is MISSING]
         if not paths:
             return lambda _: True
-        get, nothing = make_getter(paths), (UNSET,) * len(paths)
+        get, nothing = _make_getter(paths), (UNSET,) * len(paths)
         return lambda records: list(map(get, records)).count(nothing) == len(records)
 
     @cached_property
@@ -536,12 +516,18 @@ class RecordRules(Generic[R]):
         return RecordRules(others) if others else None
 
     @cached_property
-    def _fields(self) -> ColumnReader:
-        return ColumnReader(() if self._others is None else self._others.paths)
+    def _fields(self) -> tuple[str, ...]:
+        rules = () if self._others is None else self._others.rules
+        return tuple(sorted({path for rule in rules for path in rule.paths}))
 
-    def select(self, chooses: Callable[[R], bool]) -> RecordRules[R]:
-        """Return some of the rules."""
-        return RecordRules(rule for rule in self.rules if chooses(rule))
+    def _read_columns(self, records: Sequence[object]) -> Columns:
+        """Return the fields that rules read; of long records, these are few."""
+        if len(self._fields) == 1:
+            (path,) = self._fields
+            return {path: list(map(attrgetter(path), records))}
+        get = attrgetter(*self._fields)
+        found = zip(*map(get, records), strict=True) if records else [()] * len(self._fields)
+        return dict(zip(self._fields, found, strict=True))
 
 
 def remark_on(

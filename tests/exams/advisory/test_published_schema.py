@@ -16,15 +16,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.changed_records import change_all, list_changes
 
-from gatemark.evidence.columns import ColumnReader
+from gatemark.evidence.columns import read_columns
 from gatemark.evidence.diagnose import diagnose
+from gatemark.evidence.private_text import PrivateTextRules, PrivateTextScan
 from gatemark.evidence.record_fields import list_text_fields
 from gatemark.evidence.record_rules import RecordRules
 from gatemark.exams.advisory.record import TIME_PATTERN, AdvisoryDecision
+from gatemark.exams.advisory.record_columns import read_fields
 from gatemark.exams.advisory.record_examples import AGREEING, change_record
 from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS
-from gatemark.exams.advisory.record_schema import SCHEMA
-from gatemark.exams.advisory.shared_parts import Profiler
+from gatemark.exams.advisory.record_schema import SCHEMA, are_all_sound
+from gatemark.exams.advisory.violations import find_violations
 from gatemark.packs.documents import make_json_schema
 
 _FORM = SCHEMA.form("decision")
@@ -33,7 +35,9 @@ _VALIDATOR = jsonschema_rs.validator_for(make_json_schema(SCHEMA.name))
 
 _STRICT = _FORM.strictest
 _RULES = RecordRules((*CONTRADICTIONS.rules, *BREACHES.rules))
-_FIELDS = ColumnReader(_RULES.paths)
+_NOTHING_PRIVATE = PrivateTextRules(
+    private_roots=(), code_chars_max=10_000, note_chars_max=10_000, code_words_max=500
+)
 
 
 def refused(record: dict[str, Any]) -> bool:
@@ -48,7 +52,7 @@ def is_refused_in_batch(record: dict[str, Any]) -> bool:
     except msgspec.ValidationError:
         return True
     agreeing = msgspec.convert(AGREEING, AdvisoryDecision)
-    return not _RULES.hold_for_all(_FIELDS.read([agreeing, typed, agreeing]))
+    return not _RULES.hold_for_all(read_columns([agreeing, typed, agreeing], AdvisoryDecision))
 
 
 def contradicts_itself(record: AdvisoryDecision) -> bool:
@@ -91,8 +95,8 @@ def test_schema_record_and_batch_agree_on_several_changes_at_once(data: st.DataO
 
 
 @given(data=st.data())
-def test_records_that_share_a_part_are_judged_as_if_alone(data: st.DataObject) -> None:
-    """The exam judges shared parts once, so nothing may hide behind a part that was seen before."""
+def test_records_of_a_batch_are_judged_as_if_alone(data: st.DataObject) -> None:
+    """The exam checks whole columns, so nothing may hide behind another record."""
     drawn = data.draw(
         st.lists(st.tuples(st.sampled_from(_FORM.good), st.sampled_from(_CHANGES)), min_size=1)
     )
@@ -102,11 +106,11 @@ def test_records_that_share_a_part_are_judged_as_if_alone(data: st.DataObject) -
             records.append(msgspec.convert(change_all(dict(good), [change]), AdvisoryDecision))
         except msgspec.ValidationError:
             continue
-    profile = Profiler().profile(records)
-    assert profile.sound == (not any(map(contradicts_itself, records)))
-    for record, part in zip(records, profile.parts, strict=True):
-        assert part.violated == {rule.kind for rule, _ in BREACHES.find_broken(record)}
-        assert part.sound or contradicts_itself(record)
+    assert are_all_sound(records) == (not any(map(contradicts_itself, records)))
+    found = find_violations(records, read_fields(records), PrivateTextScan(_NOTHING_PRIVATE))
+    for place, record in enumerate(records):
+        alone = {rule.kind for rule, _ in BREACHES.find_broken(record)}
+        assert found.kinds.get(place, set()) == alone
 
 
 def test_the_command_refuses_every_broken_record_of_a_file(
