@@ -166,13 +166,24 @@ def test_nothing_new_rests_on_a_forged_result(
     honest = last_result(store)
     forged = add(store, reseal(honest, rules=rules, runtime={**honest.runtime, **runtime}))
     at = ("--store", store)
-    for person, role in (("root", "admin"), ("ann", "author")):
+    for person, role in (("root", "admin"), ("ann", "author"), ("eve", "evaluator")):
         assert gatemark("role", "grant", person, role, *at, "--actor", "root").code == 0
     new = ("asset", "add", "shouting@1", "--kind", "prompt", "--from", forged, "--actor", "ann")
     assert gatemark(*new, *at).code == code
-    review = ("review", "create", "blind", "--suite", "golden", "--result", forged)
+    review = (
+        "review",
+        "create",
+        "blind",
+        "--suite",
+        "golden",
+        "--result",
+        forged,
+        "--actor",
+        "eve",
+    )
     assert gatemark(*review, *at).code == code
-    derived = gatemark("drift", "derive", "--results", *at, "--now", "2099-01-01T00:00:00Z")
+    derive = ("drift", "derive", "--results", "--now", "2099-01-01T00:00:00Z")
+    derived = gatemark(*derive, *at)
     assert derived.code == 0, derived.err
     assert f"left out, since nothing may rest on it: event 2: result {forged}" in derived.out
 
