@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import Response, Watch
-from gatemark.drift.open_stores import memories_of
+from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import render_drift
@@ -141,7 +141,7 @@ def test_an_edited_time_of_the_last_probe_does_not_end_the_watch(live: Live) -> 
     found = live.probe(40)
     assert (level(found), found.notes) == ("STALE", ())
     assert [said["level"] for _, said in live.events("drift_signal")][-1] == "STALE"
-    assert memories_of(live.workspace).last_tick().at == day(40)
+    assert episodes_of(live.workspace).last_tick().at == day(40)
 
 
 def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:
@@ -190,7 +190,7 @@ def test_drift_that_shows_in_corrections_only_is_seen(live: Live) -> None:
         found = live.probe(number + 1)
     assert level(found) == "BREACH"
     assert live.stage() == "demoted"
-    assert len(memories_of(live.workspace).episodes()) == 1
+    assert len(episodes_of(live.workspace).episodes()) == 1
 
 
 def test_a_correction_for_the_better_leaves_the_episode_to_quiet_windows(live: Live) -> None:
@@ -212,7 +212,7 @@ def test_a_correction_does_not_bring_an_old_episode_back(live: Live) -> None:
     found = live.probe(21)
     assert found.notes
     assert (found.episodes, found.closed, level(found)) == ((), (), "OK")
-    assert [one.id for one in memories_of(live.workspace).episodes()] == [over.id]
+    assert [one.id for one in episodes_of(live.workspace).episodes()] == [over.id]
 
 
 def test_trouble_that_a_correction_brings_back_is_a_new_episode_and_acted_on(live: Live) -> None:
@@ -569,7 +569,7 @@ def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) ->
     (over,) = live.probe(21).closed
     found = live.probe(21, policy=by_tick(q=0.06))
     assert (found.closed, found.episodes) == ((), ())
-    assert [one.id for one in memories_of(live.workspace).episodes()] == [over.id]
+    assert [one.id for one in episodes_of(live.workspace).episodes()] == [over.id]
 
 
 def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:

@@ -15,7 +15,7 @@ from gatemark.alerts.outbox import MAX_ATTEMPTS
 from gatemark.alerts.send import alerts_of
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.drift.judging.parts import FormName
-from gatemark.drift.open_stores import memories_of, points_of
+from gatemark.drift.open_stores import episodes_of, points_of
 from gatemark.schedule.cadence import Occasion, Trigger
 from gatemark.schedule.open_stores import schedule_runs_of
 
@@ -134,18 +134,18 @@ def test_senders_of_one_window_add_up_and_do_not_correct_each_other(live: Live) 
 
 
 def test_only_one_of_two_ticks_that_saw_the_same_is_recorded(live: Live) -> None:
-    seen = memories_of(live.workspace).last_tick()
+    seen = episodes_of(live.workspace).last_tick()
     assert seen.number == 0
     told: list[object] = []
-    with memories_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)):
+    with episodes_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)):
         pass
     assert told == [], "nothing was written"
     with (
         pytest.raises(ConflictError, match="another probe wrote first"),
-        memories_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)),
+        episodes_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)),
     ):
         pass
-    assert memories_of(live.workspace).last_tick().at == day(1)
+    assert episodes_of(live.workspace).last_tick().at == day(1)
 
 
 def test_one_occasion_has_one_claimant_among_many(live: Live) -> None:
