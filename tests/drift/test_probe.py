@@ -327,19 +327,19 @@ def test_the_page_shows_expected_metrics_that_were_never_pushed(tmp_path: Path) 
     assert "no point was ever pushed" in page
 
 
-def test_a_settled_window_under_another_policy_says_that_the_next_one_is_judged(live: Live) -> None:
+def test_a_window_from_before_a_new_start_says_that_the_next_one_is_judged(live: Live) -> None:
     live.push(0, [*lively(), 3.0, 3.0])
     live.probe(17)
     live.probe(18)
     live.promote("1.0.0", "evaluating", actor="ann")
     live.promote("1.0.0", "eligible", live.seal("1.0.0"), actor="eve")
     live.promote("1.0.0", "shadow")
-    live.probe(18.1)
-    (signal,) = live.probe(18.2, policy=by_tick(on_breach="fallback")).signals
-    assert (signal.level, signal.n) == ("STALE", 1)
-    assert signal.reason == (
-        "the latest window was settled under another policy; the next one will be judged"
-    )
+    for policy in (by_tick(on_breach="stop"), by_tick(on_breach="fallback")):
+        (signal,) = live.probe(18.1, policy=policy).signals
+        assert (signal.level, signal.n) == ("STALE", 1)
+        assert signal.reason == (
+            "the latest window is from before a new start; the next one will be judged"
+        )
 
 
 def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:

@@ -1,9 +1,10 @@
-"""Points, memories and runs in real databases: SQLite and PostgreSQL under the same tests."""
+"""Points, episodes and runs in real databases: SQLite and PostgreSQL under the same tests."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -14,8 +15,10 @@ from gatemark.alerts.alert import Alert
 from gatemark.alerts.outbox import MAX_ATTEMPTS
 from gatemark.alerts.send import alerts_of
 from gatemark.core.errors import BadInputError, ConflictError
+from gatemark.drift.events import JudgedUntil
 from gatemark.drift.judging.parts import FormName
 from gatemark.drift.open_stores import episodes_of, points_of
+from gatemark.drift.stores.episodes import TickRecorder
 from gatemark.schedule.cadence import Occasion, Trigger
 from gatemark.schedule.open_stores import schedule_runs_of
 
@@ -137,12 +140,19 @@ def test_only_one_of_two_ticks_that_saw_the_same_is_recorded(live: Live) -> None
     seen = episodes_of(live.workspace).last_tick()
     assert seen.number == 0
     told: list[object] = []
-    with episodes_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)):
+    judged = JudgedUntil(at=day(1), event=1, policy_digest="")
+
+    def record() -> AbstractContextManager[TickRecorder]:
+        return episodes_of(live.workspace).recording(
+            seen, day(1), judged, lambda *said: told.append(said)
+        )
+
+    with record():
         pass
     assert told == [], "nothing was written"
     with (
         pytest.raises(ConflictError, match="another probe wrote first"),
-        episodes_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)),
+        record(),
     ):
         pass
     assert episodes_of(live.workspace).last_tick().at == day(1)
