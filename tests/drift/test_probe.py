@@ -327,7 +327,7 @@ def test_the_page_shows_expected_metrics_that_were_never_pushed(tmp_path: Path) 
     assert "no point was ever pushed" in page
 
 
-def test_a_window_from_before_a_new_start_says_that_the_next_one_is_judged(live: Live) -> None:
+def test_a_window_from_before_a_new_start_has_no_baseline(live: Live) -> None:
     live.push(0, [*lively(), 3.0, 3.0])
     live.probe(17)
     live.probe(18)
@@ -336,10 +336,8 @@ def test_a_window_from_before_a_new_start_says_that_the_next_one_is_judged(live:
     live.promote("1.0.0", "shadow")
     for policy in (by_tick(on_breach="stop"), by_tick(on_breach="fallback")):
         (signal,) = live.probe(18.1, policy=policy).signals
-        assert (signal.level, signal.n) == ("STALE", 1)
-        assert signal.reason == (
-            "the latest window is from before a new start; the next one will be judged"
-        )
+        assert (signal.level, signal.n, signal.episode) == ("INSUFFICIENT_BASELINE", 1, None)
+        assert signal.reason == "0 windows of baseline, 14 are needed to judge"
 
 
 def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:

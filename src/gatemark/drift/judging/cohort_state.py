@@ -112,8 +112,11 @@ class CohortState:
         for the scores before them, for a suspicion, and for the quiet windows of an episode.
         """
         index = self._cohort.index_of(column)
-        due = index > self.settled
-        if is_last or self.freezes or self._cohort.watch.sustained > 1:
+        if is_last:
+            return np.ones(index.size, dtype=bool)
+        # A window that was over before a new start, but never judged, is not left out.
+        due = index > np.minimum(self.settled, self._cohort.looked)
+        if self.freezes or self._cohort.watch.sustained > 1:
             return due
         has_episode = np.zeros(due.size, dtype=bool)
         has_episode[list(self.episodes)] = True
@@ -121,7 +124,8 @@ class CohortState:
 
     def is_new(self, column: int) -> Flags:
         """Return the rows whose window in a column this tick is to judge."""
-        return self._cohort.index_of(column) >= self._cohort.first_new
+        index, cohort = self._cohort.index_of(column), self._cohort
+        return (index >= cohort.first_new) & (index > np.minimum(self.settled, cohort.looked))
 
     def enter(self, column: int) -> None:
         """Take up the open episodes that began in or before a column."""

@@ -106,7 +106,7 @@ def _read_extras(found: Readings) -> Iterator[dict[str, float]]:
 def make_stale_signal(cohort: Cohort, row: int) -> DriftSignal:
     """Return the signal of a series whose latest closed window cannot be judged.
 
-    It has no points, too few items, or is from before a reset.
+    It has no points, or too few items.
 
     ``missing_windows`` is how many of the latest windows cannot be judged for that reason;
     ``silent_windows`` is how many were checked if the start of the gap is unknown.
@@ -122,9 +122,7 @@ def make_stale_signal(cohort: Cohort, row: int) -> DriftSignal:
         extras["missing_windows"] = gap
     else:
         extras["silent_windows"] = gap
-    if n and not gap:
-        reason = "the latest window is from before a new start; the next one will be judged"
-    elif n:
+    if n:
         needed = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
         reason = needed if gap == 1 else f"{needed}; nothing to judge for {_format_windows(gap)}"
     elif counted.size:
