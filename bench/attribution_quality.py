@@ -52,14 +52,14 @@ Method = Callable[[MarkedFailure], Guess]
 
 def marked_failures(folder: Path) -> list[MarkedFailure]:
     """Every log of the folder, read by the importer of chat logs."""
-    from gatemark.attribution.from_traces import read_decisions  # noqa: PLC0415
+    from gatemark.attribution.from_traces import make_decisions  # noqa: PLC0415
     from gatemark.samples.importer import ReadOptions, open_foreign  # noqa: PLC0415
     from gatemark.samples.importers import chat_log  # noqa: PLC0415
 
     found = []
     for path in sorted(folder.glob("*.json"), key=lambda one: int(one.stem)):
         file = open_foreign(path, ReadOptions().limits)
-        (decision,) = read_decisions([file], chat_log.read_spans).decisions
+        (decision,) = make_decisions([file], chat_log.read_spans).decisions
         mark = msgspec.json.decode(path.read_bytes())
         found.append(
             MarkedFailure(

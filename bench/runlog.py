@@ -14,9 +14,9 @@ import jsonschema
 import msgspec
 
 from bench.measure import Line, gatemark, run
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.json_schema import schema_document
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.make_traces import TracesRequest, make_traces
 from gatemark.exams.runlog.replay.run import run_cases

@@ -171,7 +171,8 @@ def test_every_part_can_be_used_from_python(scratch: Scratch) -> None:
     script = """
 import gatemark
 from gatemark.drift.detectors.registry import detectors
-from gatemark.evidence.exam import measures, schemas
+from gatemark.evidence.measures import measures
+from gatemark.evidence.record_schemas import schemas
 from gatemark.samples.importer import importers
 from gatemark.scorers.scorer import scorers
 

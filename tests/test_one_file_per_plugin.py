@@ -21,9 +21,11 @@ PLUGINS = [path.relative_to(SOURCE) for path in (*EXAMS, *SUITES)]
 SURVIVORS = """
 import sys
 from gatemark.cli.main import VERBS, gatemark, main
-from gatemark.evidence.exam import ExamSuite
+from gatemark.evidence.exam_suite import ExamSuite
 from gatemark.packs.suite_spec import SuiteSpec
-from gatemark.evidence.exam import measures, schemas, suites
+from gatemark.evidence.measures import measures
+from gatemark.evidence.record_schemas import schemas
+from gatemark.evidence.exam_suite import suites
 from gatemark.testing.folds import check_fold
 from gatemark.testing.schemas import check_schema
 

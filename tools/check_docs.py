@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from docs_pages import drift_figures
-from docs_pages.authoring import (
-    judges_page,
-    pack_page,
-    probes_page,
-    scorers_page,
-    targets_page,
-)
+from docs_pages.authoring import judges_page, pack_page, probes_page, scorers_page, targets_page
 from docs_pages.commands import commands_page
 from docs_pages.detectors import detectors_page
 from docs_pages.formats import formats_page
@@ -36,7 +30,9 @@ from gatemark.core import policy
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import ExitCode
 from gatemark.drift.detectors.registry import detectors
-from gatemark.evidence.exam import measures, schemas, suites
+from gatemark.evidence.exam_suite import suites
+from gatemark.evidence.measures import measures
+from gatemark.evidence.record_schemas import schemas
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/commands.md": commands_page,

@@ -1,26 +1,76 @@
 """Verify, upgrade or erase from a whole store, with what every feature keeps in it.
 
-The ledger does not import the features; it is given their checks. This is the one list of them,
-for the command line, the page and the Python API.
+A feature declares its part in ``gatemark.FEATURE.store_checks``: the ledger knows no feature, and
+the command line, the page and the Python API check the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
-from gatemark.core.errors import UsageError
-from gatemark.drift.verify import drift_rows
+import msgspec
+
+from gatemark.core.errors import GatemarkError, UsageError
+from gatemark.core.registry import Registry
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
-from gatemark.ledger.erase import ErasureReport, erase_document, erase_recorded, list_erased_blobs
+from gatemark.ledger.checks.tables import FeatureRows
+from gatemark.ledger.erase import (
+    ErasureReport,
+    StoredDocument,
+    erase_document,
+    erase_recorded,
+    list_erased_blobs,
+)
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.port import Store
-from gatemark.ledger.verify import FurtherChecks, RescoredResult, VerifyRequest, verify_store
-from gatemark.lifecycle.ledger_rules import RuleCheck
-from gatemark.packs.events import BaselineCheck
-from gatemark.review.verify import review_rows
+from gatemark.ledger.verify import (
+    FurtherChecks,
+    RecordedBlob,
+    RescoredResult,
+    Rescorer,
+    VerifyRequest,
+    verify_store,
+)
 from gatemark.workspace import Workspace
+
+
+class StoreChecks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a feature keeps in a store, and how it is verified and erased.
+
+    ``rules`` judges the feature's events, ``rows`` compares its tables with them, and ``blobs``
+    lists the files that they name. ``rescore`` derives results again. ``find_text`` finds a text to
+    erase by its kind, one of ``erasable``, and its name.
+    """
+
+    name: str
+    rules: Callable[[Store], FurtherLook] | None = None
+    rows: Callable[[Workspace], FeatureRows] | None = None
+    blobs: Callable[[Store], Iterable[RecordedBlob]] | None = None
+    rescore: Rescorer | None = None
+    erasable: tuple[str, ...] = ()
+    find_text: Callable[[Workspace, str], StoredDocument] | None = None
+
+
+@cache
+def store_checks() -> tuple[StoreChecks, ...]:
+    """Return the part of every installed feature.
+
+    Raise GatemarkError if one cannot be loaded: verifying without it would believe its events.
+    """
+    found = Registry(
+        kind="store check",
+        places=("gatemark.*.store_checks",),
+        attribute="STORE_CHECKS",
+        plugin_type=StoreChecks,
+        name_of=lambda checks: checks.name,
+    )
+    checks = tuple(found)
+    for module, why in found.broken.items():
+        raise GatemarkError(f"{module} could not be loaded, so no store can be verified: {why}")
+    return checks
 
 
 def verify(
@@ -29,27 +79,33 @@ def verify(
     """Verify a store, or an export without a store, with every check."""
     if request.export is not None:
         export = ExportStore(Path(request.export))
-        return verify_store(export, request, FurtherChecks(_list_rules, (), _rescore), on_progress)
+        further = FurtherChecks(_list_rules, _list_blobs, (), _rescore)
+        return verify_store(export, request, further, on_progress)
     store = workspace.existing_store()
     with workspace.frozen() as frozen:
-        rows = (drift_rows(frozen), review_rows(frozen))
+        rows = tuple(one.rows(frozen) for one in store_checks() if one.rows is not None)
         further = FurtherChecks(
-            _list_rules, rows, _rescore, lambda seq: list_erased_blobs(store, seq)
+            _list_rules, _list_blobs, rows, _rescore, lambda seq: list_erased_blobs(store, seq)
         )
         return verify_store(frozen.store, request, further, on_progress)
 
 
-def _list_rules(store: Store) -> Sequence[FurtherLook]:
-    return RuleCheck(store), BaselineCheck()
+def _list_rules(store: Store) -> tuple[FurtherLook, ...]:
+    return tuple(one.rules(store) for one in store_checks() if one.rules is not None)
+
+
+def _list_blobs(store: Store) -> Iterable[RecordedBlob]:
+    for one in store_checks():
+        if one.blobs is not None:
+            yield from one.blobs(store)
 
 
 def _rescore(
     store: Store, is_erased: Callable[[str], bool]
 ) -> Iterable[tuple[str, RescoredResult]]:
-    # Judging again needs all of the numerics, which the other checks do without.
-    from gatemark.packs.rescore import rescore_store  # noqa: PLC0415
-
-    return rescore_store(store, is_erased)
+    for one in store_checks():
+        if one.rescore is not None:
+            yield from one.rescore(store, is_erased)
 
 
 def erase(workspace: Workspace, what: str, reason: str, *, dry_run: bool = False) -> ErasureReport:
@@ -60,10 +116,9 @@ def erase(workspace: Workspace, what: str, reason: str, *, dry_run: bool = False
     """
     if not reason.strip():
         raise UsageError("an erasure needs a reason")
-    if what.startswith(("pair:", "item:")):
-        from gatemark.review.erase import find_stored_text  # noqa: PLC0415 - loads numerics
-
-        found = find_stored_text(workspace, what)
+    find_text = _find_texts().get(what.partition(":")[0])
+    if find_text is not None:
+        found = find_text(workspace, what)
         report = erase_document(workspace, found, reason, dry_run=dry_run)
     else:
         report = erase_recorded(workspace, what, reason, dry_run=dry_run)
@@ -71,3 +126,13 @@ def erase(workspace: Workspace, what: str, reason: str, *, dry_run: bool = False
         workspace.existing_store().forget()
         workspace.delete_copies()
     return report
+
+
+def _find_texts() -> dict[str, Callable[[Workspace, str], StoredDocument]]:
+    """Return how to find a text that a feature keeps, by the kind of text."""
+    return {
+        kind: one.find_text
+        for one in store_checks()
+        if one.find_text is not None
+        for kind in one.erasable
+    }

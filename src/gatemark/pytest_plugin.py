@@ -76,8 +76,8 @@ class GateFixture:
         from gatemark.api import compare  # noqa: PLC0415 - only tests that gate pay for it
 
         found = compare(
-            self._path(baseline, "baseline"),
-            self._path(samples, "candidate"),
+            self._write_samples(baseline, "baseline"),
+            self._write_samples(samples, "candidate"),
             margin=margin,
             **options,
         )
@@ -94,7 +94,7 @@ class GateFixture:
         self._settle(found.verdict, reason, found.to_markdown())
         return found
 
-    def _path(self, samples: AnySamples, name: str) -> str | PathLike[str]:
+    def _write_samples(self, samples: AnySamples, name: str) -> str | PathLike[str]:
         if isinstance(samples, str | PathLike):
             return samples
         path = self._scratch / f"{name}.jsonl"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
+from gatemark.attribution.events import ATTRIBUTION_SEALED
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]

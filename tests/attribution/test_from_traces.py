@@ -6,7 +6,7 @@ import json
 from typing import Any, get_args
 
 from gatemark.attribution.decision import PlannedDecision, StepKind
-from gatemark.attribution.from_traces import read_decisions
+from gatemark.attribution.from_traces import make_decisions
 from gatemark.samples.importer import ForeignFile
 from gatemark.samples.importers.otlp import read_spans
 from gatemark.samples.spans import SpanKind
@@ -32,7 +32,7 @@ def traced(*spans: tuple[str, str | None, str, int, int]) -> PlannedDecision:
     ]
     document = {"resourceSpans": [{"scopeSpans": [{"spans": told}]}]}
     file = ForeignFile(name="t.json", data=json.dumps(document).encode())
-    (found,) = read_decisions([file], read_spans).decisions
+    (found,) = make_decisions([file], read_spans).decisions
     return found
 
 

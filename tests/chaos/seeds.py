@@ -13,7 +13,7 @@ from tests.chaos.mutation import damaged_bytes, damaged_value, spelled
 from tests.exams.overhead.arms import losses, meta
 from tests.samples.importers import peer_shapes, table_shapes
 
-from gatemark.evidence.exam import schemas
+from gatemark.evidence.record_schemas import schemas
 
 
 class Seed(NamedTuple):

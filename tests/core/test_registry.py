@@ -7,7 +7,7 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 
 
 def registry_over(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Registry[str]:
@@ -94,7 +94,7 @@ def test_a_plugin_is_found_near_its_exam_without_loading_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     registry = measures.__wrapped__()
-    monkeypatch.setattr(registry, "_plugins", lambda: pytest.fail("loads all"))
+    monkeypatch.setattr(registry, "_load_all", lambda: pytest.fail("loads all"))
     found = registry.find("abstention", near="agreement")
     assert found is not None
     assert found.name == "abstention"

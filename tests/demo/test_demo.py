@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.made_once import PRINTED
 
-from gatemark.accounts.identity import roles_of
+from gatemark.accounts.identity import read_roles
 from gatemark.cli.main import main
 from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
@@ -25,7 +25,7 @@ def test_the_demo_leaves_one_store_that_verifies_and_says_how_to_look_at_it(
     assert viewed[:2] == ["gatemark", "view"]
     workspace = Workspace(store=str(store))
     # The first link is for the admin.
-    assert roles_of(workspace, last[1].split("sign in as ")[1].rstrip(")")) == ("admin",)
+    assert read_roles(workspace, last[1].split("sign in as ")[1].rstrip(")")) == ("admin",)
     assert workspace.existing_results().get(viewed[2]).verdict == "fail"
     found = verify(workspace, VerifyRequest(rescore=True))
     assert found.issues == ()

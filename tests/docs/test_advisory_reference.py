@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gatemark.evidence.hygiene import PrivateTextRules
+from gatemark.evidence.private_text import PrivateTextRules
 from gatemark.exams.advisory.exam import SUITE
 from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.policy import AdvisoryPolicy, LanePolicy, Promotion, Stability

@@ -12,7 +12,7 @@ from tests.doors.test_doors import ACTS, HERE
 from tests.web.scene import ASSET, Scene
 
 from gatemark.core.request_fields import request_fields
-from gatemark.web.areas.moves import ACTS as WEB_ACTS
+from gatemark.web.views.moves import MOVES
 
 Run = Callable[..., Any]
 VOTE = {"stage": "canary"}
@@ -108,7 +108,7 @@ REFUSALS = [
 
 def on_the_command_line(gatemark: Run, scene: Scene, asked: Refusal) -> tuple[bool, str]:
     name, actor, version, given, _ = asked
-    kind = WEB_ACTS[name].command
+    kind = MOVES[name].command
     words = [*ACTS[name].command.split(), f"{ASSET}@{version}"]
     for field in request_fields(kind):
         values = given.get(field.name, [])

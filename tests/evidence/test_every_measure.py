@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.fold import Measure
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 from gatemark.exams.agreement.measure import ABSTENTION, AGREEMENT, KRIPPENDORFF
 from gatemark.testing.folds import check_fold
 

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from tests.exams.advisory.decisions import LANE, decision, good_lane
 
-from gatemark.evidence import fold_cache
-from gatemark.evidence import run_exam as folding
+from gatemark.evidence import fold_cache, fold_files
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.fold_cache import CachePolicy, Stamp, settled_stamp
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.source import Source
 from gatemark.workspace import Workspace
 
 LATER = datetime.now(UTC) + timedelta(hours=1)
@@ -23,21 +23,21 @@ LATER = datetime.now(UTC) + timedelta(hours=1)
 @pytest.fixture(autouse=True)
 def small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_cache, "MIN_BYTES", 1)
-    monkeypatch.setattr(folding, "MIN_BYTES", 1)
-    monkeypatch.setattr(folding, "SHARD_BYTES", 40_000)
+    monkeypatch.setattr(fold_files, "MIN_BYTES", 1)
+    monkeypatch.setattr(fold_files, "SHARD_BYTES", 40_000)
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tasks that were really done, by the kind of what was read."""
     done: list[str] = []
-    examine = folding.examine_shard
+    examine = fold_files.examine_shard
 
     def watched(job: Any, shard: Any, *watch: Any) -> bytes:
         done.append(type(shard).__name__)
         return examine(job, shard, *watch)
 
-    monkeypatch.setattr(folding, "examine_shard", watched)
+    monkeypatch.setattr(fold_files, "examine_shard", watched)
     return done
 
 
@@ -120,7 +120,7 @@ def test_a_change_that_kept_its_times_is_found_by_the_checksum(
     desk: Desk, file: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = desk.score(file)
-    before = fold_cache.stamp_of(folding.Source(str(file), str(file), "none", file.stat().st_size))
+    before = fold_cache.stamp_of(Source(str(file), str(file), "none", file.stat().st_size))
     file.write_bytes(
         file.read_bytes().replace(b'"can_write_memory": false', b'"can_write_memory":  true', 1)
     )
@@ -243,6 +243,6 @@ def test_small_files_leave_no_facts(
     desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold_cache, "MIN_BYTES", 1 << 30)
-    monkeypatch.setattr(folding, "MIN_BYTES", 1 << 30)
+    monkeypatch.setattr(fold_files, "MIN_BYTES", 1 << 30)
     desk.score(file)
     assert not desk.folder.exists()

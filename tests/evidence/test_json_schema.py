@@ -11,8 +11,8 @@ import pytest
 
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.diagnose import diagnose, record_problems
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.json_schema import form_document, schema_document
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.shape import Shape, shape_of
 from gatemark.testing.schemas import check_schema
 

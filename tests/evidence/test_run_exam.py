@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import Result, seal, verify_seal
-from gatemark.evidence import run_exam as folding
+from gatemark.evidence import fold_files
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.evidence.exam import ExamOutcome, ExamRun, judge_exam, measures, suites
+from gatemark.evidence.exam import ExamOutcome, ExamRun
+from gatemark.evidence.exam_suite import suites
+from gatemark.evidence.judge_exam import judge_exam
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.agreement.records import JudgementPair
@@ -75,8 +78,8 @@ def test_processes_and_shards_change_no_bit(
 ) -> None:
     path = write(tmp_path / "p.jsonl", pairs(3000))
     whole = comparable(sat(path))
-    monkeypatch.setattr(folding, "SHARD_BYTES", 20_000)
-    monkeypatch.setattr(folding, "ALONE_BYTES", 0)
+    monkeypatch.setattr(fold_files, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(fold_files, "ALONE_BYTES", 0)
     assert comparable(sat(path)) == whole
     assert comparable(sat(path, jobs=2)) == whole
 
@@ -87,7 +90,7 @@ def test_problems_in_a_later_shard_carry_the_line_of_the_file(
     rows = pairs(3000)
     rows[2900]["scholar"]["label"] = "maybe"
     rows[2950]["qid"] = "Q17"
-    monkeypatch.setattr(folding, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(fold_files, "SHARD_BYTES", 20_000)
     path = write(tmp_path / "p.jsonl", rows)
     with pytest.raises(BadInputError, match=r"p\.jsonl:2901: got \"maybe\""):
         sat(path)
@@ -101,7 +104,7 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "gatemark.evidence.run_exam.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
+        "gatemark.evidence.record_names.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
     )
     path = write(tmp_path / "p.jsonl", pairs(50))
     assert sat(path).evidence.usable == 50

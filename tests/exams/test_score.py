@@ -12,9 +12,10 @@ import pytest
 
 import gatemark
 from gatemark.core.errors import UsageError
-from gatemark.evidence import run_exam as running
-from gatemark.evidence.exam import ExamRun, exam_suite
+from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.exam_suite import exam_suite
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.run_exam import run_exam
 from gatemark.workspace import Workspace
 
 SHOWN = ("candidate", "baseline")
@@ -59,10 +60,10 @@ def test_an_exam_that_ignores_pinned_ids_is_refused(
         engine=Workspace(jobs=1).engine,
         expected_ids=frozenset(f"i{n}" for n in range(50)),
     )
-    assert running.run_exam(run).evidence.missing == 10
-    monkeypatch.setattr(running, "exam_suite", _heedless(exam_suite("pairwise")))
+    assert run_exam(run).evidence.missing == 10
+    monkeypatch.setattr("gatemark.evidence.run_exam.exam_suite", _heedless(exam_suite("pairwise")))
     with pytest.raises(UsageError, match="does not check expected ids"):
-        running.run_exam(run)
+        run_exam(run)
 
 
 def _heedless(suite: Any) -> Any:

@@ -19,7 +19,7 @@ from gatemark.attribution.nouns import Attribution
 from gatemark.core.result import Result
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.signal import Episode
-from gatemark.evidence.exam import ExamInputs
+from gatemark.evidence.exam_inputs import ExamInputs
 from gatemark.evidence.rows import Row
 from gatemark.ledger import event_kinds as governance
 from gatemark.ledger.event import Event

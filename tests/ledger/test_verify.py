@@ -164,7 +164,7 @@ class Differing(NamedTuple):
 
 def test_a_result_without_an_event_that_differs_is_told_without_a_number(tmp_path: Path) -> None:
     store = open_sqlite(tmp_path / "ledger.sqlite3")
-    further = FurtherChecks(lambda _: (), (), lambda *_: [("sha256:1", Differing())])
+    further = FurtherChecks(lambda _: (), lambda _: (), (), lambda *_: [("sha256:1", Differing())])
     report = verify_store(store, VerifyRequest(rescore=True), further)
     store.close()
     told = [issue.message for issue in report.issues if issue.check == "rescore"]

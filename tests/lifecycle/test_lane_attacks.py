@@ -12,7 +12,7 @@ import pytest
 from tests.exams.advisory.decisions import LANE, OTHER, PROMISE, PROMOTION, good_lane
 
 from gatemark.accounts.identity import Identity
-from gatemark.web.areas.overview import open_step, step_packet
+from gatemark.web.views.approvals import open_step, step_packet
 from gatemark.workspace import Workspace
 
 from .test_lanes import ASSET, CASE, LaneStore

@@ -9,7 +9,7 @@ import pytest
 from tests.report.hostile import NASTY
 
 from gatemark.lifecycle.model.nouns import GateFinding, Pins
-from gatemark.lifecycle.views.page import render_history, render_why
+from gatemark.lifecycle.views.page import render_history_page, render_why_page
 from gatemark.lifecycle.views.text import (
     align_columns,
     asset_text,
@@ -167,8 +167,8 @@ def test_no_text_breaks_out_of_a_page(text: str) -> None:
     usual = (Tags(), Tags())
     hostile = (Tags(), Tags())
     for tags, word in ((usual, "plain"), (hostile, text)):
-        tags[0].feed(render_history(history(word)).decode())
-        tags[1].feed(render_why(why(word)).decode())
+        tags[0].feed(render_history_page(history(word)).decode())
+        tags[1].feed(render_why_page(why(word)).decode())
     for one, other in zip(usual, hostile, strict=True):
         assert one.names == other.names
         assert other.active == []
@@ -183,25 +183,25 @@ def test_no_text_breaks_a_line_in_the_terminal(text: str) -> None:
 
 def test_a_broken_glass_and_a_problem_make_a_page_red() -> None:
     calm = why(break_glass=None, problems=(), paused=None)
-    assert 'class="banner pass"' in render_why(calm).decode()
+    assert 'class="banner pass"' in render_why_page(calm).decode()
     for change in ({"break_glass": "INC-1"}, {"problems": ("gone",)}):
-        page = render_why(msgspec.structs.replace(calm, **change)).decode()
+        page = render_why_page(msgspec.structs.replace(calm, **change)).decode()
         assert 'class="banner fail"' in page
     fallen = msgspec.structs.replace(calm, stage="rolled_back")
-    assert 'class="banner fail"' in render_why(fallen).decode()
+    assert 'class="banner fail"' in render_why_page(fallen).decode()
     early = msgspec.structs.replace(calm, stage="draft", steps=(), citations=(), votes=())
-    page = render_why(msgspec.structs.replace(early, next_moves=())).decode()
+    page = render_why_page(msgspec.structs.replace(early, next_moves=())).decode()
     assert "No steps yet." in page
     assert "This stage is final." in page
 
 
 def test_a_history_where_nothing_is_live_is_not_green() -> None:
     nothing = Live(environment="production", version=None, since=None, why="no version is enabled")
-    page = render_history(history(live=(nothing,), segments=())).decode()
+    page = render_history_page(history(live=(nothing,), segments=())).decode()
     assert 'class="banner inconclusive"' in page
     assert "NOTHING LIVE" in page
     assert "<svg" not in page
-    assert "No version had left the draft stage." in render_history(history(live=())).decode()
+    assert "No version had left the draft stage." in render_history_page(history(live=())).decode()
 
 
 def test_a_timeline_places_stages_in_time() -> None:
@@ -298,12 +298,12 @@ def test_a_vote_that_no_longer_counts_says_so() -> None:
     ):
         told = msgspec.structs.replace(why("plain"), votes=(one,))
         assert word in why_text(told)
-        assert shown in render_why(told).decode()
+        assert shown in render_why_page(told).decode()
 
 
 def test_a_citation_that_holds_can_have_a_caveat() -> None:
     holds, missing = why("plain").citations
     erased = msgspec.structs.replace(holds, caveat="evidence was erased")
-    for page in (why_text, lambda told: render_why(told).decode()):
+    for page in (why_text, lambda told: render_why_page(told).decode()):
         assert "evidence was erased" not in page(why("plain", citations=(holds, missing)))
         assert "evidence was erased" in page(why("plain", citations=(erased, missing)))

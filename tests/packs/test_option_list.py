@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gatemark.evidence.exam import suites
+from gatemark.evidence.exam_suite import suites
 from gatemark.packs.documents import make_json_schema
 from gatemark.packs.option_list import (
     describe_judges,

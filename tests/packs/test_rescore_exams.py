@@ -15,8 +15,8 @@ from tests.ledger.tamper import reseal
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
 from gatemark.review.plan import ReviewPlan

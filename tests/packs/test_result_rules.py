@@ -16,7 +16,7 @@ from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import IntegrityError, OtherRulesError
 from gatemark.core.result import Blob, PackRef, Result
 from gatemark.core.rules import RulesVersions
-from gatemark.evidence.exam import exam_suite, suites
+from gatemark.evidence.exam_suite import exam_suite, suites
 from gatemark.evidence.result_rules import check_result_rules
 from gatemark.workspace import Workspace
 
@@ -283,7 +283,7 @@ def test_an_exam_names_its_own_rules(
     suite = exam_suite("agreement")
     second = RulesVersions("agreement", current=2, released=frozenset({1, 2}))
     newer = msgspec.structs.replace(suite, rules=second)
-    monkeypatch.setitem(suites()._plugins(), "agreement", newer)
+    monkeypatch.setitem(suites()._load_all(), "agreement", newer)
     at = ("--seal", "--store", tmp_path / "store", "--json", "-j", 1)
     ran = gatemark("score", "agreement", "--pairs", evals / "pairs.jsonl", *at)
     sealed = last_result(tmp_path / "store")
@@ -311,7 +311,7 @@ def test_the_version_of_gatemark_says_nothing_about_the_rules_of_another_package
     foreign = msgspec.structs.replace(
         exam_suite("agreement"), kind="reading", build=build, rules=second
     )
-    monkeypatch.setitem(suites()._plugins(), "reading", foreign)
+    monkeypatch.setitem(suites()._load_all(), "reading", foreign)
     honest = last_result(store)
     assert honest.runtime["gatemark"] == this_build.__version__
     pack = PackRef("score-reading", 1, honest.pack.digest)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule, judge
 from gatemark.core.result import Reliability, Table
-from gatemark.evidence.exam import suites
+from gatemark.evidence.exam_suite import suites
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.item_scores import pair_items, score_items

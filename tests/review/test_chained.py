@@ -9,11 +9,11 @@ import pytest
 
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.integrity import verify
-from gatemark.ledger.event_kinds import LABEL_GIVEN, VOTE_CAST
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.review.close import CloseReview, close_review, review_outcome
+from gatemark.review.events import LABEL_GIVEN, VOTE_CAST
 from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import AcceptLabels, GiveLabel, accept_labels, create_labels, give_label
 from gatemark.workspace import Workspace

@@ -18,7 +18,7 @@ from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
 from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import ReviewPlan
-from gatemark.web.areas.overview import sealed_results
+from gatemark.web.views.approvals import sealed_results
 
 from .arms import prefers, vote_all, write_arm
 

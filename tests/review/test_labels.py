@@ -9,9 +9,9 @@ import pytest
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
 from gatemark.evidence.rows import read_dataset
-from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
+from gatemark.review.events import LABELS_ACCEPTED
 from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import (
     AcceptLabels,

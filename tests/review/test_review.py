@@ -22,12 +22,6 @@ from gatemark.core.rules import RulesVersions
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.preference.score import PreferenceParameters, score_preference
 from gatemark.integrity import verify
-from gatemark.ledger.event_kinds import (
-    REVIEW_CREATED,
-    REVIEW_LOOKED_AT,
-    REVIEW_UNBLINDED,
-    VOTE_CAST,
-)
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.review.close import (
     CloseReview,
@@ -43,6 +37,7 @@ from gatemark.review.create import (
     next_pair,
     shown_pair,
 )
+from gatemark.review.events import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import ReviewPlan
 from gatemark.review.status import review_status

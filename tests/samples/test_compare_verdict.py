@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 from gatemark.samples import compare_verdict
 from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
 from gatemark.samples.measure import MEASURE

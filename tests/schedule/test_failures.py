@@ -14,12 +14,12 @@ from tests.lifecycle.sealed import result, sealed_pack_identity
 from gatemark.alerts.alert import AlertPlan, FileSink
 from gatemark.core.canonical import digest
 from gatemark.integrity import verify
-from gatemark.ledger.event_kinds import SCHEDULE_FAILED
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetRequiredPack
 from gatemark.lifecycle.routing import route
 from gatemark.schedule.cadence import DEFAULT_PLAN, Occasion, Schedule, SchedulePlan
+from gatemark.schedule.events import SCHEDULE_FAILED
 from gatemark.schedule.list_schedules import list_schedules
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import RunState

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import UsageError
+from gatemark.core.hosts import is_loopback
 from gatemark.targets.http import HttpTarget
-from gatemark.targets.network_specs import HttpSpec, is_loopback
+from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.run_options import RunOptions
 

@@ -10,7 +10,7 @@ import pytest
 from tests.web.scene import Scene
 from tests.web.test_interface import events_of
 
-from gatemark.accounts.identity import roles_of
+from gatemark.accounts.identity import read_roles
 from gatemark.targets.isolation import get_landlock_version
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site
@@ -118,7 +118,7 @@ def attack(*names: str) -> str:
 
 def test_the_environment_and_the_page_give_a_target_nothing(scene: Scene, tmp_path: Path) -> None:
     assert scored(scene, tmp_path / "packs", attack("environment", "page"), "") == ("pass", 1.0)
-    assert roles_of(scene.workspace, "tom") == ("viewer",)
+    assert read_roles(scene.workspace, "tom") == ("viewer",)
 
 
 @pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")
@@ -127,7 +127,7 @@ def test_an_isolated_target_reaches_neither_the_server_nor_the_store(
 ) -> None:
     code = attack("environment", "page", "parent", "key", "store", "pack")
     assert scored(scene, tmp_path / "packs", code, ", isolate: true") == ("pass", 1.0)
-    assert roles_of(scene.workspace, "tom") == ("viewer",)
+    assert read_roles(scene.workspace, "tom") == ("viewer",)
 
 
 @pytest.mark.skipif(get_landlock_version() == 0, reason="this kernel has no Landlock")

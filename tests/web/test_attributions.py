@@ -10,9 +10,9 @@ from httpx2 import Client
 from tests.web.failures import EXPECTED, add_failure
 from tests.web.scene import ASSET, Scene
 
+from gatemark.attribution.events import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.integrity import verify
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.ledger.verify import VerifyRequest
 
 

@@ -140,7 +140,7 @@ def test_a_server_says_that_a_slow_request_is_alive(
     scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     touched = threading.Event()
-    monkeypatch.setattr("gatemark.web.api.idempotency.ALIVE_S", 0.04)
+    monkeypatch.setattr("gatemark.web.idempotency.ALIVE_S", 0.04)
     monkeypatch.setattr(SqlAnswers, "touch", lambda *_: touched.set())
     slow = SqlPeople.new_link
 

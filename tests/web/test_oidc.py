@@ -18,7 +18,7 @@ from tests.web.provider import CLIENT, SECRET, TinyProvider, enter, provided, si
 from tests.web.scene import PASSWORD, Clock, Scene, free_port, new_scene
 from tests.web.test_signing_in import sign_in
 
-from gatemark.accounts.identity import roles_of
+from gatemark.accounts.identity import read_roles
 from gatemark.accounts.links import make_first_link
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.stores.identities import TRY_MINUTES
@@ -94,7 +94,7 @@ def test_somebody_new_comes_in_with_the_roles_of_their_groups(walk: Walk) -> Non
     assert (done.status_code, done.headers["location"]) == (303, "/ledger")
     assert walk.client.get("/ledger").status_code == 200
     assert walk.client.get("/api/v1/session").json()["person"] == "zoe@example.org"
-    assert roles_of(walk.scene.workspace, "zoe@example.org") == ("approver",)
+    assert read_roles(walk.scene.workspace, "zoe@example.org") == ("approver",)
     added, granted, came = walk.events()[-3:]
     assert added[:2] == ("account_added", "system")
     assert granted[:2] == ("roles_granted", "root")
@@ -127,7 +127,7 @@ def test_roles_of_the_mapping_follow_the_groups_and_other_roles_stay(walk: Walk)
     assert put.status_code == 200
     walk.provider.people["zoe"]["groups"] = []
     walk.come("zoe")
-    assert roles_of(walk.scene.workspace, "zoe@example.org") == ("author",)
+    assert read_roles(walk.scene.workspace, "zoe@example.org") == ("author",)
 
 
 def test_who_has_no_role_is_let_in_and_told_that_they_may_do_nothing(walk: Walk) -> None:
@@ -135,13 +135,13 @@ def test_who_has_no_role_is_let_in_and_told_that_they_may_do_nothing(walk: Walk)
     shown = walk.client.get("/")
     assert (shown.status_code, "has no role yet" in shown.text) == (403, True)
     assert walk.client.get("/api/v1/overview").status_code == 403
-    assert roles_of(walk.scene.workspace, "yan@example.org") == ()
+    assert read_roles(walk.scene.workspace, "yan@example.org") == ()
 
 
 @pytest.mark.parametrize("walk", ["default_role: viewer\n"], indirect=True)
 def test_a_default_role_lets_everybody_look(walk: Walk) -> None:
     assert walk.come("yan").status_code == 303
-    assert roles_of(walk.scene.workspace, "yan@example.org") == ("viewer",)
+    assert read_roles(walk.scene.workspace, "yan@example.org") == ("viewer",)
     assert walk.client.get("/").status_code == 200
 
 
@@ -152,7 +152,7 @@ def test_local_people_still_sign_in_and_no_first_link_is_made_when_an_admin_is_p
     assert "Sign in with Example" in shown.text
     assert make_first_link(walk.scene.workspace) is not None
     walk.come("adi")
-    assert roles_of(walk.scene.workspace, "adi@example.org") == ("admin",)
+    assert read_roles(walk.scene.workspace, "adi@example.org") == ("admin",)
     assert make_first_link(walk.scene.workspace) is None
     walk.client.cookies.clear()
     walk.scene.account("bob")
@@ -287,7 +287,7 @@ def test_a_token_that_is_not_right_in_every_way_is_refused(
 ) -> None:
     walk.provider.mint = mint
     walk.refused(walk.come("zoe"), words)
-    assert roles_of(walk.scene.workspace, "zoe@example.org") == ()
+    assert read_roles(walk.scene.workspace, "zoe@example.org") == ()
 
 
 def test_a_name_that_is_somebodys_already_is_never_handed_over(walk: Walk) -> None:

@@ -19,6 +19,7 @@ from tests.review.arms import make_review
 from tests.web.failures import add_failure
 from tests.web.scene import Scene
 
+from gatemark.alerts.alert import AlertPlan, FileSink
 from gatemark.core.canonical import digest
 from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
@@ -27,7 +28,7 @@ from gatemark.lifecycle.canary import canary_state
 from gatemark.lifecycle.commands import AdoptPolicy, Approve, Demote, SetRequiredPack
 from gatemark.lifecycle.model.release_policy import ReleasePolicy, ShadowRules
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
-from gatemark.schedule.tick import Alerting, tick_schedules
+from gatemark.schedule.tick import tick_schedules
 
 Run = Callable[..., Any]
 API = f"/api/v1/assets/{ASSET}"
@@ -195,7 +196,9 @@ def test_a_shadow_without_pairs_does_not_become_a_canary(loop: Loop) -> None:
     assert live.stage("2.0.0") == "canary_1"
 
 
-def test_a_scheduled_run_that_fails_is_in_the_ledger_and_keeps_what_is_live(loop: Loop) -> None:
+def test_a_scheduled_run_that_fails_is_in_the_ledger_and_keeps_what_is_live(
+    loop: Loop, tmp_path: Path
+) -> None:
     live = loop.live
     live.enable()
     exam = SetRequiredPack(
@@ -204,26 +207,23 @@ def test_a_scheduled_run_that_fails_is_in_the_ledger_and_keeps_what_is_live(loop
     act(live.workspace, exam)
     live.now = day(1) + timedelta(hours=3)
     schedule = Schedule(id="nightly", kind="regression", cron="0 2 * * *", asset_class="prompt")
-    alerts: list[str] = []
+    log = tmp_path / "alerts.jsonl"
 
     def run(_schedule: Schedule, _occasion: Occasion, _now: Any) -> Any:
         live.seal("1.0.0", verdict="fail")
         return "gate_failed", "exit 1"
-
-    def alert(identity: str, **_said: Any) -> None:
-        alerts.append(identity)
 
     tick_schedules(
         live.workspace,
         SchedulePlan((schedule,)),
         now=live.now,
         worker="w",
-        alerting=Alerting(alert, alert, lambda: ()),
+        alert_plan=AlertPlan((FileSink(name="log", path=str(log)),)),
         runner=run,
     )
     with loop.scene.running() as client:
         loop.scene.session(client, "olu")
-        assert (routed(client), len(alerts)) == ("1.0.0", 1)
+        assert (routed(client), log.read_text(encoding="utf-8").count("\n")) == ("1.0.0", 1)
         events = client.get("/api/v1/ledger/events", params={"kind": "schedule_failed"})
         assert events.status_code == 200, events.text
         assert "schedule_failed" in client.get("/ledger").text

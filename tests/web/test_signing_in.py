@@ -7,7 +7,7 @@ import pytest
 from httpx2 import Client
 from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
-from gatemark.accounts.identity import roles_of
+from gatemark.accounts.identity import read_roles
 from gatemark.accounts.links import join, make_first_link
 from gatemark.accounts.nouns import derive_form_token
 from gatemark.accounts.open_stores import people_of
@@ -46,7 +46,7 @@ def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
         assert client.get("/people").status_code == 200
         client.cookies.delete("gatemark")
         assert client.post(f"/join/{secret}", data=fields).status_code == 404
-    assert roles_of(workspace, "root") == ("admin",)
+    assert read_roles(workspace, "root") == ("admin",)
     assert make_first_link(workspace) is None
     stored = (tmp_path / "empty" / "gatemark.sqlite3").read_bytes()
     assert PASSWORD.encode() not in stored
@@ -64,10 +64,10 @@ def test_a_link_for_the_first_admin_makes_no_second_one(tmp_path: Path) -> None:
     workspace, other = (Workspace(store=store, clock=clock) for _ in range(2))
     secret = make_first_link(workspace)
     refresh_state(workspace, once=True)
-    assert roles_of(workspace, "root") == ()
+    assert read_roles(workspace, "root") == ()
     act(other, GrantRoles(actor="root", person="root", roles=("admin",)))
     join(workspace, str(secret), "bob", PASSWORD)
-    assert (roles_of(workspace, "root"), roles_of(workspace, "bob")) == (("admin",), ())
+    assert (read_roles(workspace, "root"), read_roles(workspace, "bob")) == (("admin",), ())
     workspace.store.close()
     other.store.close()
 
@@ -116,7 +116,7 @@ def test_a_session_ends_by_time_by_signing_out_and_with_its_account(
     assert client.delete("/api/v1/people/bob", headers=headers).status_code == 200
     client.cookies.set("gatemark", bob)
     assert client.get("/").status_code == 303
-    assert roles_of(scene.workspace, "bob") == ()
+    assert read_roles(scene.workspace, "bob") == ()
 
 
 def test_after_too_many_tries_one_has_to_wait(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from docs_pages.types import definition_of, type_words
 from gatemark.core.fold import KnownAnswer, Measure
 from gatemark.core.policy import Rule
 from gatemark.core.record import Form, RecordSchema
-from gatemark.evidence.exam import ExamSuite, Suite, measures, schemas, suites
+from gatemark.evidence.exam_suite import ExamSuite, Suite, suites
 from gatemark.evidence.json_schema import form_document
+from gatemark.evidence.measures import measures
+from gatemark.evidence.record_schemas import schemas
 from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 

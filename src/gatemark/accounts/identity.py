@@ -43,7 +43,7 @@ class Identity(msgspec.Struct, frozen=True):
         return ADMIN in self.roles and self.way == "session"
 
 
-def roles_of(workspace: Workspace, person: str) -> tuple[Role, ...]:
+def read_roles(workspace: Workspace, person: str) -> tuple[Role, ...]:
     """Return the roles of a person, from the ledger."""
     return asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles.get(person, ())
 
@@ -58,7 +58,7 @@ def identify_session(workspace: Workspace, secret: str) -> Identity | None:
     session = people_of(workspace).session(secret, workspace.clock())
     if session is None or session.person is None:
         return None
-    roles = roles_of(workspace, session.person)
+    roles = read_roles(workspace, session.person)
     return Identity(session.person, roles, "session", session.authentication)
 
 
@@ -67,7 +67,7 @@ def identify_token(workspace: Workspace, text: str) -> Identity | None:
     token = people_of(workspace).token_holder(text, workspace.clock())
     if token is None:
         return None
-    roles = roles_of(workspace, token.person)
+    roles = read_roles(workspace, token.person)
     return Identity(token.person, roles, "token", f"token {token.id}", token.scopes)
 
 

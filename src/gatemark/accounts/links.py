@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from gatemark.accounts.account_events import record_access_given, record_account_event
-from gatemark.accounts.identity import ADMIN, Identity, require_admin, roles_of
+from gatemark.accounts.events import LINK_MADE, PASSWORD_SET
+from gatemark.accounts.identity import ADMIN, Identity, read_roles, require_admin
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.people import list_people
 from gatemark.accounts.sign_in import PASSWORD
 from gatemark.core.errors import UnknownNameError
-from gatemark.ledger.event_kinds import (
-    LINK_MADE,
-    PASSWORD_SET,
-    Channel,
-)
+from gatemark.ledger.event_kinds import Channel
 from gatemark.lifecycle.act import act, preview
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
@@ -36,7 +33,7 @@ def make_first_link(workspace: Workspace) -> str | None:
 def make_link(workspace: Workspace, person: str) -> str:
     """Return the secret of a link to set a password, for a person with an account or a role."""
     known = {one.name for one in people_of(workspace).all() if not one.is_closed}
-    if person not in known and not roles_of(workspace, person):
+    if person not in known and not read_roles(workspace, person):
         raise UnknownNameError(f"there is no person {person}")
     record_access_given(workspace, LINK_MADE, workspace.actor, person)
     return people_of(workspace).new_link(person, workspace.clock())

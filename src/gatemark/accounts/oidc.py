@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from gatemark.accounts.account_events import record_account_event
-from gatemark.accounts.identity import roles_of
+from gatemark.accounts.events import ACCOUNT_ADDED, SIGNED_IN
+from gatemark.accounts.identity import read_roles
 from gatemark.accounts.nouns import check_name
 from gatemark.accounts.oidc_file import (
     OidcSettings,
@@ -26,7 +27,7 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGNED_IN, SYSTEM, Channel
+from gatemark.ledger.event_kinds import SYSTEM, Channel
 from gatemark.lifecycle.act import act, preview
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.model.nouns import Role
@@ -130,7 +131,7 @@ def _choose_account(
     known = identities_of(workspace).person(issuer, subject)
     if known is not None:
         return known
-    if roles_of(workspace, name):
+    if read_roles(workspace, name):
         # Who acts from the command line has a name in the ledger and no account.
         raise NotAllowedError(f"{name} is already the name of another person")
     identities_of(workspace).add(issuer, subject, name, workspace.clock())
@@ -141,7 +142,7 @@ def _choose_account(
 def _set_roles(
     workspace: Workspace, settings: OidcSettings, person: str, claims: Mapping[str, object]
 ) -> None:
-    held = frozenset(roles_of(workspace, person))
+    held = frozenset(read_roles(workspace, person))
     wanted: frozenset[Role] = (held - list_managed_roles(settings)) | map_roles(settings, claims)
     if not wanted and settings.default_role == "viewer":
         wanted = frozenset({"viewer"})

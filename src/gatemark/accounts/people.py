@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from gatemark.accounts.account_events import record_access_given, record_account_event
+from gatemark.accounts.events import ACCOUNT_ADDED, ACCOUNT_CLOSED
 from gatemark.accounts.identity import ADMIN, Identity, require_admin
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
-from gatemark.ledger.event_kinds import (
-    ACCOUNT_ADDED,
-    ACCOUNT_CLOSED,
-)
 from gatemark.lifecycle.act import act, preview
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT

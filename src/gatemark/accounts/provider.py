@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from gatemark.core.errors import GatemarkError, NotAllowedError, RefusedError, UsageError
+from gatemark.core.hosts import is_loopback
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key
@@ -303,16 +303,6 @@ def check_address(address: str, what: str) -> None:
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
     if not (host and is_clean and is_safe):
         raise UsageError(f"{what} {address!r} must be https://NAME (http only on this machine)")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @cache

@@ -8,14 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.events import SIGN_IN_FAILED, SIGNED_IN, SIGNED_OUT
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.errors import NotAllowedError
-from gatemark.ledger.event_kinds import (
-    SIGN_IN_FAILED,
-    SIGNED_IN,
-    SIGNED_OUT,
-    SYSTEM,
-)
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.workspace import Workspace
 
 FAILURES_EVERY: Final = timedelta(hours=1)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gatemark.accounts.account_events import record_account_event
+from gatemark.accounts.events import TOKEN_MADE, TOKEN_REVOKED
 from gatemark.accounts.identity import Identity
 from gatemark.accounts.nouns import (
     Scope,
@@ -14,10 +15,6 @@ from gatemark.accounts.nouns import (
 )
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.errors import NotAllowedError, UnknownNameError
-from gatemark.ledger.event_kinds import (
-    TOKEN_MADE,
-    TOKEN_REVOKED,
-)
 from gatemark.workspace import Workspace
 
 

@@ -18,6 +18,7 @@ from gatemark.attribution.conclude import conclude_attribution
 from gatemark.attribution.decision import DecisionJudgement, PlannedDecision
 from gatemark.attribution.decision_files import find_problems, read_decisions
 from gatemark.attribution.delta import Minimal, find_smallest_change, make_versions_test
+from gatemark.attribution.events import ATTRIBUTION_SEALED
 from gatemark.attribution.nouns import Attribution, ReplayFact
 from gatemark.attribution.replay import Effect, Experiment, LiveSteps, Oracle, RecordedSteps
 from gatemark.attribution.rules import RulePack
@@ -27,7 +28,6 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.settings_file import read_settings
 from gatemark.ledger.event import Event, EventDraft
-from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 

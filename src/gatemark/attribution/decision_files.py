@@ -11,7 +11,7 @@ import msgspec
 from gatemark.attribution.decision import NAME, PlannedDecision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.evidence.exam import schemas
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.strict_json import parse_strictly, refuse_many_containers
 

@@ -35,7 +35,7 @@ class MadeDecisions(NamedTuple):
     refused: tuple[Refusal, ...]
 
 
-def read_decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
+def make_decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
     """Return one decision per trace; its steps are the active spans, in the order they ended.
 
     Traces show what ran inside what, not what was read from where. A step is assumed to depend on

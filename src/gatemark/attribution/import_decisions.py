@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.decision_files import MAX_DEPTH, find_problems
-from gatemark.attribution.from_traces import read_decisions
+from gatemark.attribution.from_traces import make_decisions
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.strict_json import depth
@@ -63,7 +63,7 @@ def import_decisions(
         raise UsageError(
             f"only traces and chat logs become decisions ({', '.join(READERS)}), not {name} logs"
         )
-    found = read_decisions(files, READERS[name])
+    found = make_decisions(files, READERS[name])
     refusals = [f"{refusal.place}: {refusal.reason}" for refusal in found.refused]
     kept: list[PlannedDecision] = []
     redacted = 0

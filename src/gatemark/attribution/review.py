@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.decision_files import MAX_DEPTH, read_bounded
+from gatemark.attribution.events import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.attribution.nouns import Attribution, ProposalKind, Remedy, read_attribution
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import (
@@ -28,7 +29,6 @@ from gatemark.core.stored import read_stored
 from gatemark.core.text import check_words
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.attribution.decision import PlannedDecision
+from gatemark.attribution.events import ATTRIBUTION_SEALED
 from gatemark.attribution.nouns import read_attribution
 from gatemark.attribution.review import accepted_by
 from gatemark.core.errors import IntegrityError, NewerFormatError
 from gatemark.core.stored import read_stored
-from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.routing import Route, route
 from gatemark.workspace import Workspace

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Final
 
 import click
 
-from gatemark.attribution.import_decisions import DecisionsImported, import_decisions
 from gatemark.cli.options import (
     ForeignLog,
     OptionGroup,
@@ -22,11 +21,11 @@ from gatemark.core.errors import ExitCode, UsageError
 from gatemark.evidence.reading_choices import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, import_logs, read_arms_of_logs
+from gatemark.samples.import_targets import Imported, import_targets
 from gatemark.samples.importer import LogExperiment
 from gatemark.samples.prepare import Preparation
 
-if TYPE_CHECKING:
-    from gatemark.exams.runlog.import_traces import TracesImported
+SAMPLES: Final = "samples"
 
 preparation_options = OptionGroup(
     Preparation,
@@ -51,6 +50,11 @@ preparation_options = OptionGroup(
 )
 
 
+def _list_record_types() -> str:
+    *first, last = [SAMPLES, *(target.summary for target in import_targets())]
+    return f"{', '.join(first)}, or {last}" if first else last
+
+
 @click.command("import", cls=StrictCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
@@ -69,10 +73,9 @@ preparation_options = OptionGroup(
 @click.option(
     "--to",
     "--record-type",
-    type=click.Choice(["samples", "decisions", "traces"]),
-    default="samples",
-    help="Record type to write: samples, decisions (from traces or chat logs) for 'gatemark "
-    "attribute', or traces of conversations for 'gatemark runlog'.",
+    type=click.Choice([SAMPLES, *import_targets().names()]),
+    default=SAMPLES,
+    help=f"Record type to write: {_list_record_types()}.",
 )
 @preparation_options
 @max_errors_option
@@ -91,7 +94,7 @@ def import_command(
     arm: str | None,
     list_arms: bool,
     on_bad_line: OnBadLine,
-    to: Literal["samples", "decisions", "traces"],
+    to: str,
     max_errors: int,
     output: str | None,
     json: bool,
@@ -126,7 +129,7 @@ def import_command(
         return ExitCode.PASS
     exclude_bad = on_bad_line == "exclude"
     finish = partial(_finish, exclude_bad=exclude_bad, max_errors=max_errors, json=json)
-    if to == "samples":
+    if to == SAMPLES:
         with byte_progress("importing") as progress:
             summary = import_logs(
                 files,
@@ -142,23 +145,15 @@ def import_command(
         refusals = [refusal for read in summary.logs for refusal in read.refusals]
         return finish(summary, _sample_lines(summary), refusals)
     _check_other(to, prepared, arm, log.id_path)
-    redact = prepared.redact
-    if to == "traces":
-        # Imported late: the exam may be missing, and only traces need it.
-        from gatemark.exams.runlog.import_traces import import_traces  # noqa: PLC0415
-
-        traces = import_traces(
-            files, tool=log.tool, output=output, redact=redact, exclude_bad=exclude_bad
-        )
-        return finish(traces, _format_traces(traces), traces.refusals)
-    made = import_decisions(
-        files, tool=log.tool, output=output, redact=redact, exclude_bad=exclude_bad
+    target = import_targets().get(to)
+    made = target.convert(
+        files, tool=log.tool, output=output, redact=prepared.redact, exclude_bad=exclude_bad
     )
-    return finish(made, _format_decisions(made), made.refusals)
+    return finish(made, target.lines(made), made.refusals)
 
 
 def _finish(
-    made: ImportSummary | DecisionsImported | TracesImported,
+    made: ImportSummary | Imported,
     lines: Iterator[str],
     refusals: Sequence[str],
     *,
@@ -200,24 +195,6 @@ def _check_other(to: str, prepared: Preparation, arm: str | None, id_path: str |
 def _format_arms(arms: Sequence[LogExperiment]) -> Iterator[str]:
     for number, arm in enumerate(arms, start=1):
         yield f"{number:>3}  {arm.row_count:>8} rows  {one_line(arm.name)}"
-
-
-def _format_decisions(made: DecisionsImported) -> Iterator[str]:
-    yield f"{made.decisions} decisions, {made.refused} refused"
-    if made.redacted:
-        yield f"{made.redacted} decisions were redacted"
-    yield f"written: {made.output}" if made.output else "nothing was written"
-
-
-def _format_traces(made: TracesImported) -> Iterator[str]:
-    yield f"{made.tool}: {made.traces} traces with {made.turns} turns, {made.refused} refused"
-    yield from (f"note: {note}" for note in made.notes)
-    if made.redacted:
-        yield f"{made.redacted} traces were redacted"
-    if made.output:
-        yield f"written: {made.output}; pin them with: gatemark runlog manifest {made.output}"
-    else:
-        yield "nothing was written"
 
 
 def _sample_lines(summary: ImportSummary) -> Iterator[str]:

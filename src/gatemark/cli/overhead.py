@@ -61,7 +61,7 @@ def overhead_command() -> None:
 @store_option
 @json_option
 @output_option
-def run(
+def run_command(
     *,
     config: str,
     out: str | None,
@@ -133,7 +133,7 @@ def run(
 )
 @max_errors_option
 @output_options(".json")
-def verify(
+def verify_command(
     outputs: Outputs,
     *,
     report: str,

@@ -27,7 +27,7 @@ from gatemark.cli.struct_options import Decorator, struct_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
-from gatemark.evidence.exam import EvidenceRole
+from gatemark.evidence.exam_suite import EvidenceRole
 from gatemark.evidence.reading_choices import ReadingChoices, parse_reading_options
 from gatemark.exams.score import (
     ReportFile,

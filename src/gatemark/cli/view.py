@@ -85,13 +85,13 @@ def _find_subject(subject: str, store: str, log: ForeignLog, arm: str | None) ->
         known = _read_document(path)
         if known is not None:
             return known
-    from gatemark.samples.browse import read_log  # noqa: PLC0415 - only for logs
+    from gatemark.samples.browse import browse_log  # noqa: PLC0415 - only for logs
     from gatemark.samples.importer import find_tool_log  # noqa: PLC0415
     from gatemark.samples.read_samples import SampleRequest  # noqa: PLC0415
 
     request = SampleRequest(tool=log.tool, arm=arm, id_path=log.id_path, columns=dict(log.columns))
     source = inspect_source(str(find_tool_log(path)), name=subject)
-    return read_log(source, request, ReadingChoices())
+    return browse_log(source, request, ReadingChoices())
 
 
 class _Head(msgspec.Struct):

@@ -25,7 +25,7 @@ STALE_S: Final = 86_400
 
 
 @contextmanager
-def _writing(target: Path) -> Iterator[None]:
+def _name_target_in_errors(target: Path) -> Iterator[None]:
     """Raise the errors of the operating system as bad input that names the target."""
     try:
         yield
@@ -42,13 +42,13 @@ def replacing(
     ``is_private`` makes a file that only its owner can read. Whoever writes many files into one
     folder may leave the folder to ``sync_folders`` at the end.
     """
-    with _writing(target):
-        descriptor, temporary = _beside(target, is_private=is_private)
+    with _name_target_in_errors(target):
+        descriptor, temporary = _make_temporary(target, is_private=is_private)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 yield stream
                 stream.flush()
-                os.fchmod(stream.fileno(), 0o600 if is_private else 0o666 & ~_umask())
+                os.fchmod(stream.fileno(), 0o600 if is_private else 0o666 & ~_read_umask())
                 os.fsync(stream.fileno())
             os.replace(temporary, target)  # noqa: PTH105 - many small files are written this way
             if sync_folder:
@@ -58,7 +58,7 @@ def replacing(
             raise
 
 
-def _beside(target: Path, *, is_private: bool = False) -> tuple[int, str]:
+def _make_temporary(target: Path, *, is_private: bool = False) -> tuple[int, str]:
     """Make a temporary file alongside another; its folder is made if needed."""
     folder, prefix = target.parent, f".{target.name}."
     _sweep(folder)
@@ -113,7 +113,7 @@ def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
             if target.is_dir():
                 raise BadInputError(f"{target}: cannot be written: Is a directory")
             stream = ready.enter_context(replacing(target))
-            with _writing(target):
+            with _name_target_in_errors(target):
                 stream.write(data)
                 stream.flush()
 
@@ -128,7 +128,7 @@ def replacing_folder(target: Path, *, is_private: bool = False) -> Iterator[Path
         raise BadInputError(
             f"{target}: already exists and is not empty; name a new or empty folder"
         )
-    with _writing(target):
+    with _name_target_in_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target.parent)
         temporary = Path(tempfile.mkdtemp(TEMPORARY, f".{target.name}.", target.parent))
@@ -136,7 +136,7 @@ def replacing_folder(target: Path, *, is_private: bool = False) -> Iterator[Path
             yield temporary
             for path in sorted(temporary.rglob("*")):
                 _sync(path)
-            temporary.chmod(0o700 if is_private else 0o777 & ~_umask())
+            temporary.chmod(0o700 if is_private else 0o777 & ~_read_umask())
             temporary.replace(target)
             _sync(target.parent)
         finally:
@@ -150,8 +150,8 @@ def secret_file(target: Path) -> Iterator[Path]:
     For those who need a path and not a stream. A target that is there already is left alone.
     """
     _require_free(target)
-    with _writing(target):
-        descriptor, name = _beside(target)
+    with _name_target_in_errors(target):
+        descriptor, name = _make_temporary(target)
         os.close(descriptor)
         temporary = Path(name)
         try:
@@ -171,7 +171,7 @@ def _require_free(target: Path) -> None:
 
 def write_secret(target: Path, data: bytes) -> None:
     """Write a new file that only its owner can read; one that is there is left alone."""
-    with _writing(target):
+    with _name_target_in_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -194,7 +194,7 @@ def sync_folders(folders: Iterable[Path]) -> None:
         _sync(folder)
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current

@@ -30,12 +30,12 @@ def canonical_bytes(value: object) -> bytes:
     are refused rather than rounded.
     """
     try:
-        return _encode(_ordered(value))
+        return _encode(_prepare(value))
     except (rfc8785.CanonicalizationError, TypeError, RecursionError, UnicodeError) as error:
         raise InvalidValueError(f"no canonical form: {error}") from error
 
 
-def _ordered(value: Any) -> Any:
+def _prepare(value: Any) -> Any:
     """Return a value so that msgspec, which is compiled, writes what RFC 8785 asks for."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
@@ -45,18 +45,18 @@ def _ordered(value: Any) -> Any:
         try:
             ascii_only = "".join(value).isascii()
         except TypeError:  # members of an enum have a text; other names are refused
-            value = _one_level(value)
+            value = _open_value(value)
             ascii_only = "".join(value).isascii()
         order = None if ascii_only else lambda name: name.encode("utf-16-be")
-        return {name: _ordered(value[name]) for name in sorted(value, key=order)}
+        return {name: _prepare(value[name]) for name in sorted(value, key=order)}
     if kind is list:
-        return [_ordered(inner) for inner in value]
+        return [_prepare(inner) for inner in value]
     if kind is int or kind is float:
-        return _number(value)
-    return _ordered(_one_level(value))
+        return _write_number(value)
+    return _prepare(_open_value(value))
 
 
-def _number(value: float) -> object:
+def _write_number(value: float) -> object:
     if -_EXACT <= value <= _EXACT:
         if value == int(value):
             return int(value)
@@ -76,26 +76,26 @@ def plain(value: object) -> Any:
         }
     if isinstance(value, list):
         return [plain(inner) for inner in value]
-    return plain(_one_level(value))
+    return plain(_open_value(value))
 
 
-def _one_level(value: object) -> Any:
+def _open_value(value: object) -> Any:
     """Return a value as a JSON type, with its members as they are."""
     if isinstance(value, msgspec.Struct) and not value.__struct_config__.array_like:
-        return _members(value)
+        return _list_members(value)
     if isinstance(value, Mapping):
         return {msgspec.to_builtins(name): inner for name, inner in value.items()}
     return list(value) if isinstance(value, list | tuple) else msgspec.to_builtins(value)
 
 
-def _members(value: msgspec.Struct) -> dict[str, object]:
+def _list_members(value: msgspec.Struct) -> dict[str, object]:
     config = value.__struct_config__
     # Where a struct leaves out defaults, its own encoding decides which members there are.
     kept = msgspec.to_builtins(value) if config.omit_defaults else None
     members: dict[str, object] = {}
     if config.tag_field is not None:
         members[config.tag_field] = config.tag
-    for encoded, field in _fields(type(value)):
+    for encoded, field in _list_fields(type(value)):
         inner = getattr(value, field)
         if inner is not msgspec.UNSET and (kept is None or encoded in kept):
             members[encoded] = inner
@@ -103,7 +103,7 @@ def _members(value: msgspec.Struct) -> dict[str, object]:
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+def _list_fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
     return tuple(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
 
 

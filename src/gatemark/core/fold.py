@@ -14,6 +14,7 @@ import msgspec
 from gatemark.core.measurement import Measurement
 
 S = TypeVar("S", bound=msgspec.Struct)
+K = TypeVar("K")
 
 Batch = Sequence[Any] | Mapping[Any, int]
 """Items one by one or, where they can be counted, each once with its count."""
@@ -55,3 +56,11 @@ class Measure(msgspec.Struct, Generic[S], frozen=True):
 
 AnyMeasure = Measure[Any]
 """A measure whose state is its own affair."""
+
+
+def add_counts(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
+    """Return the counts of two states together."""
+    total = dict(left)
+    for key, count in right.items():
+        total[key] = total.get(key, 0) + count
+    return total

@@ -188,3 +188,15 @@ def rate(
     if n == 0:
         return unmeasured(name, empty_reason or NO_ITEMS(), direction=direction, excluded=excluded)
     return measured(name, count / n, n=n, direction=direction, interval=interval, excluded=excluded)
+
+
+def measured_count(
+    name: str,
+    count: int,
+    n: int,
+    *,
+    direction: Direction = "lower_is_better",
+    caveats: tuple[str, ...] = (),
+) -> Measurement:
+    """Return a number of items, rows or windows as a measurement over ``n`` of them."""
+    return measured(name, count, n=n, direction=direction, unit="count", caveats=caveats)

@@ -277,12 +277,12 @@ def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
     for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
-    reason = _fallback_reason(rule, finding, substitutes)
+    reason = _word_fallback(rule, finding, substitutes)
     judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
     return (judged, *substitutes)
 
 
-def _fallback_reason(rule: Rule, finding: Finding, substitutes: Sequence[Finding]) -> Reason:
+def _word_fallback(rule: Rule, finding: Finding, substitutes: Sequence[Finding]) -> Reason:
     names = " and ".join(other.id for other in rule.fallback_rules)
     how = "too" if finding.verdict == "pass" else "instead"
     text = f"{finding.reason}; judged by {names} {how}"
@@ -296,17 +296,17 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
     measurement = measurements.get((rule.metric, rule.scope))
     if measurement is None:
         # Nobody looked: a number that nobody asked for is no reason to ask another one.
-        return _without_number(rule, NOT_MEASURED(subject=_subject(rule)), n=0), False
+        return _make_unmeasured(rule, NOT_MEASURED(subject=_name_subject(rule)), n=0), False
     if measurement.value is None:
-        why = NO_NUMBER(subject=_subject(rule), because=measurement.reason)
-        return _without_number(rule, why, n=measurement.n), True
+        why = NO_NUMBER(subject=_name_subject(rule), because=measurement.reason)
+        return _make_unmeasured(rule, why, n=measurement.n), True
     if measurement.n < rule.min_n:
-        why = TOO_FEW_ITEMS(subject=_subject(rule), n=measurement.n, needed=rule.min_n)
-        return _without_number(rule, why, n=measurement.n), False
-    observed = _compared_number(rule, measurement)
+        why = TOO_FEW_ITEMS(subject=_name_subject(rule), n=measurement.n, needed=rule.min_n)
+        return _make_unmeasured(rule, why, n=measurement.n), False
+    observed = _get_compared_number(rule, measurement)
     if observed is None:
-        why = NO_INTERVAL(subject=_subject(rule), against=rule.against)
-        return _without_number(rule, why, n=measurement.n), False
+        why = NO_INTERVAL(subject=_name_subject(rule), against=rule.against)
+        return _make_unmeasured(rule, why, n=measurement.n), False
     held = _meets(rule.op, observed, rule.bound)
     finding = Finding(
         rule=rule.id,
@@ -316,20 +316,20 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
         bound=rule.bound,
         against=rule.against,
         observed=observed,
-        slack=_slack(rule.op, observed, rule.bound),
+        slack=_compute_slack(rule.op, observed, rule.bound),
         n=measurement.n,
-        verdict="pass" if held else _short_of_bound(rule, measurement),
-        reason=_compare_reason(rule, observed, measurement, held=held),
+        verdict="pass" if held else _judge_short_of_bound(rule, measurement),
+        reason=_word_bound(rule, observed, measurement, held=held),
     )
     needed = measurements.get((rule.metric + ITEMS_NEEDED, rule.scope))
     if needed is not None and rule.against == "interval" and not held:
-        reason = _interval_reason(rule, measurement, needed, finding.verdict)
+        reason = _word_interval(rule, measurement, needed, finding.verdict)
         finding = msgspec.structs.replace(finding, reason=reason)
     low_information = LOW_INFORMATION in measurement.caveats
     return finding, low_information and (not held or rule.fallback_is_strict)
 
 
-def _compared_number(rule: Rule, measurement: Measurement) -> float | None:
+def _get_compared_number(rule: Rule, measurement: Measurement) -> float | None:
     """The number that meets the bound; a whole interval is met by its worse end."""
     if rule.against == "value":
         return measurement.value
@@ -341,7 +341,7 @@ def _compared_number(rule: Rule, measurement: Measurement) -> float | None:
     return low if rule.against == "lower" else high
 
 
-def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
+def _judge_short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
     """Failed, or still open because the better end of the interval reaches the bound."""
     interval = measurement.interval
     if rule.against == "non_inferiority" and interval is not None:
@@ -356,29 +356,29 @@ def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
     )
 
 
-def _on_the_line(observed: float, bound: float) -> bool:
+def _is_on_the_line(observed: float, bound: float) -> bool:
     return abs(observed - bound) <= LINE_TOLERANCE
 
 
 def _meets(op: str, observed: float, bound: float) -> bool:
-    return _COMPARE[op](bound if _on_the_line(observed, bound) else observed, bound)
+    return _COMPARE[op](bound if _is_on_the_line(observed, bound) else observed, bound)
 
 
-def _slack(op: str, observed: float, bound: float) -> float:
-    if _on_the_line(observed, bound):
+def _compute_slack(op: str, observed: float, bound: float) -> float:
+    if _is_on_the_line(observed, bound):
         return 0.0
     if op == "==":
         return -abs(observed - bound)
     return observed - bound if op in {">=", ">"} else bound - observed
 
 
-def _subject(rule: Rule) -> str:
+def _name_subject(rule: Rule) -> str:
     return rule.metric if rule.scope is None else f"{rule.scope}.{rule.metric}"
 
 
-def _compare_reason(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> Reason:
+def _word_bound(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> Reason:
     kind = MEETS_BOUND if held else MISSES_BOUND
-    text = _compare_text(rule, observed, measurement, held=held)
+    text = _describe_comparison(rule, observed, measurement, held=held)
     return _word_comparison(kind, text, rule, observed, measurement.n)
 
 
@@ -395,7 +395,7 @@ def _word_comparison(
     return kind.word(
         text,
         because=because,
-        subject=_subject(rule),
+        subject=_name_subject(rule),
         against=rule.against,
         op=rule.op,
         bound=rule.bound,
@@ -405,8 +405,11 @@ def _word_comparison(
     )
 
 
-def _compare_text(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
-    subject, size = _subject(rule), f"(n={measurement.n}){'' if held else _unscored(measurement)}"
+def _describe_comparison(
+    rule: Rule, observed: float, measurement: Measurement, *, held: bool
+) -> str:
+    subject = _name_subject(rule)
+    size = f"(n={measurement.n}){'' if held else _describe_unscored(measurement)}"
     if rule.against == "non_inferiority" and not held:
         return (
             f"{subject} is {measurement.value:.6g} and may be as large as {observed:.6g}, "
@@ -421,15 +424,15 @@ def _compare_text(rule: Rule, observed: float, measurement: Measurement, *, held
     return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
 
 
-def _interval_reason(
+def _word_interval(
     rule: Rule, measurement: Measurement, needed: Measurement, verdict: FindingVerdict
 ) -> Reason:
     """An interval against a bound, and how many items would decide where it is open."""
     interval = measurement.interval
     ends = "" if interval is None else f" [{interval.low:.4g}, {interval.high:.4g}]"
     words = (
-        f"{_subject(rule)} must be {rule.op} {rule.bound:g}, got {measurement.value:.4g}{ends} "
-        f"(n={measurement.n}){_unscored(measurement)}"
+        f"{_name_subject(rule)} must be {rule.op} {rule.bound:g}, got {measurement.value:.4g}{ends}"
+        f" (n={measurement.n}){_describe_unscored(measurement)}"
     )
     observed, n = measurement.value or 0.0, measurement.n
     if verdict == "fail":
@@ -447,7 +450,7 @@ def _interval_reason(
     return _word_comparison(INTERVAL_OPEN, text, rule, observed, n, items_needed=items)
 
 
-def _unscored(measurement: Measurement) -> str:
+def _describe_unscored(measurement: Measurement) -> str:
     """Errors that went into a number: a reader must not take a crash for a wrong answer."""
     words = ""
     if lost := measurement.excluded.get(COUNTED_AS_ZERO):
@@ -457,7 +460,7 @@ def _unscored(measurement: Measurement) -> str:
     return words
 
 
-def _without_number(rule: Rule, reason: Reason, *, n: int) -> Finding:
+def _make_unmeasured(rule: Rule, reason: Reason, *, n: int) -> Finding:
     return Finding(
         rule=rule.id,
         metric=rule.metric,
@@ -510,10 +513,10 @@ def decide(
     everything = [*measurements]
     for scope in sorted(name for name in own_bound if name is not None):
         of_scope = [part for part in evidence if part.checks.get("suite") == scope]
-        everything.append(msgspec.structs.replace(_coverage(of_scope), scope=scope))
+        everything.append(msgspec.structs.replace(_measure_coverage(of_scope), scope=scope))
     rest = [part for part in evidence if part.checks.get("suite", None) not in own_bound - {None}]
     if rest or not evidence:
-        everything.append(_coverage(rest))
+        everything.append(_measure_coverage(rest))
         if None not in own_bound:
             rules = (WHOLE_EVIDENCE, *rules)
 
@@ -524,31 +527,33 @@ def decide(
     findings = [finding for rule in rules for finding in judge(rule, by_key)]
 
     # Step 4.
-    excused, caveats = _with_waivers(policy, findings, waivers, now)
+    excused, caveats = _apply_waivers(policy, findings, waivers, now)
     if not any(part.usable for part in evidence):
         excused.insert(0, NOTHING_USABLE)
 
     # Step 5.
-    return _verdict(policy, excused, caveats)
+    return _combine_findings(policy, excused, caveats)
 
 
 def refuse_strays(waivers: Sequence[Waiver], policy: Policy) -> None:
     """Refuse waivers that no finding of the policy could match, before there are findings."""
-    _refuse_unknown(policy, waivers, {WHOLE_EVIDENCE.id, *_ids(policy.rules)})
+    _refuse_unknown(policy, waivers, {WHOLE_EVIDENCE.id, *_collect_ids(policy.rules)})
 
 
-def _ids(rules: Sequence[Rule]) -> set[str]:
-    return {rule.id for rule in rules} | {name for r in rules for name in _ids(r.fallback_rules)}
+def _collect_ids(rules: Sequence[Rule]) -> set[str]:
+    return {rule.id for rule in rules} | {
+        name for r in rules for name in _collect_ids(r.fallback_rules)
+    }
 
 
 def _refuse_unknown(policy: Policy, waivers: Sequence[Waiver], known: set[str]) -> None:
     stands_in_for = {other.id: rule.id for rule in policy.rules for other in rule.fallback_rules}
     strays = sorted({waiver.rule for waiver in waivers} - (known - stands_in_for.keys()))
     if strays:
-        raise BadInputError(tuple(_stray_words(rule, stands_in_for) for rule in strays))
+        raise BadInputError(tuple(_describe_stray(rule, stands_in_for) for rule in strays))
 
 
-def _coverage(evidence: Sequence[Evidence]) -> Measurement:
+def _measure_coverage(evidence: Sequence[Evidence]) -> Measurement:
     usable = sum(part.usable for part in evidence)
     excluded = {
         "refused": sum(part.rejected for part in evidence),
@@ -565,7 +570,7 @@ def _coverage(evidence: Sequence[Evidence]) -> Measurement:
     )
 
 
-def _with_waivers(
+def _apply_waivers(
     policy: Policy, findings: Sequence[Finding], waivers: Sequence[Waiver], now: datetime
 ) -> tuple[list[Finding], list[str]]:
     _refuse_unknown(policy, waivers, {finding.rule for finding in findings})
@@ -595,14 +600,14 @@ def _with_waivers(
     return result, caveats
 
 
-def _stray_words(rule: str, stands_in_for: Mapping[str, str]) -> str:
+def _describe_stray(rule: str, stands_in_for: Mapping[str, str]) -> str:
     if rule in stands_in_for:
         other = stands_in_for[rule]
         return f"waiver for {rule}: it only judges in place of {other}; waive {other} itself"
     return f"waiver for {rule} matches no rule of the policy"
 
 
-def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) -> Verdict:
+def _combine_findings(policy: Policy, findings: Sequence[Finding], caveats: list[str]) -> Verdict:
     substitutes = {other.id for rule in policy.rules for other in rule.fallback_rules}
     judged = {finding.rule for finding in findings}
     deciding = [finding for finding in findings if finding.rule not in substitutes]

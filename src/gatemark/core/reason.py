@@ -48,7 +48,7 @@ class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Explained(Protocol):
+class ValueOrReason(Protocol):
     """Something that has a value, or the reason why it has none."""
 
     @property
@@ -56,7 +56,7 @@ class Explained(Protocol):
         """The reason why there is no value."""
 
 
-def find_reason(*found: Explained) -> Reason:
+def find_reason(*found: ValueOrReason) -> Reason:
     """Return the reason of the first that has no value."""
     return next(one.reason for one in found if one.reason is not None)
 

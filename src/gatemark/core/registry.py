@@ -66,10 +66,10 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """Every plugin's name, sorted."""
-        return tuple(sorted(self._plugins()))
+        return tuple(sorted(self._load_all()))
 
     def __iter__(self) -> Iterator[T]:
-        plugins = self._plugins()
+        plugins = self._load_all()
         return iter([plugins[name] for name in sorted(plugins)])
 
     def __contains__(self, name: str) -> bool:
@@ -80,17 +80,17 @@ class Registry(Generic[T]):
 
         ``near`` is a package whose place is tried before all plugins are loaded.
         """
-        plugin = self._by_module_name(name)
+        plugin = self._find_by_module_name(name)
         if plugin is None and near is not None and self._loaded is None:
-            plugin = self._alone[name] = self._in_places(near).get(name)
-        return self._plugins().get(name) if plugin is None else plugin
+            plugin = self._alone[name] = self._load_named(near).get(name)
+        return self._load_all().get(name) if plugin is None else plugin
 
     def get(self, name: str, *, near: str | None = None) -> T:
         """Return the plugin of that name, or raise an error that helps."""
         plugin = self.find(name, near=near)
         if plugin is not None:
             return plugin
-        plugins = self._plugins()
+        plugins = self._load_all()
         hint = did_you_mean(name, plugins)
         broken = "".join(
             f"; {module} could not be loaded: {why}" for module, why in self.broken.items()
@@ -98,29 +98,29 @@ class Registry(Generic[T]):
         known = ", ".join(sorted(plugins)) or "none"
         raise UsageError(f"no {self.kind} is called {name!r} (known: {known}){hint}{broken}")
 
-    def _by_module_name(self, name: str) -> T | None:
+    def _find_by_module_name(self, name: str) -> T | None:
         """Return the plugin of the module with the same name, without loading all others."""
         if self._loaded is not None:
             return self._loaded.get(name)
         if name not in self._alone:
             word = name.rpartition(".")[2].partition("/")[0].replace("-", "_")
-            found = self._in_places(word) if word.isidentifier() else {}
+            found = self._load_named(word) if word.isidentifier() else {}
             self._alone[name] = found.get(name)
         return self._alone[name]
 
-    def _in_places(self, word: str) -> dict[str, T]:
+    def _load_named(self, word: str) -> dict[str, T]:
         """Return the plugins at all places, with ``word`` in place of the star."""
         found: dict[str, T] = {}
         for place in self._places:
-            if "*" in place and _exists(place.replace("*", word, 1)):
+            if "*" in place and _can_find(place.replace("*", word, 1)):
                 self._load(place.replace("*", word, 1), found, is_own=True)
         return found
 
-    def _plugins(self) -> dict[str, T]:
+    def _load_all(self) -> dict[str, T]:
         if self._loaded is None:
             loaded: dict[str, T] = {}
             # Places may overlap.
-            own = dict.fromkeys(one for place in self._places for one in _modules(place))
+            own = dict.fromkeys(one for place in self._places for one in _list_modules(place))
             for module in own:
                 self._load(module, loaded, is_own=True)
             for point in entry_points(group=ENTRY_POINT_GROUP):
@@ -155,21 +155,21 @@ class Registry(Generic[T]):
             loaded[name] = plugin
 
 
-def _exists(module: str) -> bool:
+def _can_find(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
 
 
-def _modules(place: str) -> list[str]:
+def _list_modules(place: str) -> list[str]:
     """Return the modules that match a place such as ``gatemark.exams.*.records``."""
     before, star, after = place.partition(".*")
     if not star:
         return [place]
-    if not _exists(before):
+    if not _can_find(before):
         return []
     beside = pkgutil.iter_modules(importlib.import_module(before).__path__)
     # Plain modules are not imported to look into them: pytest's plugin is one.
     found = [f"{before}.{one.name}{after}" for one in beside if one.ispkg or not after]
-    return [module for module in found if _exists(module)]
+    return [module for module in found if _can_find(module)]

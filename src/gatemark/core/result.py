@@ -438,7 +438,7 @@ def seal(**fields: Any) -> Result:
     members = document_members(draft.document)
     if not same_digest(digest_bytes(bytes(members["policy"])), draft.policy_digest):
         raise InvalidValueError("the policy digest does not name the policy beside it")
-    identity, stamp = _seals(members)
+    identity, stamp = _compute_seals(members)
     return msgspec.structs.replace(draft, id=identity, stamp=stamp)
 
 
@@ -499,14 +499,14 @@ def occasion_of(result: Result) -> dict[str, object]:
 
 
 def _check_seals(identity: str, stamp: str, members: dict[str, msgspec.Raw]) -> None:
-    found, found_stamp = _seals(members)
+    found, found_stamp = _compute_seals(members)
     if not same_digest(found, identity):
         raise IntegrityError(f"result {identity} does not verify: its content gives {found}")
     if not same_digest(found_stamp, stamp):
         raise IntegrityError(f"result {identity} does not verify: its occasion was changed")
 
 
-def _seals(members: dict[str, msgspec.Raw]) -> tuple[str, str]:
+def _compute_seals(members: dict[str, msgspec.Raw]) -> tuple[str, str]:
     """The id and the stamp that stored members give, by their bytes alone."""
     content = members.keys() - {"id", "stamp", *OCCASION}
     identity = digest_bytes(join_members(members, content))

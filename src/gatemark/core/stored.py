@@ -75,7 +75,7 @@ def convert_stored(value: object, type_: type[T]) -> T:
         if not copied:
             value, copied = deepcopy(value), True
         name, path = unknown.group(1), unknown.group(2) or "$"
-        found = [place for place in _places(value, path) if name in place]
+        found = [place for place in _find_places(value, path) if name in place]
         if not found:
             break
         for place in found:
@@ -83,7 +83,7 @@ def convert_stored(value: object, type_: type[T]) -> T:
     return msgspec.convert(value, type_)
 
 
-def _places(value: object, path: str) -> Iterator[dict[str, object]]:
+def _find_places(value: object, path: str) -> Iterator[dict[str, object]]:
     """The objects that a path of msgspec's messages leads to; ``[...]`` stands for every value.
 
     Elements of a list stand for each other, so that one round is enough for a long list.
@@ -93,13 +93,13 @@ def _places(value: object, path: str) -> Iterator[dict[str, object]]:
         if name:
             places = [place[name] for place in places if isinstance(place, dict) and name in place]
         elif index == "...":
-            places = [inner for place in places for inner in _inner(place)]
+            places = [inner for place in places for inner in _list_inner(place)]
         else:
-            places = [alike for place in places for alike in _alike(place, int(index))]
+            places = [alike for place in places for alike in _list_alike(place, int(index))]
     yield from (place for place in places if isinstance(place, dict))
 
 
-def _alike(place: object, index: int) -> list[object]:
+def _list_alike(place: object, index: int) -> list[object]:
     """Return an element of a list, and all others with the same tag."""
     if not isinstance(place, list):
         return []
@@ -107,7 +107,7 @@ def _alike(place: object, index: int) -> list[object]:
     return [one for one, tag in zip(place, tags, strict=True) if tag == tags[index]]
 
 
-def _inner(place: object) -> list[object]:
+def _list_inner(place: object) -> list[object]:
     if isinstance(place, dict):
         return list(place.values())
     return place if isinstance(place, list) else []

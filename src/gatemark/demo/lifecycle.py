@@ -221,10 +221,10 @@ def _play_second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
 
 def _write_pages(hand: Stagehand) -> LifecycleAct:
     # Drawing needs the report extra; the acts before it do not.
-    from gatemark.lifecycle.views.page import render_history, render_why  # noqa: PLC0415
+    from gatemark.lifecycle.views.page import render_history_page, render_why_page  # noqa: PLC0415
 
     history, reasons = hand.folder / "history.html", hand.folder / "why.html"
-    write_whole(history, [render_history(asset_history(hand.workspace, ASSET))])
+    write_whole(history, [render_history_page(asset_history(hand.workspace, ASSET))])
     ref = VersionRef(asset=ASSET, version="1.1.0")
-    write_whole(reasons, [render_why(explain_stage(hand.workspace, ref))])
+    write_whole(reasons, [render_why_page(explain_stage(hand.workspace, ref))])
     return LifecycleAct("What was live when, and why", (str(history), str(reasons)))

@@ -20,7 +20,7 @@ from gatemark.drift.signal import LEVELS, Window
 from gatemark.drift.table_digest import WatchState
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
-from gatemark.ledger.stored_rows import Finding, make_finding, parse_moment, plain_json
+from gatemark.ledger.stored_rows import Finding, make_finding, parse_stored_moment, plain_json
 
 NOTIFIED: Final = "tell"
 """Act: the level of an episode was appended to the ledger."""
@@ -241,7 +241,7 @@ def _compare_columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterato
         ("asset", row.asset, document.get("asset")),
         ("level", row.level, document.get("level")),
         ("is_open", bool(row.is_open), document.get("closed_at") is None),
-        ("opened_at", parse_moment(row.opened_at), parse_moment(start)),
+        ("opened_at", parse_stored_moment(row.opened_at), parse_stored_moment(start)),
     )
     for column, kept, said in pairs:
         if kept != said:

@@ -61,7 +61,7 @@ class KindFigures(msgspec.Struct, frozen=True):
     false_demotions_per_year: float
 
 
-class Explained(msgspec.Struct, frozen=True):
+class PolicyExplanation(msgspec.Struct, frozen=True):
     """All figures about a policy; the fields are the keys of the JSON document."""
 
     policy: str
@@ -76,14 +76,14 @@ class Explained(msgspec.Struct, frozen=True):
     detection: tuple[Detection, ...]
 
 
-def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
+def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> PolicyExplanation:
     """Simulate a policy: each watch on healthy series, and scalar watches on all kinds of series.
 
     Scalar watches are simulated together, as they judge a metric that has no watch of its own.
     """
     numbers = select_scalar_watches(policy)
     figures = tuple(_simulate_watch(policy, watch, seed, series) for watch in policy.watches)
-    return Explained(
+    return PolicyExplanation(
         policy=policy.name,
         mode=policy.mode,
         policy_digest=policy.digest,

@@ -21,10 +21,10 @@ from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
 from gatemark.drift.signal import versioned_metric
 from gatemark.drift.stores.points import Content, Pusher, pack_numbers
 from gatemark.evidence.blocks import Block, read_blocks
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.input_problems import refuse_input
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import Source, find_sources
 from gatemark.workspace import Workspace

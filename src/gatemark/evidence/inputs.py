@@ -15,41 +15,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 import xxhash
 
+from gatemark.evidence.look_alikes import LATIN_LOOKS
+
 if TYPE_CHECKING:
     from gatemark.core.measurement import EvidenceFile
 
-LATIN_LOOKS: Final[dict[int, int | str]] = {
-    # Cyrillic.
-    **str.maketrans(
-        "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0433"
-        "\u0455\u0456\u0458\u0475\u04cf\u0501\u050d\u051b\u051d",
-        "abekmhopctyxrsijvldgqw",
-    ),
-    **str.maketrans(
-        "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425"
-        "\u0405\u0406\u0408\u0474\u04c0\u0500\u050c\u051a\u051c",
-        "ABEKMHOPCTYXSIJVLDGQW",
-    ),
-    # Greek.
-    **str.maketrans(
-        "\u03b1\u03b2\u03b3\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
-        "abyezhikmvoptux",
-    ),
-    **str.maketrans(
-        "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
-        "ABEZHIKMNOPTYX",
-    ),
-    # Armenian.
-    **str.maketrans("\u0570\u0578\u057d\u0581\u0585\u054d\u0555", "hnugoUO"),
-    # Dashes and quotation marks.
-    **dict.fromkeys((*range(0x2010, 0x2016), 0x2043, 0x2212), "-"),
-    **dict.fromkeys((0x2018, 0x2019, 0x201B, 0x2032), "'"),
-}
-"""Signs of other alphabets that look like a Latin one.
-
-No two small letters of one alphabet look like the same Latin letter here, so that two words of one
-language stay two words. Letters with a dot or stroke more or less are letters of their own.
-"""
 _BLANK: Final[dict[int, int | str]] = {
     0x2800: " ",
     0x3164: " ",
@@ -179,13 +149,13 @@ class SeenInputs:
         own = (name, where)
         first = self._by_id.setdefault(normalize_id(name), own)
         if first is not own:
-            return SameInput.named(self._words(name), self._words(first[0]), first[1])
+            return SameInput.named(self._name_input(name), self._name_input(first[0]), first[1])
         first = own if content is None else self._by_content.setdefault(content, own)
         if first is own:
             return None
-        return SameInput("copied", self._words(name), self._words(first[0]), first[1])
+        return SameInput("copied", self._name_input(name), self._name_input(first[0]), first[1])
 
-    def _words(self, name: str) -> str:
+    def _name_input(self, name: str) -> str:
         return f"{self._what} {name!r}"
 
 

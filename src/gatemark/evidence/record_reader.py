@@ -7,7 +7,7 @@ then goes line by line and says what.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,6 +21,13 @@ from gatemark.evidence.strict_json import depth
 
 _COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
 _WHOLE_TRIES = 8
+
+
+class NumberedRecord(NamedTuple):
+    """A record and its line."""
+
+    line: int
+    record: Any
 
 
 class RefusedLine(msgspec.Struct, frozen=True):

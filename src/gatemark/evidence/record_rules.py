@@ -19,7 +19,6 @@ from msgspec import UNSET
 
 from gatemark.core.record import Problem
 from gatemark.evidence.columns import Columns, make_getter
-from gatemark.evidence.hygiene import lines_match
 from gatemark.evidence.record_fields import list_text_fields
 
 _EACH: Final = "[*]"
@@ -252,7 +251,7 @@ class _RowCheck:
     def find_broken(self, record: object) -> Iterator[tuple[str, Any]]:
         """Yield what is not accepted, and its place within the field."""
         value, *conditions = _list_values(self._get(record))
-        if not self._applies(conditions):
+        if not self._does_apply(conditions):
             return
         if not self._is_for_each:
             if not self._accepts(value):
@@ -265,13 +264,13 @@ class _RowCheck:
     def is_broken(self, values: Sequence[Any]) -> bool:
         """Whether a record with these values, in the order of ``paths``, breaks the rule."""
         value, *conditions = _list_values(values)
-        if not self._applies(conditions):
+        if not self._does_apply(conditions):
             return False
         if self._is_for_each:
             return not all(map(self._accepts, value or ()))
         return not self._accepts(value)
 
-    def _applies(self, values: Sequence[Any]) -> bool:
+    def _does_apply(self, values: Sequence[Any]) -> bool:
         return all(accepts(value) for accepts, value in zip(self._conditions, values, strict=True))
 
 
@@ -398,3 +397,14 @@ def _describe(rule: RecordRule, record: object, index: str, value: Any) -> Probl
         says = rule.says_missing if given is UNSET else says
     count = len(value) if isinstance(value, tuple) else None
     return Problem(f"$.{rule.path}{index}", says.format(record=record, value=value, count=count))
+
+
+@cache
+def _compile_lines(pattern: str) -> Any:
+    re2 = importlib.import_module("re2")
+    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
+
+
+def lines_match(pattern: str, lines: str) -> bool:
+    """Whether each line matches a pattern; RE2 takes a third of the time of ``re`` for many."""
+    return _compile_lines(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None

@@ -18,7 +18,9 @@ from gatemark.core.errors import IntegrityError, InvalidValueError, OtherRulesEr
 from gatemark.core.result import PACK_BLOB, PACK_VERSION, Result
 from gatemark.core.rules import RulesVersions
 from gatemark.core.stored import newer_format
-from gatemark.evidence.exam import EXAM_INPUTS, SCORE_PACK, ExamSuite, exam_suite, suites
+from gatemark.evidence.exam_inputs import EXAM_INPUTS
+from gatemark.evidence.exam_suite import ExamSuite, exam_suite, suites
+from gatemark.evidence.judge_exam import SCORE_PACK
 
 PACK_RULES: Final = RulesVersions("pack")
 """Rules of packs: one pooled test, with a limit for each suite."""

@@ -14,9 +14,9 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.record import Problem, RecordSchema
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.diagnose import document_problems
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.shape import Kinds, Shape
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.small_file import read_small_file

@@ -14,11 +14,10 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Progress
 from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
 from gatemark.evidence.blocks import Block, read_blocks
-from gatemark.evidence.exam import NumberedRecord
 from gatemark.evidence.input_problems import format_problem, refuse_input
 from gatemark.evidence.inputs import SameInput, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.record_reader import NumberedRecord, RecordReader
 from gatemark.evidence.shape import Shape
 from gatemark.evidence.shards import Shard, whole_file
 from gatemark.evidence.source import Source, inspect_source

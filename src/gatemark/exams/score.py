@@ -21,19 +21,12 @@ from gatemark.core.policy import Outcome, Waiver
 from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
 from gatemark.core.result import Result
-from gatemark.evidence.exam import (
-    EXAM_INPUTS,
-    EXPECTED_IDS,
-    EvidenceRole,
-    ExamRun,
-    ExamSuite,
-    Scored,
-    checked_options,
-    judge_exam,
-    suites,
-    write_exam_inputs,
-)
+from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.exam_inputs import EXAM_INPUTS, EXPECTED_IDS, write_exam_inputs
+from gatemark.evidence.exam_options import checked_options
+from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite, suites
 from gatemark.evidence.fold_cache import CachePolicy
+from gatemark.evidence.judge_exam import Scored, judge_exam
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.small_file import read_expected_ids

@@ -82,7 +82,7 @@ def erase_recorded(
             f"{what!r} is nothing that can be erased; give the number of an event, the digest of a "
             "blob, result:ID, pair:REVIEW/NUMBER or item:LABELS/ID"
         )
-    return erase_document(context, _result(store, reference), reason, dry_run=dry_run)
+    return erase_document(context, _blank_result(store, reference), reason, dry_run=dry_run)
 
 
 def erase_document(
@@ -108,7 +108,7 @@ def make_tombstone(
     return ContentErased(what, name, number, digest, "", dict(remains))
 
 
-def _result(store: Store, reference: str) -> StoredDocument:
+def _blank_result(store: Store, reference: str) -> StoredDocument:
     result = store.results.get(reference)
     reasons = sum(1 for one in result.measurements if one.reason is not None or one.caveats)
     report = ErasureReport(

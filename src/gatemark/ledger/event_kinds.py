@@ -1,9 +1,9 @@
 """The kinds of ledger events, and the payloads of the ledger's own events.
 
 Kind names are stored and never change. A feature declares its kinds in ``gatemark.FEATURE.events``;
-kinds of the ledger itself, and of features with plain payloads, are declared here. The declarations
-determine the list of formats, what can be erased, what is exported as a signed statement, and what
-the lifecycle rules decide.
+those of the ledger itself are declared here. The declarations determine the list of formats, what
+can be erased, what is exported as a signed statement, and what the lifecycle rules decide. A store
+may hold events of a feature that is not installed: they count as those of a newer build.
 
 A writer may add fields to a payload; the fields declared here are required. Digests are
 ``sha256:…`` strings and times are UTC with Z. The actor of an event is whoever acted, such as the
@@ -76,7 +76,8 @@ def declare(kind: K) -> K:
     return kind
 
 
-def _declare(name: str, when: str, *, is_kept: bool = True) -> str:
+def declare_plain(name: str, when: str, *, is_kept: bool = True) -> str:
+    """Register a kind of event without a declared payload, and return its name."""
     return declare(EventKind(name, when, is_kept=is_kept)).name
 
 
@@ -133,52 +134,24 @@ def check_payload_format(name: str, said: object) -> bool:
     return kind is not None and version <= kind.version
 
 
-RESULT_SEALED: Final = _declare(
+RESULT_SEALED: Final = declare_plain(
     "result_sealed", "a result is sealed, or the same judgement is reached again"
 )
-LEDGER_OPENED: Final = _declare("ledger_opened", "a ledger is opened before its first key")
-KEY_ADDED: Final = _declare("key_added", "the first signing key is added")
-KEY_ROTATED: Final = _declare("key_rotated", "a key follows another, signed by both")
-KEY_REPLACED: Final = _declare("key_replaced_without_signature", "a lost key is replaced")
-PAYLOAD_ERASED: Final = _declare("payload_erased", "a payload is erased")
-BLOB_ERASED: Final = _declare("blob_erased", "a blob is erased")
-CONTENT_ERASED: Final = _declare(
+LEDGER_OPENED: Final = declare_plain("ledger_opened", "a ledger is opened before its first key")
+KEY_ADDED: Final = declare_plain("key_added", "the first signing key is added")
+KEY_ROTATED: Final = declare_plain("key_rotated", "a key follows another, signed by both")
+KEY_REPLACED: Final = declare_plain("key_replaced_without_signature", "a lost key is replaced")
+PAYLOAD_ERASED: Final = declare_plain("payload_erased", "a payload is erased")
+BLOB_ERASED: Final = declare_plain("blob_erased", "a blob is erased")
+CONTENT_ERASED: Final = declare_plain(
     "content_erased", "the texts of a result, a pair of a review or an item of labels are erased"
 )
-CLOCK_SET_BACK: Final = _declare("clock_set_back", "times start again after a clock that was ahead")
-CHECKPOINT_ASKED: Final = _declare(
+CLOCK_SET_BACK: Final = declare_plain(
+    "clock_set_back", "times start again after a clock that was ahead"
+)
+CHECKPOINT_ASKED: Final = declare_plain(
     "checkpoint_asked", "somebody asks for a signed checkpoint in the page", is_kept=False
 )
-
-REVIEW_CREATED: Final = _declare("review_created", "a blind review is created")
-REVIEW_LOOKED_AT: Final = _declare("review_looked_at", "somebody looks at an open review")
-REVIEW_UNBLINDED: Final = _declare("review_unblinded", "a blind review is closed and its key shown")
-VOTE_CAST: Final = _declare(
-    "review_vote_cast", "a reviewer votes in a blind review, or changes a vote"
-)
-LABELS_CREATED: Final = _declare("labels_created", "a label set is made")
-LABEL_GIVEN: Final = _declare("label_given", "a reviewer labels an item, or changes a label")
-LABELS_ACCEPTED: Final = _declare("labels_accepted", "labels that people gave are accepted")
-ATTRIBUTION_SEALED: Final = _declare("attribution_sealed", "a failure is attributed to a step")
-ATTRIBUTION_REVIEWED: Final = _declare(
-    "attribution_reviewed", "people judge what an attribution proposes"
-)
-SCHEDULE_FAILED: Final = _declare(
-    "schedule_failed", "a scheduled run does not pass, or cannot be judged"
-)
-SCHEDULE_OVERDUE: Final = _declare("schedule_overdue", "a scheduled run is overdue", is_kept=False)
-
-SIGNED_IN: Final = _declare("signed_in", "a person signs in to the page", is_kept=False)
-SIGN_IN_FAILED: Final = _declare("sign_in_failed", "a sign-in fails", is_kept=False)
-SIGNED_OUT: Final = _declare("signed_out", "a person signs out", is_kept=False)
-ACCOUNT_ADDED: Final = _declare("account_added", "an account is added", is_kept=False)
-ACCOUNT_CLOSED: Final = _declare("account_closed", "an account is closed", is_kept=False)
-LINK_MADE: Final = _declare(
-    "join_link_made", "a link to join or to set a password is made", is_kept=False
-)
-PASSWORD_SET: Final = _declare("password_set", "a person sets a password", is_kept=False)
-TOKEN_MADE: Final = _declare("token_made", "an access token is made", is_kept=False)
-TOKEN_REVOKED: Final = _declare("token_revoked", "an access token is revoked", is_kept=False)
 
 # Kinds that the ledger reads too; the lifecycle and drift declare them.
 ASSET_REGISTERED: Final = "asset_registered"

@@ -61,7 +61,7 @@ def plain_json(data: object) -> Any:
         return None
 
 
-def parse_moment(text: object) -> datetime | None:
+def parse_stored_moment(text: object) -> datetime | None:
     """Return the time in a stored text, or None if it is not a time with a time zone."""
     if not isinstance(text, str):
         return None
@@ -74,7 +74,7 @@ def parse_moment(text: object) -> datetime | None:
 
 def is_moment_of(text: object, expected: datetime) -> bool:
     """Whether a stored time matches that of its event, which may be a few seconds later."""
-    moment = parse_moment(text)
+    moment = parse_stored_moment(text)
     return moment is not None and timedelta(0) <= expected - moment <= SKEW
 
 
@@ -108,7 +108,7 @@ def column_differences(row: ListedRow) -> Iterator[str]:
     pairs = (
         ("title", row.title, sealed.title),
         ("verdict", row.verdict, sealed.verdict),
-        ("finished_at", parse_moment(row.finished_at), sealed.finished_at),
+        ("finished_at", parse_stored_moment(row.finished_at), sealed.finished_at),
     )
     for column, kept, expected in pairs:
         if kept != expected:

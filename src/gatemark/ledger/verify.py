@@ -17,11 +17,7 @@ from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.tables import FeatureRows, TableCheck
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import (
-    ATTRIBUTION_SEALED,
-    LABELS_ACCEPTED,
-    check_payload_format,
-)
+from gatemark.ledger.event_kinds import check_payload_format
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.keys import read_public_key
 from gatemark.ledger.port import Store
@@ -59,10 +55,19 @@ Rescorer = Callable[[Store, Callable[[str], bool]], Iterable[tuple[str, Rescored
 """Derives every result of a store again; the second argument lists the erased blobs."""
 
 
+class RecordedBlob(NamedTuple):
+    """A file that an event names, and the number of that event."""
+
+    seq: int
+    what: str
+    digest: str
+
+
 class FurtherChecks(NamedTuple):
-    """The checks that features add: decision rules, table rows, and rescoring."""
+    """The checks that features add: decision rules, files, table rows, and rescoring."""
 
     rules: Callable[[Store], Sequence[FurtherLook]]
+    blobs: Callable[[Store], Iterable[RecordedBlob]]
     rows: Sequence[FeatureRows]
     rescore: Rescorer
     erased_later: Callable[[int], Collection[str]] = lambda _: ()
@@ -93,7 +98,7 @@ def verify_store(
         for seq, message in store.statement_issues(check.signing_keys):
             check.issues.add(seq, "decision" if seq is not None else "result", message)
     else:
-        _check_other_blobs(store, check)
+        _check_other_blobs(further.blobs(store), store, check)
     if request.rescore:
         for result_id, outcome in further.rescore(store, check.is_erased):
             seq = check.seq_of_result(result_id)
@@ -106,33 +111,11 @@ def verify_store(
     return report
 
 
-class _Sealed(msgspec.Struct):
-    """The fields read from ``attribution_sealed``."""
+def read_payloads(store: Store, kind: str, type_: type[T]) -> Iterator[tuple[Event, T]]:
+    """Yield the events of a kind with their payloads; skip erased ones and newer formats.
 
-    blobs: dict[str, str]
-
-
-class _Accepted(msgspec.Struct):
-    """The fields read from ``labels_accepted``."""
-
-    labels: str
-    dataset_digest: str
-
-
-def _list_recorded_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
-    """Yield the number of the event, what the file is, and its digest.
-
-    Events in newer formats are skipped. Raises IntegrityError for an event that cannot be read.
+    Raise IntegrityError for an event that cannot be read.
     """
-    for event, sealed in _read(store, ATTRIBUTION_SEALED, _Sealed):
-        for what, digest in sealed.blobs.items():
-            name = "document" if what == "attribution" else what
-            yield event.seq, f"{name} of an attribution", digest
-    for event, accepted in _read(store, LABELS_ACCEPTED, _Accepted):
-        yield event.seq, f"accepted labels {accepted.labels}", accepted.dataset_digest
-
-
-def _read(store: Store, kind: str, type_: type[T]) -> Iterator[tuple[Event, T]]:
     for event, payload in store.events.events(kind=kind):
         if payload is None:
             continue
@@ -151,10 +134,10 @@ def _check_blob(store: Store, digest: str) -> str | None:
     return None if is_sound else "was changed"
 
 
-def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
+def _check_other_blobs(blobs: Iterable[RecordedBlob], store: Store, check: LedgerCheck) -> None:
     """Check files that only events name; an export does not have them."""
     try:
-        recorded = {digest: (seq, what) for seq, what, digest in _list_recorded_blobs(store)}
+        recorded = {blob.digest: (blob.seq, blob.what) for blob in blobs}
     except IntegrityError as error:
         check.issues.add(None, "payload", str(error))
         return

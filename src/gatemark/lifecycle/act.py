@@ -79,13 +79,13 @@ class CommandResult(msgspec.Struct, frozen=True):
 def act(workspace: Workspace, command: Command) -> CommandResult:
     """Run a command. Of two concurrent commands, the second is decided again."""
     now = workspace.clock()
-    asset = _asset_of(command)
+    asset = _name_asset(command)
     command = _complete(workspace, command)
     cache = asset_state_cache(workspace)
     for _ in range(ATTEMPTS):
         with cache.lock:
             head = workspace.events.head()
-            state = _by_the_clock(workspace, cache.read(asset, head), now)
+            state = _set_back_times(workspace, cache.read(asset, head), now)
             try:
                 decided = _decide(workspace, state, command, now)
             except UnknownAssetError as error:
@@ -97,8 +97,8 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             at = max(
                 [decided.at, *(event.at for event, _ in workspace.events.events(head.seq - 1))]
             )
-        first = _first_policy(workspace, state, at)
-        by = _decided_by(workspace, state)
+        first = _draft_first_policy(workspace, state, at)
+        by = _name_deciding_rules(workspace, state)
         drafts = [_draft(fact, command.actor, at, by) for fact in decided.facts]
         try:
             events = workspace.events.append([*first, *drafts], head)
@@ -117,7 +117,9 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
     )
 
 
-def _first_policy(workspace: Workspace, state: LifecycleState, at: datetime) -> list[EventDraft]:
+def _draft_first_policy(
+    workspace: Workspace, state: LifecycleState, at: datetime
+) -> list[EventDraft]:
     """Return the event that records the default release policy of a new store."""
     if state.governance.revision:
         return []
@@ -129,7 +131,7 @@ def _first_policy(workspace: Workspace, state: LifecycleState, at: datetime) -> 
         note="the default policy",
     )
     facts = rule_on(state, command, DecisionMoment(at))
-    by = _decided_by(workspace, state)
+    by = _name_deciding_rules(workspace, state)
     return [_draft(fact, SYSTEM, at, by) for fact in facts]
 
 
@@ -145,7 +147,7 @@ def _draft(fact: Fact, actor: str, at: datetime, by: DecidedBy) -> EventDraft:
     return EventDraft(fact.declared.name, at, actor, fact.subject, payload)
 
 
-def _decided_by(workspace: Workspace, state: LifecycleState) -> DecidedBy:
+def _name_deciding_rules(workspace: Workspace, state: LifecycleState) -> DecidedBy:
     return DecidedBy(state.governance.policy_digest, LIFECYCLE_RULES.current, workspace.channel)
 
 
@@ -161,7 +163,7 @@ def _decide(
     """Decide a command; after a decision of other rules, only what gives nobody authority."""
     if not isinstance(command, _GOES_ON):
         check_rules(state)
-    decided = decide(state, _with_evidence(workspace, command), now)
+    decided = decide(state, _add_evidence(workspace, command), now)
     if any(fact.gives_authority for fact in decided.facts):
         check_rules(state)
     return decided
@@ -173,7 +175,7 @@ def preview(workspace: Workspace, command: Command) -> Facts:
     command = _complete(workspace, command)
     with cache.lock:
         now = workspace.clock()
-        state = _by_the_clock(workspace, cache.read(_asset_of(command)), now)
+        state = _set_back_times(workspace, cache.read(_name_asset(command)), now)
         return _decide(workspace, state, command, now).facts
 
 
@@ -188,7 +190,7 @@ def run_due(workspace: Workspace, asset: str, environment: str) -> tuple[Command
     raise RefusedError(f"{asset}: more than {MAX_DUE} steps are due; tick more often")
 
 
-def _asset_of(command: Command) -> str:
+def _name_asset(command: Command) -> str:
     if not isinstance(command, AssetCommand):
         return WORKSPACE_SUBJECT
     try:
@@ -200,7 +202,7 @@ def _asset_of(command: Command) -> str:
         ) from error
 
 
-def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) -> LifecycleState:
+def _set_back_times(workspace: Workspace, state: LifecycleState, now: datetime) -> LifecycleState:
     """Return the state with times no later than the last event that set the clock back."""
     if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
         return state
@@ -240,7 +242,7 @@ def _complete(workspace: Workspace, command: Command) -> Command:
     return msgspec.structs.replace(command, **changes)
 
 
-def _with_evidence(workspace: Workspace, command: Command) -> Command:
+def _add_evidence(workspace: Workspace, command: Command) -> Command:
     """Return the command with a lookup of the results that its decision may depend on."""
     if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
         return command

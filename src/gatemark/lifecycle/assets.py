@@ -116,7 +116,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
 def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> CommandResult:
     """Register a draft version; defaults come from the asset."""
     state = read_state(workspace, new.asset)
-    parent = new.parent or _usual_parent(state, new.version)
+    parent = new.parent or _choose_parent(state, new.version)
     kind = new.kind or state.asset.kind
     if kind is None:
         raise UsageError(f"{new.asset} is new: give its --kind")
@@ -125,11 +125,11 @@ def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> Command
         asset=new.asset,
         kind=kind,
         version=new.version,
-        digest=_content_digest(workspace, new),
+        digest=_digest_content(workspace, new),
         risk=new.risk or state.asset.risk,
         parent=parent,
         pins=read_pins(new.pins),
-        schema=None if new.schema is None else _schema_change(workspace, state, new, parent),
+        schema=None if new.schema is None else _compare_schemas(workspace, state, new, parent),
         is_scope_change=new.is_scope_change,
         note=new.note,
     )
@@ -164,7 +164,7 @@ def draft_calibrated(
     return str(ref)
 
 
-def _usual_parent(state: LifecycleState, version: str) -> str | None:
+def _choose_parent(state: LifecycleState, version: str) -> str | None:
     """Return the enabled version, or the newest one if none is enabled."""
     others = [name for name in state.asset.versions if name != version]
     known = state.asset.versions.get(version)
@@ -173,7 +173,7 @@ def _usual_parent(state: LifecycleState, version: str) -> str | None:
     return state.asset.place(PRODUCTION).enabled or (others[-1] if others else None)
 
 
-def _content_digest(workspace: Workspace, new: NewVersion) -> str:
+def _digest_content(workspace: Workspace, new: NewVersion) -> str:
     given = [new.digest is not None, new.result is not None, bool(new.files)]
     if sum(given) != 1:
         raise UsageError("name the content of the version: --digest, --from RESULT or --file")
@@ -214,7 +214,7 @@ def read_pins(texts: Sequence[str]) -> Pins:
         raise UsageError(f"pins: {error}") from error
 
 
-def _schema_change(
+def _compare_schemas(
     workspace: Workspace, state: LifecycleState, new: NewVersion, parent: str | None
 ) -> SchemaChange:
     after = _read_schema(str(new.schema))

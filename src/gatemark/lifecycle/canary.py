@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.lifecycle.act import CommandResult, act, preview
@@ -72,7 +72,7 @@ def push_windows(
         for _, record in batch:
             windows[record.start, record.end].append(record)
     commands = [
-        _command(span, arms, rules, asset, actor=actor, environment=environment)
+        _make_command(span, arms, rules, asset, actor=actor, environment=environment)
         for span, arms in sorted(windows.items())
     ]
     for command in commands:
@@ -80,7 +80,7 @@ def push_windows(
     return tuple(act(workspace, command) for command in commands)
 
 
-def _command(
+def _make_command(
     span: tuple[str, str],
     arms: list[ArmWindow],
     rules: CanaryRules,
@@ -94,10 +94,10 @@ def _command(
         actor=actor,
         asset=asset,
         environment=environment,
-        start=_moment(span[0]),
-        end=_moment(span[1]),
+        start=_parse_moment(span[0]),
+        end=_parse_moment(span[1]),
         metrics=tuple(
-            _metric(name, arm.arm, metric, rules)
+            _read_metric(name, arm.arm, metric, rules)
             for arm in arms
             for name, metric in sorted(arm.metrics.items())
         ),
@@ -113,21 +113,21 @@ def _command(
     )
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
         raise BadInputError(f"{text} is not a time: {error}") from error
 
 
-def _metric(name: str, arm: Arm, metric: CanaryMetric, rules: CanaryRules) -> ArmMetric:
+def _read_metric(name: str, arm: Arm, metric: CanaryMetric, rules: CanaryRules) -> ArmMetric:
     try:
-        return _arm_metric(name, arm, metric, rules)
+        return _make_arm_metric(name, arm, metric, rules)
     except InvalidValueError as error:
         raise BadInputError(f"{name} of the {arm}: {error}") from error
 
 
-def _arm_metric(name: str, arm: Arm, metric: CanaryMetric, rules: CanaryRules) -> ArmMetric:
+def _make_arm_metric(name: str, arm: Arm, metric: CanaryMetric, rules: CanaryRules) -> ArmMetric:
     if metric.values is not msgspec.UNSET:
         values = tuple(float(value) for value in metric.values)
         moments = SampleMoments(
@@ -148,10 +148,12 @@ def canary_state(workspace: Workspace, asset: str, environment: str = PRODUCTION
     """Return the state of a running canary or watch."""
     workspace.existing_store()
     with asset_state_cache(workspace).lock:
-        return _standing(read_state(workspace, asset), asset, environment, workspace.clock())
+        return _describe_state(read_state(workspace, asset), asset, environment, workspace.clock())
 
 
-def _standing(state: LifecycleState, asset: str, environment: str, now: datetime) -> CanaryState:
+def _describe_state(
+    state: LifecycleState, asset: str, environment: str, now: datetime
+) -> CanaryState:
     place = state.asset.place(environment)
     rollout = place.rollout
     if rollout is None:

@@ -24,8 +24,6 @@ from gatemark.workspace import Workspace
 
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
-ADVISORY = "advisory"
-"""The suite kind that judges advisory lanes."""
 
 
 def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ...]:
@@ -97,6 +95,9 @@ def _read_cited(workspace: Workspace, asset: str, must_go_on: bool, result_id: s
     cited = summed_up(result, workspace.blobs)
     if states.read(asset).asset.kind != LANE:
         return cited
+    # Judging lanes loads exams and statistics, which nothing else here needs.
+    from gatemark.packs.lanes import candidate_lanes  # noqa: PLC0415
+
     return msgspec.structs.replace(cited, candidate_lanes=candidate_lanes(workspace.blobs, result))
 
 
@@ -153,20 +154,6 @@ def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = 
             )
 
 
-def candidate_lanes(blobs: BlobStore, result: Result) -> tuple[str, ...]:
-    """Return the advisory lanes that are candidates for discussion, derived from the evidence."""
-    # Importing exams loads statistics, which only advisory lanes need here.
-    from gatemark.packs.rescore import derive_exams  # noqa: PLC0415
-
-    found: dict[str, bool] = {}
-    for derived in derive_exams(blobs, result, ADVISORY):
-        section = derived.summary()["promotion"]
-        for lane in section["lanes"]:
-            # Records that speak against a lane do so in whichever suite they lie.
-            found[lane] = found.get(lane, True) and lane in section["candidate_lanes"]
-    return tuple(lane for lane, is_candidate in found.items() if is_candidate)
-
-
 def summed_up(result: Result, blobs: BlobStore | None) -> Cited:
     """Return a result as the lifecycle reads it."""
     kinds = {
@@ -192,7 +179,5 @@ def summed_up(result: Result, blobs: BlobStore | None) -> Cited:
         ),
         excused=tuple(excused.get(None, ())),
         answered_at=None if answered is None else answered.at,
-        is_of_lane=(
-            blobs is not None and ADVISORY in kinds.values() and pack_kind(result, blobs) == LANE
-        ),
+        is_of_lane=blobs is not None and pack_kind(result, blobs) == LANE,
     )

@@ -19,7 +19,7 @@ from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED, ResultSealed
 from gatemark.ledger.port import Store
-from gatemark.lifecycle.citations import FoundResults, candidate_lanes, summed_up
+from gatemark.lifecycle.citations import FoundResults, summed_up
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.events.fact import fact_kinds
 from gatemark.lifecycle.model.nouns import Cited
@@ -100,38 +100,44 @@ class KnownResults:
 
     def cited(self, asset: Asset, result_id: str) -> Cited | None:
         """Return one result, or None if it is not sealed yet or does not verify."""
-        result = self._result(result_id) if result_id in self._sealed else None
+        result = self._find_result(result_id) if result_id in self._sealed else None
         if result is None:
             return None
         try:
-            found = self._summed_up(result)
+            found = self._sum_up(result)
         except NewerFormatError as error:
             self.newer.append(f"result {result_id}: {error}")
-            found = self._without_definition(result, asset)
+            found = self._leave_out_definition(result, asset)
         except IntegrityError:
             if not self._has_erased_pack(result):
                 # A pack that does not match its digest proves nothing.
                 return None
             self.without_pack.add(result_id)
-            found = self._without_definition(result, asset)
+            found = self._leave_out_definition(result, asset)
         if asset.kind == LANE:
-            return msgspec.structs.replace(found, candidate_lanes=self._lanes(result, asset))
+            return msgspec.structs.replace(found, candidate_lanes=self._find_lanes(result, asset))
         return found
 
-    def _summed_up(self, result: Result) -> Cited:
+    def _sum_up(self, result: Result) -> Cited:
         """Read the pack of a result once; decisions ask for the same results over and over."""
         if result.id not in self._summaries:
             self._summaries[result.id] = summed_up(result, self._store.blobs)
         return self._summaries[result.id]
 
-    def _lanes(self, result: Result, asset: Asset) -> tuple[str, ...]:
+    def _find_lanes(self, result: Result, asset: Asset) -> tuple[str, ...]:
         """Return the candidates for discussion; if the evidence was erased, as in the ledger."""
-        if result.file_digests & self._erased_blobs():
+        if result.file_digests & self._list_erased_blobs():
             self.without_evidence.add(result.id)
             return (lane_of(asset.name),)
         if result.id not in self._lanes_of:
+            # Judging lanes loads exams and statistics, which nothing else here needs.
+            from gatemark.packs.lanes import NoLaneExamError, candidate_lanes  # noqa: PLC0415
+
             try:
                 self._lanes_of[result.id] = candidate_lanes(self._store.blobs, result)
+            except NoLaneExamError as error:
+                self.newer.append(str(error))
+                self._lanes_of[result.id] = (lane_of(asset.name),)
             except OtherRulesError:
                 # The check of results reports it; the decision is taken as recorded.
                 self._lanes_of[result.id] = (lane_of(asset.name),)
@@ -140,7 +146,7 @@ class KnownResults:
                 self._lanes_of[result.id] = ()
         return self._lanes_of[result.id]
 
-    def _erased_blobs(self) -> set[str]:
+    def _list_erased_blobs(self) -> set[str]:
         if self._erased is None:
             erasures = self._store.events.events(kind=BLOB_ERASED)
             self._erased = {str(payload["digest"]) for _, payload in erasures if payload}
@@ -148,16 +154,16 @@ class KnownResults:
 
     def _has_erased_pack(self, result: Result) -> bool:
         packs = {blob.digest for blob in result.blobs if blob.name == PACK_BLOB}
-        return bool(packs & self._erased_blobs())
+        return bool(packs & self._list_erased_blobs())
 
-    def _without_definition(self, result: Result, asset: Asset) -> Cited:
+    def _leave_out_definition(self, result: Result, asset: Asset) -> Cited:
         """Return a result whose pack cannot be read, as the ledger describes it."""
         found = summed_up(result, None)
         definition = None if asset.required_pack is None else asset.required_pack.definition
         pack = msgspec.structs.replace(found.pack, definition=definition)
         return msgspec.structs.replace(found, pack=pack)
 
-    def _result(self, result_id: str) -> Result | None:
+    def _find_result(self, result_id: str) -> Result | None:
         if result_id not in self._results:
             try:
                 self._results[result_id] = self._store.results.get(result_id)

@@ -35,9 +35,9 @@ def identify_result_pack(result: Result, blobs: BlobStore | None = None) -> Pack
     return PackIdentity(
         pack=result.pack.name,
         version=result.pack.version,
-        policy=_named_policy(result.policy, result.policy_digest),
+        policy=_find_policy_digest(result.policy, result.policy_digest),
         snapshots=tuple(sorted(set(result.snapshots) - replayed)),
-        definition=None if blobs is None else _kept_definition(result, blobs),
+        definition=None if blobs is None else _read_definition(result, blobs),
     )
 
 
@@ -71,19 +71,19 @@ def identify_pack_file(path: str) -> PackIdentity:
     return PackIdentity(
         pack=pack.name,
         version=pack.version,
-        policy=_named_policy(policy, policy.digest),
+        policy=_find_policy_digest(policy, policy.digest),
         snapshots=tuple(sorted(set(opened.references) - replayed)),
-        definition=_definition(plain(pack), digest(describe_scoring(opened)), labels),
+        definition=_digest_definition(plain(pack), digest(describe_scoring(opened)), labels),
     )
 
 
-def _named_policy(policy: Policy, own_digest: str) -> str:
+def _find_policy_digest(policy: Policy, own_digest: str) -> str:
     """Return the digest of the rules that a pack makes; an exam without a pack has its own."""
     named = policy.settings.get(PACK_POLICY)
     return named if isinstance(named, str) else own_digest
 
 
-def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
+def _read_definition(result: Result, blobs: BlobStore) -> str | None:
     """Return the definition of the pack stored with a result, or None if there is no pack."""
     kept = {blob.name: blob.digest for blob in result.blobs}
     if PACK_BLOB not in kept:
@@ -91,7 +91,7 @@ def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
     data = blobs.get(kept[PACK_BLOB])
     read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
     labels = {name: found for name, found in kept.items() if name.startswith(_LABELS)}
-    return _definition(msgspec.json.decode(data), result.runtime.get(_SCORING), labels)
+    return _digest_definition(msgspec.json.decode(data), result.runtime.get(_SCORING), labels)
 
 
 class _PackDocument(TypedDict):
@@ -103,7 +103,7 @@ class _PackDocument(TypedDict):
     suites: list[dict[str, object]]
 
 
-def _definition(pack: _PackDocument, scoring: str | None, labels: Mapping[str, str]) -> str:
+def _digest_definition(pack: _PackDocument, scoring: str | None, labels: Mapping[str, str]) -> str:
     """Return a digest of a pack without its targets: how suites ask, draw, score and judge.
 
     ``pack`` is the document, not the type, so that fields this build does not know count too.

@@ -132,11 +132,11 @@ _WINDOW: Final = {
 }
 
 
-def _with_metric(metric: object) -> dict[str, object]:
+def _make_window(metric: object) -> dict[str, object]:
     return _WINDOW | {"metrics": {"latency_ms": metric}}
 
 
-def _sums(n: int, total: float, squares: float) -> dict[str, object]:
+def _make_sums(n: int, total: float, squares: float) -> dict[str, object]:
     return {"n": n, "sum": total, "sum_squares": squares}
 
 
@@ -153,23 +153,23 @@ SCHEMA: Final = RecordSchema(
             good=(
                 _WINDOW,
                 _WINDOW | {"schema": NAME, "arm": "baseline"},
-                _with_metric({"values": [101.5, 98.0, 120.25]}),
+                _make_window({"values": [101.5, 98.0, 120.25]}),
             ),
             bad=(
                 BadExample("a third arm", _WINDOW | {"arm": "control"}, "$.arm"),
                 BadExample("a local time", _WINDOW | {"start": "2027-03-01T08:00:00"}, "$.start"),
                 BadExample(
                     "two ways at once",
-                    _with_metric({"n": 1, "count": 1, "sum": 1.0}),
+                    _make_window({"n": 1, "count": 1, "sum": 1.0}),
                     "$.metrics.latency_ms",
                 ),
-                BadExample("no way at all", _with_metric({}), "$.metrics.latency_ms"),
+                BadExample("no way at all", _make_window({}), "$.metrics.latency_ms"),
                 BadExample(
-                    "more than all", _with_metric({"n": 2, "count": 3}), "$.metrics.latency_ms"
+                    "more than all", _make_window({"n": 2, "count": 3}), "$.metrics.latency_ms"
                 ),
                 BadExample(
                     "squares that cannot be",
-                    _with_metric({"n": 2, "sum": 10.0, "sum_squares": 1.0}),
+                    _make_window({"n": 2, "sum": 10.0, "sum_squares": 1.0}),
                     "$.metrics.latency_ms",
                 ),
                 BadExample(
@@ -179,12 +179,12 @@ SCHEMA: Final = RecordSchema(
                 ),
                 BadExample(
                     "fewer errors than none",
-                    _WINDOW | {"metrics": {"error_rate": _sums(200, -50.0, 50.0)}},
+                    _WINDOW | {"metrics": {"error_rate": _make_sums(200, -50.0, 50.0)}},
                     "$.metrics.error_rate",
                 ),
                 BadExample(
                     "more errors than samples",
-                    _WINDOW | {"metrics": {"error_rate": _sums(200, 400.0, 800.0)}},
+                    _WINDOW | {"metrics": {"error_rate": _make_sums(200, 400.0, 800.0)}},
                     "$.metrics.error_rate",
                 ),
                 BadExample(

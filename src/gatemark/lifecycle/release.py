@@ -102,14 +102,14 @@ def release(workspace: Workspace, request: ReleaseRequest) -> ReleaseProgress:
         # (2) The next stage.
         target = next_stage(state, request.environment, ref.version)
         if target is None or target in CANARY[1:]:
-            missing = _waiting(state, request.environment, ref.version)
+            missing = _list_waits(state, request.environment, ref.version)
             break
         # (3)-(5) Its evidence, its approval, and the step itself.
         facts, missing = _step(workspace, request, target)
         done.extend(fact.sentence for fact in facts)
         if missing or request.dry_run:
             break
-    return _progress(workspace, request, tuple(done), missing)
+    return _describe_progress(workspace, request, tuple(done), missing)
 
 
 def next_stage(state: LifecycleState, environment: str, version: str) -> Stage | None:
@@ -127,28 +127,28 @@ def _step(
 ) -> tuple[list[Fact], tuple[str, ...]]:
     """Take one step; return its facts, and what is missing if it is refused."""
     facts: list[Fact] = []
-    cites, missing = _best_citation(workspace, request, target)
+    cites, missing = _choose_citation(workspace, request, target)
     if missing and request.run is not None and not request.dry_run and _lacks_result(missing):
-        request.run(_arm_names(workspace, request))
-        cites, missing = _best_citation(workspace, request, target)
+        request.run(_name_arms(workspace, request))
+        cites, missing = _choose_citation(workspace, request, target)
     if missing and request.approve and _is_voted(workspace, request, target):
         try:
-            vote = _approval(request, target, cites)
+            vote = _make_approval(request, target, cites)
             given = preview(workspace, vote) if request.dry_run else act(workspace, vote).facts
         except RefusedError as error:
             return facts, tuple(error.lines())
         facts.extend(given)
         if request.dry_run:
             return facts, ()
-        cites, missing = _best_citation(workspace, request, target)
+        cites, missing = _choose_citation(workspace, request, target)
     if missing:
         return facts, missing
-    step = _promotion(request, target, cites)
+    step = _make_promotion(request, target, cites)
     facts.extend(preview(workspace, step) if request.dry_run else act(workspace, step).facts)
     return facts, ()
 
 
-def _promotion(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Promote:
+def _make_promotion(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Promote:
     return Promote(
         actor=request.actor,
         asset=request.ref.asset,
@@ -160,7 +160,7 @@ def _promotion(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -
     )
 
 
-def _approval(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Approve:
+def _make_approval(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) -> Approve:
     return Approve(
         actor=request.actor,
         asset=request.ref.asset,
@@ -179,14 +179,14 @@ def _is_voted(workspace: Workspace, request: ReleaseRequest, target: Stage) -> b
     return row is not None and row.is_approved
 
 
-def _best_citation(
+def _choose_citation(
     workspace: Workspace, request: ReleaseRequest, target: Stage
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return results that allow the step, or the best ones and what is missing."""
     best: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    for cites in _citations(workspace, request, target):
+    for cites in _list_citations(workspace, request, target):
         try:
-            preview(workspace, _promotion(request, target, cites))
+            preview(workspace, _make_promotion(request, target, cites))
         except RefusedError as error:
             missing = tuple(error.lines())
             if best is None or len(missing) < len(best[1]):
@@ -196,7 +196,7 @@ def _best_citation(
     return best or ((), ("a result must be cited",))
 
 
-def _citations(
+def _list_citations(
     workspace: Workspace, request: ReleaseRequest, target: Stage
 ) -> Iterator[tuple[str, ...]]:
     """Yield what could be cited: approved results first, then the newest."""
@@ -211,11 +211,13 @@ def _citations(
     found = [tuple(set(vote.result_ids) - set(track.result_ids)) for vote in votes]
     found.append(())
     if target in ("eligible", "shadow", "canary_1", "enabled"):
-        found.extend((result_id,) for result_id in _fitting(workspace, state, request.ref))
+        found.extend(
+            (result_id,) for result_id in _list_passed_results(workspace, state, request.ref)
+        )
     yield from dict.fromkeys(found)
 
 
-def _fitting(workspace: Workspace, state: LifecycleState, ref: VersionRef) -> list[str]:
+def _list_passed_results(workspace: Workspace, state: LifecycleState, ref: VersionRef) -> list[str]:
     """Return the passed results about a version, newest first."""
     digest = state.asset.versions[ref.version].digest
     known = Citations(workspace, ref.asset, must_go_on=True)
@@ -235,7 +237,7 @@ def _lacks_result(missing: tuple[str, ...]) -> bool:
     return any("eval: " in line or "result" in line for line in missing)
 
 
-def _arm_names(workspace: Workspace, request: ReleaseRequest) -> dict[str, AssetRef]:
+def _name_arms(workspace: Workspace, request: ReleaseRequest) -> dict[str, AssetRef]:
     state = read_state(workspace, request.ref.asset)
     versions = {"candidate": request.ref.version}
     live = state.asset.place(request.environment).enabled
@@ -247,7 +249,7 @@ def _arm_names(workspace: Workspace, request: ReleaseRequest) -> dict[str, Asset
     }
 
 
-def _waiting(state: LifecycleState, environment: str, version: str) -> tuple[str, ...]:
+def _list_waits(state: LifecycleState, environment: str, version: str) -> tuple[str, ...]:
     """Return what a version waits for if the next step is automatic."""
     track, place = state.asset.track(environment, version), state.asset.place(environment)
     if track.stage in CANARY and place.rollout is not None:
@@ -259,14 +261,14 @@ def _waiting(state: LifecycleState, environment: str, version: str) -> tuple[str
     return ()
 
 
-def _progress(
+def _describe_progress(
     workspace: Workspace, request: ReleaseRequest, done: tuple[str, ...], missing: tuple[str, ...]
 ) -> ReleaseProgress:
     state = read_state(workspace, request.ref.asset)
     stage = state.asset.track(request.environment, request.ref.version).stage
     target = next_stage(state, request.environment, request.ref.version)
     row = None if target is None else move(stage, target, "promote", state.asset.kind)
-    people, command = _who(state, request, row, missing)
+    people, command = _find_who_continues(state, request, row, missing)
     return ReleaseProgress(
         asset=request.ref.asset,
         version=request.ref.version,
@@ -281,7 +283,7 @@ def _progress(
     )
 
 
-def _who(
+def _find_who_continues(
     state: LifecycleState, request: ReleaseRequest, row: Move | None, missing: tuple[str, ...]
 ) -> tuple[tuple[str, ...], str | None]:
     """Return who can continue, and by which command."""
@@ -330,7 +332,7 @@ def missing_for_moves(
         if people:
             request = ReleaseRequest(ref=ref, actor=people[0], environment=environment)
             try:
-                missing = _best_citation(workspace, request, row.after)[1]
+                missing = _choose_citation(workspace, request, row.after)[1]
             except GatemarkError as error:
                 missing = (str(error),)
         found.append(

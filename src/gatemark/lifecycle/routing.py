@@ -78,11 +78,11 @@ def route_of(
     def target(version: str | None) -> RouteTarget | None:
         if version is None or state.asset.track(environment, version).stage not in EVIDENCED:
             return None
-        unfit = _unfit(state, environment, version, is_valid, now)
+        unfit = _explain_unfit(state, environment, version, is_valid, now)
         if unfit is not None:
             warnings.append(f"{version} is left out: {unfit}")
             return None
-        return _target(state, environment, version)
+        return _make_target(state, environment, version)
 
     primary = target(place.enabled)
     earlier = [
@@ -112,12 +112,12 @@ def route_of(
         shadow=shadow,
         warnings=tuple(dict.fromkeys(warnings)),
         revision=max(state.asset.revision, state.governance.revision),
-        reason=None if primary is not None else _reason(state, place, warnings),
+        reason=None if primary is not None else _explain_empty(state, place, warnings),
         undecided=describe_undecided(state),
     )
 
 
-def _unfit(
+def _explain_unfit(
     state: LifecycleState,
     environment: str,
     version: str,
@@ -140,7 +140,7 @@ def _unfit(
     return None
 
 
-def _target(state: LifecycleState, environment: str, version: str) -> RouteTarget:
+def _make_target(state: LifecycleState, environment: str, version: str) -> RouteTarget:
     known = state.asset.versions[version]
     return RouteTarget(
         version=version,
@@ -192,7 +192,7 @@ def _warn_of_break_glass(
     return [f"{words}, not reviewed; it {ends} at {access.until:%Y-%m-%d %H:%M:%SZ}{late}"]
 
 
-def _reason(state: LifecycleState, place: EnvironmentState, warnings: Sequence[str]) -> str:
+def _explain_empty(state: LifecycleState, place: EnvironmentState, warnings: Sequence[str]) -> str:
     if not state.asset.versions:
         return "the asset is not known"
     if place.enabled is not None:
@@ -255,11 +255,14 @@ def route(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> Ro
     with cache.lock:
         state = cache.read(asset)
         return route_of(
-            state, environment, _validity(workspace, state, environment), workspace.clock()
+            state,
+            environment,
+            _make_validity_check(workspace, state, environment),
+            workspace.clock(),
         )
 
 
-def _validity(
+def _make_validity_check(
     workspace: Workspace, state: LifecycleState, environment: str
 ) -> Callable[[str], bool]:
     evidence = Citations(workspace, state.asset.name, must_go_on=True)
@@ -273,7 +276,7 @@ def _validity(
 
 
 @lru_cache(maxsize=64)
-def _workspace(store: str) -> Workspace:
+def _open_workspace(store: str) -> Workspace:
     return Workspace(store=store)
 
 
@@ -289,7 +292,7 @@ def assign(
     grown. Raises UsageError if nothing may serve.
     """
     place = store or os.environ.get("GATEMARK_STORE", DEFAULT_STORE)
-    workspace = _workspace(place)
+    workspace = _open_workspace(place)
     head = workspace.existing_store().events.head().seq
     known = _routes.get((place, asset, environment))
     if known is None or known[0] != head:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from gatemark.core.result import Result
-from gatemark.evidence.exam import DocumentType, ExamSuite, schemas, suites
+from gatemark.evidence.exam_suite import DocumentType, ExamSuite, suites
 from gatemark.evidence.json_schema import document_schema, schema_document
+from gatemark.evidence.record_schemas import schemas
 from gatemark.packs.judge_spec import JudgeSpec
 from gatemark.packs.pack import Arms, Pack
 from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec

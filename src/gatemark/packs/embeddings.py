@@ -44,7 +44,7 @@ class Embedded(msgspec.Struct, frozen=True):
 
     def outage(self, item: Scorable) -> CallError | None:
         """Return why a vector for an item's texts is missing, or None if none is."""
-        for text in collect_texts(item):
+        for text in list_texts_to_embed(item):
             kept = self.vectors.get(compute_text_key(text))
             if kept is not None and kept.kind is not None:
                 return CallError(cast("ErrorKind", kept.kind), kept.error or "no reply")
@@ -52,7 +52,7 @@ class Embedded(msgspec.Struct, frozen=True):
 
     def recorded(self, item: Scorable) -> Scorable:
         """Return an item with the vectors of its texts, as the scorer reads them."""
-        keys = [compute_text_key(text) for text in collect_texts(item)]
+        keys = [compute_text_key(text) for text in list_texts_to_embed(item)]
         found = {key: msgspec.to_builtins(self.vectors[key]) for key in keys if key in self.vectors}
         return msgspec.structs.replace(item, sample={**item.sample, NAME: found})
 
@@ -104,7 +104,7 @@ def parse_embedding_options(suite: SuiteSpec) -> EmbeddingOptions:
     return cast("EmbeddingOptions", scorers().get(NAME).options_from(suite.scorer.options))
 
 
-def collect_texts(item: Scorable) -> tuple[str, ...]:
+def list_texts_to_embed(item: Scorable) -> tuple[str, ...]:
     """Return the texts whose vectors an item's score needs; none when it cannot be scored."""
     if item.output is None or item.target is None:
         return ()
@@ -153,7 +153,7 @@ def make_embedding_spec(options: EmbeddingOptions) -> TargetSpec:
 
 def make_embedding_calls(items: Iterable[Scorable]) -> list[Call]:
     """Return one call for each different text, in the order of their digests."""
-    texts = {compute_text_key(text): text for item in items for text in collect_texts(item)}
+    texts = {compute_text_key(text): text for item in items for text in list_texts_to_embed(item)}
     return [Call(id=key, epoch=1, input=texts[key]) for key in sorted(texts)]
 
 

@@ -14,20 +14,16 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.measurement import (
-    Evidence,
-    EvidenceFile,
-    Measurement,
-    measured,
-    unmeasured,
-)
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.reason import ReasonKind, find_reason
 from gatemark.core.result import Figure
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun, ExamSuite, suites
+from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun
+from gatemark.evidence.exam_job import ExamJob, build_exam
+from gatemark.evidence.exam_suite import ExamSuite, suites
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
+from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import inspect_source
 from gatemark.packs.evidence_files import SuiteFiles, name_evidence
 from gatemark.packs.pack_file import BASELINE, CANDIDATE
@@ -65,7 +61,7 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
         return tuple(file for account in self.accounts for file in account.files)
 
 
-def check_exam(suite: SuiteSpec, folder: Path) -> None:
+def check_exam_suite(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be used; reads no record."""
     _find_exam_plugin(suite)
     build_exam(ExamJob(suite.kind, build_suite_options(suite), ReadingChoices()))

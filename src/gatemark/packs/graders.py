@@ -10,7 +10,7 @@ from typing import cast
 
 from gatemark.core.errors import UsageError
 from gatemark.core.result import Result
-from gatemark.evidence.exam import suites
+from gatemark.evidence.exam_suite import suites
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.embeddings import Embedded, make_embedding_calls, name_vectors, read_embedded
 from gatemark.packs.judge_replies import Graded, Items, name_replies, read_graded

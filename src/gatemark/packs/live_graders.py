@@ -145,7 +145,7 @@ class LiveGraders(Graders):
             )
 
     def spent(self, *places: str) -> tuple[int, float | None]:
-        chosen = [outcome for _, outcome in self._made(places)]
+        chosen = [outcome for _, outcome in self._list_calls(places)]
         costs = [outcome.reply.cost for outcome in chosen if outcome.reply and outcome.attempts]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
         return sum(outcome.attempts for outcome in chosen), money
@@ -156,11 +156,11 @@ class LiveGraders(Graders):
     def reused_counts(self, *places: str) -> dict[str, int]:
         return Counter(
             "embedding models" if suite in self._embedded else "judges"
-            for suite, outcome in self._made(places)
+            for suite, outcome in self._list_calls(places)
             if outcome.is_earlier
         )
 
-    def _made(self, places: tuple[str, ...]) -> list[tuple[str, CallOutcome]]:
+    def _list_calls(self, places: tuple[str, ...]) -> list[tuple[str, CallOutcome]]:
         """Return the calls made for these places, or for all, each with its suite."""
         return [
             (suite, outcome)

@@ -137,18 +137,18 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found.extend(
             f"suite {suite.id} looks at {suite.source!r}, which is not another suite with a dataset"
             for suite in self.suites
-            if suite.source is not None and suite.source not in self._answering()
+            if suite.source is not None and suite.source not in self._list_answering()
         )
-        if self.targets is None and self._answering():
+        if self.targets is None and self._list_answering():
             found.append("targets must say who answers the suites' items")
-        if not self._answering() and (self.latency is not None or self.cost is not None):
+        if not self._list_answering() and (self.latency is not None or self.cost is not None):
             found.append("latency and cost need a suite with a dataset, whose items are answered")
         found.extend(self._judge_problems())
-        found.extend(self._matrix_problems())
-        found.extend(self._adaptive_problems())
+        found.extend(self._check_matrix())
+        found.extend(self._check_adaptive())
         return found
 
-    def _matrix_problems(self) -> list[str]:
+    def _check_matrix(self) -> list[str]:
         if not self.matrix:
             return []
         if self.targets is None:
@@ -165,7 +165,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             found += [f"matrix: no candidate can be called {name!r}" for name in sorted(taken)]
         return found
 
-    def _adaptive_problems(self) -> list[str]:
+    def _check_adaptive(self) -> list[str]:
         """Return rules that fewer items would make easier to pass: they need all items."""
         if self.adaptive is None:
             return []
@@ -196,7 +196,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             f"judge {name!r} is not used by any suite" for name in self.judges if name not in named
         ]
 
-    def _answering(self) -> set[str]:
+    def _list_answering(self) -> set[str]:
         return {suite.id for suite in self.suites if suite.dataset is not None}
 
     def cells(self) -> tuple[Cell, ...]:

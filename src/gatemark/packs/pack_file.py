@@ -13,7 +13,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError
-from gatemark.evidence.exam import suites
+from gatemark.evidence.exam_suite import suites
 from gatemark.evidence.rows import Snapshot, read_dataset
 from gatemark.evidence.settings_file import (
     SettingsProblem,

@@ -28,22 +28,14 @@ from gatemark.core.reason import Reason
 from gatemark.core.result import PACK_BLOB, Figure, Result, read_result
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.evidence.exam import (
-    EXAM_INPUTS,
-    EXPECTED_IDS,
-    PACKAGES,
-    SCORE_PACK,
-    ExamInputs,
-    ExamOutcome,
-    ExamRun,
-    exam_suite,
-    read_exam_inputs,
-    runtime_versions,
-    suites,
-)
+from gatemark.evidence.exam import ExamOutcome, ExamRun
+from gatemark.evidence.exam_inputs import EXAM_INPUTS, EXPECTED_IDS, ExamInputs, read_exam_inputs
+from gatemark.evidence.exam_suite import exam_suite, suites
+from gatemark.evidence.judge_exam import SCORE_PACK
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.result_rules import COMPARE_BLOB, check_result_rules
 from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.runtime_versions import PACKAGES, runtime_versions
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.small_file import read_expected_ids
 from gatemark.evidence.source import inspect_source

@@ -9,8 +9,8 @@ from typing import Final
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.result import Blob, PackRef, Result, seal
-from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.result_rules import name_pack_rules
+from gatemark.evidence.runtime_versions import runtime_versions
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.judge_replies import QUALIFICATION, name_replies
 from gatemark.packs.origin import Origin

@@ -20,9 +20,9 @@ from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measu
 from gatemark.core.policy import Policy, Rule, Setting, decide
 from gatemark.core.reason import ReasonKind
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
-from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.result_rules import COMPARE_BLOB, COMPARE_RULES
+from gatemark.evidence.runtime_versions import runtime_versions
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.recorded_scores import read_recorded_scores

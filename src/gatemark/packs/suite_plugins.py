@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.evidence.exam import suites
+from gatemark.evidence.exam_suite import suites
 from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.judge.grading import NAME as JUDGE_SCORER

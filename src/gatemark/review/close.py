@@ -23,23 +23,17 @@ from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
-from gatemark.evidence.exam import (
-    EXAM_INPUTS,
-    EXPECTED_IDS,
-    ExamOutcome,
-    ExamRun,
-    Scored,
-    judge_exam,
-    write_exam_inputs,
-)
+from gatemark.evidence.exam import ExamOutcome, ExamRun
+from gatemark.evidence.exam_inputs import EXAM_INPUTS, EXPECTED_IDS, write_exam_inputs
+from gatemark.evidence.judge_exam import Scored, judge_exam
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.cast_rows import read_promised, require_given
 from gatemark.review.create import append_event, review_key, subject_of_review
+from gatemark.review.events import REVIEW_CREATED, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.review.findings import (
     Arbitration,
     OpenedReview,

@@ -26,16 +26,11 @@ from gatemark.core.result import AssetRef
 from gatemark.core.text import check_words
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import (
-    REVIEW_CREATED,
-    REVIEW_LOOKED_AT,
-    REVIEW_UNBLINDED,
-    VOTE_CAST,
-)
 from gatemark.ledger.signing.outside_key import ensure_outside_key
 from gatemark.lifecycle.assets import version_ref
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.review.cast_rows import GivenRow, build_given_payload
+from gatemark.review.events import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.review.items import (
     Answers,
     find_newest_result,

@@ -7,7 +7,7 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UnknownNameError, UsageError
 from gatemark.ledger.erase import ErasureReport, StoredDocument, make_tombstone
-from gatemark.ledger.event_kinds import LABELS_ACCEPTED
+from gatemark.review.events import LABELS_ACCEPTED
 from gatemark.review.open_stores import erased_items, erased_pairs, label_sets_of, reviews_of
 from gatemark.review.stores.tables import LABEL_ITEMS, PAIRS
 from gatemark.workspace import Workspace

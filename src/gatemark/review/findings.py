@@ -15,9 +15,9 @@ import numpy as np
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, judge
-from gatemark.evidence.exam import measures
+from gatemark.evidence.exam_job import ExamJob, build_exam
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.review.create import find_lookers
 from gatemark.review.open_stores import erased_pairs
 from gatemark.review.plan import ReviewPair, StoredReview

@@ -12,9 +12,9 @@ import msgspec
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef
 from gatemark.evidence.blocks import read_blocks
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.input_problems import refuse_input
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.rows import BadLine, json_rows
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import Source, inspect_source

@@ -19,10 +19,9 @@ from gatemark.core.errors import (
 )
 from gatemark.core.measurement import Measurement
 from gatemark.core.text import check_words
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
-from gatemark.ledger.event_kinds import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
 from gatemark.ledger.port import GONE, Erasure
 from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.state_cache import read_state
@@ -34,6 +33,7 @@ from gatemark.review.cast_rows import (
     require_given,
 )
 from gatemark.review.create import append_event
+from gatemark.review.events import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
 from gatemark.review.items import read_answers
 from gatemark.review.label_rows import ItemRow
 from gatemark.review.labelling import (

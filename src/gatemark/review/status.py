@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
 from gatemark.review.create import find_undecided_pairs, review_key, subject_of_review
+from gatemark.review.events import REVIEW_LOOKED_AT
 from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import StoredReview
 from gatemark.review.queue import count_missing, is_complete

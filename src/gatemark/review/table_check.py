@@ -10,17 +10,17 @@ import msgspec
 from gatemark.core.errors import IntegrityError, NewerFormatError, OtherRulesError, UsageError
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import (
-    CONTENT_ERASED,
+from gatemark.ledger.event_kinds import CONTENT_ERASED
+from gatemark.ledger.port import Erasure, read_erasure
+from gatemark.ledger.stored_rows import Finding, make_finding, plain_json
+from gatemark.review.cast_rows import GivenRow, read_given
+from gatemark.review.events import (
     LABEL_GIVEN,
     LABELS_ACCEPTED,
     LABELS_CREATED,
     REVIEW_CREATED,
     VOTE_CAST,
 )
-from gatemark.ledger.port import Erasure, read_erasure
-from gatemark.ledger.stored_rows import Finding, make_finding, plain_json
-from gatemark.review.cast_rows import GivenRow, read_given
 from gatemark.review.label_rows import AcceptedSet, compare_label_events, compare_labels
 from gatemark.review.open_stores import label_sets_of, reviews_of
 from gatemark.review.plan import REVIEW_RULES, PairKind, ReviewPair, build_erased_pair

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import (
@@ -100,7 +100,7 @@ class _Gathering:
         )
 
 
-def read_log(source: Source, request: SampleRequest, choices: ReadingChoices) -> LogView:
+def browse_log(source: Source, request: SampleRequest, choices: ReadingChoices) -> LogView:
     """Read one log, of Gatemark or of another tool, for browsing."""
     found = _Gathering()
     log: Imported | None = None

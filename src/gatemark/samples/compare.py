@@ -17,14 +17,10 @@ from gatemark.core.measurement import Direction as ReportedDirection
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.core.reason import Reason, ReasonKind
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import Source, digest_source, find_sources
-from gatemark.samples.compare_verdict import (
-    CompareSettings,
-    ComparisonVerdict,
-    judge_comparison,
-)
+from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
 from gatemark.samples.importer import SAMPLE_SCHEMA, TABLES, find_tool_log
 from gatemark.samples.pairing import (
     LISTED_MAX,

@@ -9,9 +9,10 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
-from gatemark.evidence.hygiene import personal_data, secret_kinds
 from gatemark.evidence.inputs import digest_content, group_inputs
+from gatemark.evidence.personal_data import personal_data
 from gatemark.evidence.rows import Row, Sampling, draw_rows, freeze
+from gatemark.evidence.secrets_in_text import secret_kinds
 from gatemark.samples.importer import ForeignSample
 
 SHOWN_DIGEST: Final = 16

@@ -9,9 +9,9 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.inputs import digest_content
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.rows import names_schema
 from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import admitted_batches

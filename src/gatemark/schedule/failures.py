@@ -12,7 +12,7 @@ from gatemark.alerts.send import queue_alert
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import RESULT_SEALED, SCHEDULE_FAILED, SYSTEM
+from gatemark.ledger.event_kinds import RESULT_SEALED, SYSTEM
 from gatemark.ledger.port import event_moment
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import Demote
@@ -20,6 +20,7 @@ from gatemark.lifecycle.decisions.demotion import LastLiveError
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
+from gatemark.schedule.events import SCHEDULE_FAILED
 from gatemark.schedule.stores import RunState
 from gatemark.workspace import Workspace
 

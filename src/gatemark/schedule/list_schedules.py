@@ -13,7 +13,7 @@ from gatemark.schedule.cadence import (
 )
 from gatemark.schedule.failures import split_by_asset
 from gatemark.schedule.open_stores import schedule_runs_of
-from gatemark.schedule.stores import Run
+from gatemark.schedule.stores import ScheduledRun
 from gatemark.workspace import Workspace
 
 
@@ -59,6 +59,6 @@ def list_schedules(
     return tuple(lines)
 
 
-def list_recent_runs(workspace: Workspace, limit: int) -> list[Run]:
+def list_recent_runs(workspace: Workspace, limit: int) -> list[ScheduledRun]:
     """Return the outcomes of the latest occasions."""
     return schedule_runs_of(workspace).runs(limit)

@@ -61,7 +61,7 @@ TRIGGERS: Final = sa.Table(
 )
 
 
-class Run(msgspec.Struct, frozen=True):
+class ScheduledRun(msgspec.Struct, frozen=True):
     """The outcome of one occasion of one schedule."""
 
     schedule: str
@@ -189,13 +189,13 @@ class SqlRuns:
         with self._database.writing() as connection:
             return connection.execute(sa.update(RUNS).where(gone).values(**values)).rowcount
 
-    def runs(self, limit: int = 100) -> list[Run]:
+    def runs(self, limit: int = 100) -> list[ScheduledRun]:
         """Return the latest runs, newest first."""
         query = sa.select(RUNS).order_by(RUNS.c.due_s.desc(), RUNS.c.occasion.desc()).limit(limit)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
         return [
-            Run(
+            ScheduledRun(
                 schedule=row.schedule,
                 occasion=row.occasion,
                 due_at=_parse_moment(row.due_s),

@@ -18,7 +18,7 @@ from gatemark.alerts.alert import Alert, AlertPlan, alert_id
 from gatemark.alerts.send import Delivered, queue_alert, send_pending
 from gatemark.core.durations import seconds_of
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import SCHEDULE_OVERDUE, SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.port import event_moment
 from gatemark.schedule.cadence import (
     Occasion,
@@ -30,6 +30,7 @@ from gatemark.schedule.cadence import (
     list_retries,
     list_triggered,
 )
+from gatemark.schedule.events import SCHEDULE_OVERDUE
 from gatemark.schedule.failures import FailedRun, conclude_failure, split_by_asset
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.run_scheduled import Runner, make_runner

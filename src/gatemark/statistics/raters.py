@@ -242,13 +242,13 @@ def percent_agreement(sums: _Sums) -> Numbers:
 
 def fleiss_kappa(sums: _Sums) -> Numbers:
     """Return Fleiss' kappa: chance is two ratings drawn from the labels of all raters together."""
-    chance = (_each(sums.shares, sums.all) ** 2).sum(axis=-1)
+    chance = (_divide_each(sums.shares, sums.all) ** 2).sum(axis=-1)
     return _correct_for_chance(sums, chance)
 
 
 def multi_rater_gwet_ac1(sums: _Sums) -> Numbers:
     """Return Gwet's AC1 over the labels of the table; 1 if there is only one label."""
-    shares = _each(sums.shares, sums.all)
+    shares = _divide_each(sums.shares, sums.all)
     if shares.shape[-1] < 2:
         return np.ones_like(sums.agreed)
     return _correct_for_chance(sums, (shares * (1 - shares)).sum(axis=-1) / (shares.shape[-1] - 1))
@@ -289,7 +289,7 @@ def _correct_for_chance(sums: _Sums, chance: Numbers) -> Numbers:
     return _divide(above_chance, np.where(room.real < _SMALLEST_ROOM, 0.0, room))
 
 
-def _each(parts: Numbers, total: Numbers) -> Numbers:
+def _divide_each(parts: Numbers, total: Numbers) -> Numbers:
     quotient: Numbers = parts / total[..., np.newaxis]
     return quotient
 

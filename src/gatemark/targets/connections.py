@@ -17,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 import httpx2
 
-from gatemark.targets.network_specs import is_loopback
+from gatemark.core.hosts import is_loopback
 
 MAX_UNREAD_BYTES: Final = 2**16
 HAPPY_EYEBALLS_DELAY_S: Final = 0.25

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
@@ -335,16 +334,6 @@ def refuse_file_addresses(value: object, name: str, *, hint: str) -> None:
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             refuse_file_addresses(item, name, hint=hint)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine, by name or by address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _strip_prefix(address: str) -> str:

@@ -1,4 +1,4 @@
-"""The application: routers of every area, problem responses, and guards."""
+"""The application: the doors of every thing, problem responses, and guards."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ from starlette.exceptions import HTTPException
 from gatemark import __version__
 from gatemark.core.errors import GatemarkError, OutageError
 from gatemark.web.api import accounts as accounts_api
-from gatemark.web.api import assets as assets_api
 from gatemark.web.api import attributions as attributions_api
 from gatemark.web.api import labels as labels_api
-from gatemark.web.api import ledger as ledger_api
 from gatemark.web.api import measurements as measurements_api
-from gatemark.web.api import moves as moves_api
-from gatemark.web.api import results as results_api
 from gatemark.web.api import reviews as reviews_api
-from gatemark.web.api import rules as rules_api
-from gatemark.web.api import runs as runs_api
-from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
+from gatemark.web.openapi import describe
 from gatemark.web.pages import (
     accounts,
-    approvals,
-    assets,
     attributions,
     auth,
     labels,
-    ledger,
     oidc,
-    results,
     reviews,
-    runs,
 )
 from gatemark.web.problems import ProblemResponse, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
 from gatemark.web.request_log import HEADER, REQUEST_ID_KEY, RequestLog
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site, refresh_state, visitor
+from gatemark.web.views import (
+    approvals,
+    assets,
+    comparison,
+    drift,
+    ledger,
+    moves,
+    overview,
+    policies,
+    results,
+    runs,
+    schedules,
+)
 from gatemark.web.workspaces import OpenWorkspace
 
 logger = logging.getLogger(__name__)
@@ -58,14 +60,18 @@ NOT_OURS: Final = {
     HTTPStatus.METHOD_NOT_ALLOWED: "this address does not support that method",
 }
 """Problem details for errors that the framework raises."""
+DOORS: Final = (
+    *(overview.doors, assets.doors, drift.doors, approvals.doors, moves.doors, policies.doors),
+    *(results.doors, comparison.doors, ledger.doors, runs.doors, schedules.doors),
+)
 PAGES: Final = (
-    *(auth, oidc, assets, approvals, results, ledger, runs, accounts),
-    *(reviews, labels, attributions),
+    *(one.pages for one in DOORS),
+    *(one.router for one in (auth, oidc, accounts, reviews, labels, attributions)),
 )
 INTERFACES: Final = (
-    *(accounts_api, assets_api, moves_api, rules_api, measurements_api),
-    *(results_api, ledger_api, runs_api, reviews_api, labels_api),
-    attributions_api,
+    *(one.interface for one in DOORS),
+    *(one.router for one in (accounts_api, measurements_api, reviews_api, labels_api)),
+    attributions_api.router,
 )
 
 
@@ -92,10 +98,10 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
     app.state.site = site
     app.state.drawn = {}
     # Routes are tried in order, and pages are requested most often.
-    for module in PAGES:
-        app.include_router(module.router, include_in_schema=False)
-    for module in INTERFACES:
-        app.include_router(module.router, prefix=API)
+    for router in PAGES:
+        app.include_router(router, include_in_schema=False)
+    for router in INTERFACES:
+        app.include_router(router, prefix=API)
     app.add_api_route("/static/{name}", _send_static, include_in_schema=False)
     describe(app)
     _tell_problems(app)

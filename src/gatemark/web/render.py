@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import Depends, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import Depends, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
@@ -223,6 +223,16 @@ def _is_one_person(site: Site) -> bool:
     except OutageError:
         # The error page must work while the store is unavailable.
         return False
+
+
+def download(pieces: Iterator[bytes], digest: str) -> Response:
+    """Return a response that browsers save and never run."""
+    name = digest.removeprefix("sha256:")[:16]
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
 
 def back(address: str, done: str) -> RedirectResponse:

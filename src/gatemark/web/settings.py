@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gatemark.accounts.provider import is_loopback
 from gatemark.core.errors import UsageError
+from gatemark.core.hosts import is_loopback
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
 LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -10,7 +10,7 @@ import pytest
 from gatemark.core.policy import Waiver, decide
 from gatemark.core.result import Table
 from gatemark.evidence.exam import VerdictNotes
-from gatemark.evidence.hygiene import PrivateTextRules
+from gatemark.evidence.private_text import PrivateTextRules
 from gatemark.exams.advisory.loosening import list_loosened
 
 from .decisions import (

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.evidence.hygiene import bare_text
+from gatemark.evidence.look_alikes import bare_text
 from gatemark.statistics.raters import RatingTable, at_most_probability, percent_agreement
 
 Run = Callable[..., Any]

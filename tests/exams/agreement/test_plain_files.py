@@ -14,7 +14,7 @@ import pytest
 from gatemark.core.errors import GatemarkError
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamRun
-from gatemark.evidence.hygiene import suspicious_bytes
+from gatemark.evidence.personal_data import suspicious_bytes
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.run_exam import run_exam
 from gatemark.exams.agreement import two_files

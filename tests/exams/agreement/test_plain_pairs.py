@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import GatemarkError
-from gatemark.evidence import run_exam as running
+from gatemark.evidence import fold_shard
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
+from gatemark.evidence.run_exam import run_exam
 from gatemark.exams.agreement.exam import AgreementExam
 from gatemark.exams.agreement.plain_pairs import PairColumns
 from gatemark.statistics import contingency
@@ -55,7 +56,7 @@ def outcome_of(path: Path, **options: Any) -> tuple[Any, ...] | str:
         engine=LocalEngine(1),
     )
     try:
-        outcome = running.run_exam(run)
+        outcome = run_exam(run)
     except GatemarkError as error:
         return f"{type(error).__name__}: {error}"
     return outcome.report, outcome.evidence
@@ -80,7 +81,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
 
         with monkeypatch.context() as changed:
             changed.setattr(PairColumns, "count", noted)
-            changed.setattr(running, "COLUMN_BYTES", block)
+            changed.setattr(fold_shard, "COLUMN_BYTES", block)
             by_column = outcome_of(path, **options)
         with monkeypatch.context() as changed:
             changed.setattr(AgreementExam, "by_column", lambda self, admit: None)

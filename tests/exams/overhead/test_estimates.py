@@ -11,7 +11,7 @@ from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.overhead import paired_overhead, ratio_interval
-from gatemark.exams.overhead.paired_overhead import compare_counts, compare_losses
+from gatemark.exams.overhead.paired_overhead import compare_accuracy, compare_losses
 from gatemark.exams.overhead.ratio_interval import Resampling
 from gatemark.exams.overhead.time_overhead import compare_times
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES
@@ -92,7 +92,7 @@ def test_what_the_plan_can_see_shrinks_with_more_windows() -> None:
 def test_one_answer_per_window_gets_the_exact_paired_bound() -> None:
     bare = np.array([1] * 90 + [0] * 10)
     guarded = np.array([1] * 85 + [0] * 13 + [1] * 2)
-    found = compare_counts(np.ones(100), bare, guarded, by())
+    found = compare_accuracy(np.ones(100), bare, guarded, by())
     assert found.overhead == pytest.approx(0.03)
     assert found.interval is not None
     low, high = drop_bounds(5, 2, 100, one_sided_alpha=0.025)
@@ -100,7 +100,7 @@ def test_one_answer_per_window_gets_the_exact_paired_bound() -> None:
 
 
 def test_equal_counts_still_leave_room_for_a_rare_loss() -> None:
-    found = compare_counts(np.full(20, 10), np.full(20, 8), np.full(20, 8), by(resamples=999))
+    found = compare_accuracy(np.full(20, 10), np.full(20, 8), np.full(20, 8), by(resamples=999))
     assert found.overhead == 0
     assert found.interval is not None
     assert found.interval.method == "point, gaffke above"
@@ -110,7 +110,7 @@ def test_equal_counts_still_leave_room_for_a_rare_loss() -> None:
 
 
 def test_larger_windows_weigh_more_in_accuracy() -> None:
-    found = compare_counts([10, 90], [10, 45], [0, 45], by(resamples=99))
+    found = compare_accuracy([10, 90], [10, 45], [0, 45], by(resamples=99))
     assert (found.bare, found.guarded) == (0.55, 0.45)
     assert found.overhead == pytest.approx(0.10)
     assert found.shifts.tolist() == [1.0, 0.0]
@@ -118,7 +118,7 @@ def test_larger_windows_weigh_more_in_accuracy() -> None:
 
 def test_many_answers_are_left_to_bca(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paired_overhead, "GAFFKE_CELLS", 10)
-    found = compare_counts([10, 10, 10], [9, 8, 7], [9, 7, 7], by(resamples=99))
+    found = compare_accuracy([10, 10, 10], [9, 8, 7], [9, 7, 7], by(resamples=99))
     assert found.interval is not None
     assert (found.interval.method, found.other_intervals) == ("bca", ())
 

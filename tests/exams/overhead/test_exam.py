@@ -12,7 +12,8 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.core.result import Shifts, Table
-from gatemark.evidence.exam import ExamSuite, measures, suites
+from gatemark.evidence.exam_suite import ExamSuite, suites
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.overhead.examine import examine_overhead
 from gatemark.exams.overhead.options import OverheadOptions

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import decide
-from gatemark.evidence.exam import measures, schemas
+from gatemark.evidence.measures import measures
+from gatemark.evidence.record_schemas import schemas
 from gatemark.exams.preference.exam import SUITE, PreferenceOptions
 from gatemark.statistics.preference import order_p_value
 from gatemark.testing.exams import check_exam

@@ -15,7 +15,9 @@ from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import decide
 from gatemark.core.result import Curves, Forest, Stacks, Table
-from gatemark.evidence.exam import ExamReport, measures, suites
+from gatemark.evidence.exam import ExamReport
+from gatemark.evidence.exam_suite import suites
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.exams.runlog.estimates import widen_interval
 from gatemark.exams.runlog.exam import RunlogExam

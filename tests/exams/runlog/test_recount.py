@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.evidence.exam import measures
+from gatemark.evidence.measures import measures
 from gatemark.exams.runlog.exam import RunlogExam
 from gatemark.exams.runlog.options import RunlogOptions
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.exam import schemas
+from gatemark.evidence.record_schemas import schemas
 from gatemark.exams.runlog.records.names import write_compact_json
 from gatemark.exams.runlog.replay.chunks import read_chunk_report, refuse_mismatch
 from gatemark.exams.runlog.traces.files import find_traces, read_run_log

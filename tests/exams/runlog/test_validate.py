@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.json_schema import schema_document
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.records.older_run import SINCE_1_5
 from gatemark.exams.runlog.records.run import RunMeta, SummaryEvent

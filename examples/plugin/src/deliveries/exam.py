@@ -13,7 +13,9 @@ from gatemark.core.fold import Measure
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, option
+from gatemark.evidence.exam import Exam, ExamReport
+from gatemark.evidence.exam_options import option
+from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite
 
 
 class DeliveriesOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from deliveries.exam import SUITE, DeliveriesOptions
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.score import EVERY_EXAM, score_verb
 
 

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.cli.drift.probe import policy_options
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import say, show
-from gatemark.drift.explain import Explained, explain
+from gatemark.drift.explain import PolicyExplanation, explain
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.judging.simulate import RAMP_SD, SHIFTS, WITHIN
 from gatemark.drift.policy_file import format_policy
@@ -56,7 +56,7 @@ def policy_command(
         show(document, lambda _: format_policy(policy), json=json)
 
 
-def _format_explanation(found: Explained) -> Iterator[str]:
+def _format_explanation(found: PolicyExplanation) -> Iterator[str]:
     size = f"{found.series} healthy series over {found.days} days per watch"
     yield f"{found.policy} ({found.mode}), {size}, seed {found.seed}"
     among = f"{found.series} IN EACH TICK"

@@ -129,8 +129,8 @@ def history(outputs: Outputs, *, asset: str, at: datetime | None, limit: int, st
 
 def _render_history_page(found: History) -> bytes:
     with optional_import("report"):
-        from gatemark.lifecycle.views.page import render_history  # noqa: PLC0415 - an extra
-    return render_history(found)
+        from gatemark.lifecycle.views.page import render_history_page  # noqa: PLC0415 - an extra
+    return render_history_page(found)
 
 
 @asset_command.command("pause")

@@ -50,5 +50,5 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
 
 def _render_page(found: Why) -> bytes:
     with optional_import("report"):
-        from gatemark.lifecycle.views.page import render_why  # noqa: PLC0415 - an extra
-    return render_why(found)
+        from gatemark.lifecycle.views.page import render_why_page  # noqa: PLC0415 - an extra
+    return render_why_page(found)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.cli.struct_options import struct_group
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec
 from gatemark.exams.runlog.concepts.port import ConceptSettings, SourceChoices
 from gatemark.exams.runlog.records.names import format_moment

@@ -14,7 +14,7 @@ from gatemark.cli.runlog.options import cases_option
 from gatemark.cli.screen import count_progress, show
 from gatemark.cli.struct_options import struct_group
 from gatemark.core.errors import UsageError
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.make_traces import (
     CaseChoice,
     TracesMade,

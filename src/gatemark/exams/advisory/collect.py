@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UnsetType
 
-from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.exams.advisory.category import UNCERTAIN_BUCKETS
 from gatemark.exams.advisory.free_texts import collect_texts, list_free_texts
 from gatemark.exams.advisory.inputs import (

@@ -19,34 +19,16 @@ import numpy.typing as npt
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import (
-    Evidence,
-    EvidenceFile,
-    Measurement,
-    measured,
-    unmeasured,
-)
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Setting, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import (
-    DocumentType,
-    EvidenceRole,
-    Exam,
-    ExamOutcome,
-    ExamReport,
-    ExamRun,
-    ExamSuite,
-    VerdictNotes,
-)
-from gatemark.evidence.hygiene import PrivateTextScan
-from gatemark.evidence.run_exam import (
-    ExamJob,
-    FoldedFiles,
-    build_exam,
-    examine_files,
-    fold_each,
-)
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, VerdictNotes
+from gatemark.evidence.exam_job import ExamJob, build_exam
+from gatemark.evidence.exam_suite import DocumentType, EvidenceRole, ExamSuite
+from gatemark.evidence.fold_files import FoldedFiles, fold_each
+from gatemark.evidence.private_text import PrivateTextScan
+from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.advisory.buckets import choose_bucket
 from gatemark.exams.advisory.collect import Collector
 from gatemark.exams.advisory.facts import SUMMARY_SCHEMA, build_facts

@@ -12,7 +12,7 @@ import numpy as np
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.reason import ReasonKind
-from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.exams.advisory.counts import CountedGroups, GroupCounts
 from gatemark.exams.advisory.history import (
     RunNumbers,

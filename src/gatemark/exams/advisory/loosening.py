@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gatemark.evidence.hygiene import PrivateTextRules
+from gatemark.evidence.private_text import PrivateTextRules
 from gatemark.exams.advisory.buckets import BUCKET_RULES, DEFAULT_BUCKET_RULE
 from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.policy import AdvisoryPolicy, Stability

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gatemark.evidence.exam import added_counts
+from gatemark.core.fold import add_counts
 from gatemark.exams.advisory.inputs import InputTable, join_tables
 from gatemark.exams.advisory.state import AdvisoryExamState, NamedRecord
 from gatemark.statistics.quantiles import sketch_values
@@ -37,22 +37,22 @@ def merge_states(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryE
     sketched_lanes = {*left.sketches, *right.sketches}
     total = AdvisoryExamState(
         shard=min(left.shard, right.shard),
-        kinds=added_counts(left.kinds, right.kinds),
-        runs=added_counts(left.runs, right.runs),
+        kinds=add_counts(left.kinds, right.kinds),
+        runs=add_counts(left.runs, right.runs),
         too_many_runs=left.too_many_runs or right.too_many_runs,
-        cases=added_counts(left.cases, right.cases),
-        fixture_sets=added_counts(left.fixture_sets, right.fixture_sets),
+        cases=add_counts(left.cases, right.cases),
+        fixture_sets=add_counts(left.fixture_sets, right.fixture_sets),
         too_many_sets=left.too_many_sets or right.too_many_sets,
         times_by_lane={
             lane: left.times_by_lane.get(lane, b"") + right.times_by_lane.get(lane, b"")
             for lane in lanes
         },
         sketches={
-            lane: added_counts(left.sketches.get(lane, {}), right.sketches.get(lane, {}))
+            lane: add_counts(left.sketches.get(lane, {}), right.sketches.get(lane, {}))
             for lane in sketched_lanes
         },
         violations={**left.violations, **right.violations},
-        violation_counts=added_counts(left.violation_counts, right.violation_counts),
+        violation_counts=add_counts(left.violation_counts, right.violation_counts),
         named={
             kind: keep_first_named(left.named.get(kind, []), right.named.get(kind, []))
             for kind in {**left.named, **right.named}
@@ -83,6 +83,6 @@ def bound_size(state: AdvisoryExamState) -> AdvisoryExamState:
     if size > EXACT_MAX or state.sketches:
         for lane, data in state.times_by_lane.items():
             more = sketch_values(np.frombuffer(data, dtype=np.float64))
-            state.sketches[lane] = added_counts(state.sketches.get(lane, {}), more)
+            state.sketches[lane] = add_counts(state.sketches.get(lane, {}), more)
         state.times_by_lane = {}
     return state

@@ -22,6 +22,7 @@ from gatemark.exams.advisory.promotion import BLOCKED, CANDIDATE, NO_AUTHORITY
 from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.exams.advisory.rules import OTHER_LANES
 from gatemark.exams.advisory.wrong_records import describe_wrong_records
+from gatemark.packs.lanes import LanePacket
 from gatemark.packs.pack_file import BASELINE
 from gatemark.packs.rescore import DerivedExam, derive_exams, read_evidence_lines
 from gatemark.report.markdown import escape_text, format_code
@@ -32,39 +33,6 @@ from gatemark.workspace import Workspace
 MODEL_DIGEST: Final = "model_digest:"
 NOT_GIVEN: Final = "not given"
 _RATE_NAMES: Final = frozenset(metric.name for metric in RATE_METRICS)
-
-
-class LanePacket(msgspec.Struct, frozen=True):
-    """The content of a packet. ``status`` is that of the sealed result."""
-
-    lane: str
-    status: str
-    result: str
-    sealed_by: str
-    scope: str
-    rollback_plan: str
-    reviewer: str
-    numbers: tuple[str, ...]
-    runs: tuple[str, ...]
-    models: tuple[str, ...]
-    caveats: tuple[str, ...]
-    blockers: tuple[str, ...]
-    statement: str = NO_AUTHORITY
-    oldest_answer: str | None = None
-
-    @property
-    def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return the parts of the packet, each with its lines."""
-        return (
-            ("Scope", (self.scope,)),
-            ("Rollback plan", (self.rollback_plan,)),
-            ("Reviewer", (self.reviewer,)),
-            ("Blockers", self.blockers),
-            ("Caveats", self.caveats),
-            ("Numbers", self.numbers),
-            ("Runs", self.runs),
-            ("Models", self.models),
-        )
 
 
 def build_packet(
@@ -112,6 +80,7 @@ def build_packet(
         models=models,
         caveats=(*waived, *_mark_lines(parts, partial(_list_caveats, lane))),
         blockers=tuple(blockers),
+        statement=NO_AUTHORITY,
         oldest_answer=None if answered is None else f"{answered.at:%Y-%m-%d %H:%M:%SZ}",
     )
 

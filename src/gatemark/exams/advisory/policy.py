@@ -14,7 +14,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
-from gatemark.evidence.hygiene import PrivateTextRules
+from gatemark.evidence.private_text import PrivateTextRules
 from gatemark.exams.advisory.buckets import BUCKET_RULES, Edges
 from gatemark.exams.advisory.limits import COMPARABLE_MIN, LaneBounds, OverallBounds
 from gatemark.exams.advisory.record import LABEL_PATTERN, NAME_PATTERN, Share

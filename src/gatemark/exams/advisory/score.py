@@ -13,7 +13,8 @@ import msgspec
 from gatemark.core.atomic import write_together
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.exam import Scored, file_option
+from gatemark.evidence.exam_options import file_option
+from gatemark.evidence.judge_exam import Scored
 from gatemark.exams.advisory.exam import HISTORY, SUITE
 from gatemark.exams.advisory.fixtures.files import open_fixtures
 from gatemark.exams.advisory.inputs import PinnedFixture

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.exams.advisory.category import HIGH_SEVERITIES
 from gatemark.exams.advisory.score_kind import ScoredKind
 from gatemark.exams.advisory.state import AdvisoryExamState

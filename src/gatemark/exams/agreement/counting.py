@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gatemark.core.fold import AnyMeasure
+from gatemark.core.fold import AnyMeasure, add_counts
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import Exam, added_counts
-from gatemark.evidence.hygiene import FIRST_SIGNS, bare_text, personal_data, suspicious
+from gatemark.evidence.exam import Exam
+from gatemark.evidence.look_alikes import FIRST_SIGNS, bare_text
+from gatemark.evidence.personal_data import personal_data, suspicious
 from gatemark.exams.agreement.rules import (
     FLAGS,
     SOURCE_ROLES,
@@ -256,10 +257,10 @@ class RowExam(Exam[AgreementExamState]):
                 who: sorted({*left.seeds.get(who, ()), *right.seeds.get(who, ())})[:MAX_SEEDS]
                 for who in sides
             },
-            panel=added_counts(left.panel, right.panel),
+            panel=add_counts(left.panel, right.panel),
             different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
-            unmatched=added_counts(left.unmatched, right.unmatched),
-            unrated=added_counts(left.unrated, right.unrated),
+            unmatched=add_counts(left.unmatched, right.unmatched),
+            unrated=add_counts(left.unrated, right.unrated),
         )
 
 
@@ -291,6 +292,6 @@ def _add_sizes(
     left: Mapping[str, Mapping[int, int]], right: Mapping[str, Mapping[int, int]]
 ) -> dict[str, dict[int, int]]:
     return {
-        who: added_counts(left.get(who, {}), right.get(who, {}))
+        who: add_counts(left.get(who, {}), right.get(who, {}))
         for who in sorted(left.keys() | right.keys())
     }

@@ -8,17 +8,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.measurement import Evidence, Measurement, rate
+from gatemark.core.measurement import Evidence, Measurement, measured_count, rate
 from gatemark.core.policy import Policy, Verdict
-from gatemark.evidence.exam import (
-    EvidenceRole,
-    ExamOutcome,
-    ExamReport,
-    ExamRun,
-    ExamSuite,
-    counted,
-)
-from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
+from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun
+from gatemark.evidence.exam_job import ExamJob, build_exam
+from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite
+from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.agreement.counting import AgreementExamState, RowExam, order_by_shard
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
 from gatemark.exams.agreement.rules import (
@@ -170,7 +165,7 @@ class AgreementExam(RowExam):
             numbers.append(measure_missing_votes(state.vote_sizes, n))
         judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
         numbers.append(label_count(judged, n))
-        numbers.append(counted("pair_count", n, n, direction="higher_is_better"))
+        numbers.append(measured_count("pair_count", n, n, direction="higher_is_better"))
         return numbers
 
     def _choose_pairs(
@@ -228,7 +223,7 @@ def _count_measured(name: str, facts: Mapping[str, Any], n: int) -> Measurement:
     count = facts[f"{name}_count"]
     rows = facts[name] if name in {"flagged_valid", "inexact_refusal", "vote_mismatch"} else ()
     caveats = (format_names(rows, count),) if rows else ()
-    return counted(f"{name}_count", count, n, caveats=caveats)
+    return measured_count(f"{name}_count", count, n, caveats=caveats)
 
 
 def _measure_copied(state: AgreementExamState, n: int, gate: float) -> Measurement:

@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.evidence.hygiene import suspicious_bytes
 from gatemark.evidence.inputs import normalize_ids
+from gatemark.evidence.personal_data import suspicious_bytes
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import Source
 from gatemark.exams.agreement.counting import AgreementExamState, RowExam

@@ -12,11 +12,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import Measurement, measured_count
 from gatemark.core.policy import Against, Policy, Rule, Setting
-from gatemark.evidence.exam import counted, option
-from gatemark.evidence.hygiene import bare_text
+from gatemark.evidence.exam_options import option
 from gatemark.evidence.inputs import visible_form
+from gatemark.evidence.look_alikes import bare_text
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
 
 if TYPE_CHECKING:
@@ -428,7 +428,9 @@ def label_count(labels: Sequence[str], n: int) -> Measurement:
     caveats: tuple[str, ...] = ()
     if len(labels) == 1:
         caveats = (f"only {labels[0]} was used: nothing shows whether another label would be",)
-    return counted("label_count", len(labels), n, direction="higher_is_better", caveats=caveats)
+    return measured_count(
+        "label_count", len(labels), n, direction="higher_is_better", caveats=caveats
+    )
 
 
 def format_labels(roles: Mapping[str, Role]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from gatemark.evidence.exam import file_option
+from gatemark.evidence.exam_options import file_option
 from gatemark.exams.agreement.exam import SUITE
 from gatemark.exams.agreement.rules import AgreementGates
 from gatemark.exams.score import EVERY_EXAM, score_verb

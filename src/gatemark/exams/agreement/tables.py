@@ -14,12 +14,19 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.measurement import Evidence, Measurement, measured, rate, unmeasured
+from gatemark.core.measurement import (
+    Evidence,
+    Measurement,
+    measured,
+    measured_count,
+    rate,
+    unmeasured,
+)
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.reason import ReasonKind, find_reason
 from gatemark.core.result import Figure, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, counted
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
 from gatemark.evidence.input_problems import refuse_input
 from gatemark.evidence.source import digest_source, opened_sources
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
@@ -219,9 +226,9 @@ class _Findings:
             self._measure_worst_rater(),
             rate("abstain_rate_any", abstained, len(self._rows), direction="lower_is_better"),
             rate("missing_rate", empty, table.codes.size, direction="lower_is_better"),
-            counted("selective_missing_count", len(self._selective), n, caveats=caveats),
-            counted("copied_rater_count", len(self._copied), n, caveats=copied),
-            counted("item_count", n, n, direction="higher_is_better"),
+            measured_count("selective_missing_count", len(self._selective), n, caveats=caveats),
+            measured_count("copied_rater_count", len(self._copied), n, caveats=copied),
+            measured_count("item_count", n, n, direction="higher_is_better"),
             self._label_count(n),
         ]
 

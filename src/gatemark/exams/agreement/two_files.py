@@ -14,11 +14,13 @@ from msgspec import UNSET, UnsetType
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
 from gatemark.evidence.blocks import read_blocks
-from gatemark.evidence.exam import ExamReport, ExamRun, schema_of
+from gatemark.evidence.exam import ExamReport, ExamRun
+from gatemark.evidence.exam_job import ExamJob, reader_of
+from gatemark.evidence.fold_shard import no_collection
 from gatemark.evidence.input_problems import PlacedName, describe_same_inputs, refuse_input
 from gatemark.evidence.inputs import find_copied_files, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.run_exam import ExamJob, no_collection, reader_of
+from gatemark.evidence.record_schemas import schema_of
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import Source, digest_source, opened_sources
 from gatemark.exams.agreement.counting import AgreementExamState, RowColumns, RowExam

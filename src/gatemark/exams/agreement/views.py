@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.measurement import Evidence, Measurement, measured_count
 from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
-from gatemark.evidence.exam import ExamReport, counted
+from gatemark.evidence.exam import ExamReport
 from gatemark.exams.agreement.rules import AgreementOptions, LabelCell, LabelSpace, Ruling
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def measure_missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Mea
             count += n - rows[max(rows)]
             each = ", ".join(f"{size} votes in {found} rows" for size, found in rows.items())
             words.append(f"{who} has {each}")
-    return counted("missing_vote_count", count, n, caveats=tuple(words))
+    return measured_count("missing_vote_count", count, n, caveats=tuple(words))
 
 
 NAMES_SHOWN: Final = 5

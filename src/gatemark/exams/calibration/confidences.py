@@ -13,9 +13,10 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
-from gatemark.evidence.exam import NumberedRecord, schemas
 from gatemark.evidence.inputs import digest_content, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_reader import NumberedRecord
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import Source, digest_source, opened_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import SAMPLE_SCHEMA

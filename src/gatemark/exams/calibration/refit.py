@@ -16,8 +16,8 @@ import numpy as np
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import BadInputError, ExitCode, RefusedError
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.small_file import read_small_file
 from gatemark.evidence.source import opened_sources
 from gatemark.evidence.whole_file import admitted_batches

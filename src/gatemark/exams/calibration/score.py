@@ -12,7 +12,9 @@ from gatemark.core.measurement import Evidence, EvidenceFile, measured, unmeasur
 from gatemark.core.policy import Outcome, Policy, Rule, decide
 from gatemark.core.progress import Progress
 from gatemark.core.reason import Reason
-from gatemark.evidence.exam import EvidenceRole, file_option, measures, option
+from gatemark.evidence.exam_options import file_option, option
+from gatemark.evidence.exam_suite import EvidenceRole
+from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import digest_source, opened_sources
 from gatemark.exams.calibration.confidences import ConfidenceReader

@@ -16,10 +16,10 @@ from msgspec import UNSET
 from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Advance
 from gatemark.evidence.blocks import read_blocks
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.input_problems import format_problem
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import Source, digest_source, inspect_source
 from gatemark.exams.overhead.records import NAME, ArmMeta, CountWindow, LossWindow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatemark.evidence.exam import DocumentType, EvidenceRole, ExamSuite
+from gatemark.evidence.exam_suite import DocumentType, EvidenceRole, ExamSuite
 from gatemark.exams.overhead.costs import Costs
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.examine import examine_overhead

@@ -9,7 +9,8 @@ from typing import Final
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import ExamOutcome, checked_options
+from gatemark.evidence.exam import ExamOutcome
+from gatemark.evidence.exam_options import checked_options
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import STDIN, digest_source, inspect_source
 from gatemark.exams.overhead.arms import ArmFile, Role, read_arm

@@ -20,7 +20,7 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
 from gatemark.core.reason import Reason, ReasonKind
-from gatemark.exams.overhead.paired_overhead import PairedOverhead, compare_counts, compare_losses
+from gatemark.exams.overhead.paired_overhead import PairedOverhead, compare_accuracy, compare_losses
 from gatemark.exams.overhead.ratio_interval import DEFAULT, Resampling, UndefinedOverheadError
 from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, union_rows
 from gatemark.statistics.proportion import zero_width_caveat
@@ -58,7 +58,7 @@ def measure_quality(
     resampling: Resampling,
 ) -> Quality:
     """Return the quality measurements of paired windows."""
-    compare = compare_losses if basis == "loss" else compare_counts
+    compare = compare_losses if basis == "loss" else compare_accuracy
     try:
         found = compare(weights, bare, guarded, resampling)
     except UndefinedOverheadError as error:

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.measurement import Evidence, Measurement, measured, measured_count, unmeasured
 from gatemark.core.policy import Policy, Verdict
 from gatemark.core.reason import Reason, ReasonKind, find_reason
-from gatemark.evidence.exam import Exam, ExamReport, VerdictNotes, counted
+from gatemark.evidence.exam import Exam, ExamReport, VerdictNotes
 from gatemark.exams.overhead.advice import find_remedies, word_reasons
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, make_defect, word_headline
 from gatemark.exams.overhead.build_report import build_report
@@ -312,7 +312,7 @@ def _count_defects(header: ArmsHeader, windows: int) -> Measurement:
     if not header.arms and not windows:
         return unmeasured(DEFECTS, NO_ARMS(), direction="lower_is_better", unit="count")
     n = max(windows, header.expected, 1)
-    return counted(DEFECTS, sum(found.count for found in header.defects), n)
+    return measured_count(DEFECTS, sum(found.count for found in header.defects), n)
 
 
 def _find_worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[WorstWindow, ...]:

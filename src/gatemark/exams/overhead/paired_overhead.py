@@ -83,7 +83,7 @@ def compare_losses(
     )
 
 
-def compare_counts(
+def compare_accuracy(
     totals: ArrayLike, bare: ArrayLike, guarded: ArrayLike, resampling: Resampling
 ) -> PairedOverhead:
     """Return the drop of accuracy from correct answers per window.

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.evidence.exam import file_option, option
+from gatemark.evidence.exam_options import file_option, option
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.overhead.options import OverheadOptions, refuse_expired, resolve_settings
 from gatemark.exams.overhead.settings import (

@@ -19,7 +19,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import Scored
+from gatemark.evidence.judge_exam import Scored
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.overhead.arms import read_arm

@@ -19,7 +19,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
-from gatemark.evidence.exam import judge_exam
+from gatemark.evidence.judge_exam import judge_exam
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly, quoted, refuse_many_containers

@@ -8,9 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import Measurement, measured, measured_count, unmeasured
 from gatemark.core.reason import ReasonKind
-from gatemark.evidence.exam import counted
 from gatemark.exams.overhead.arms import Defect
 from gatemark.exams.overhead.measure import NO_WINDOWS, Basis, measure_quality
 from gatemark.exams.overhead.policy import CHANGED, MISSING_TOKENS, NOISE, REPEAT, UNSEEN, WINDOWS
@@ -64,7 +63,7 @@ def measure_changes(rows: Sequence[WindowPair], settings: OverheadSettings) -> l
         needed = math.ceil(math.log(1 - settings.level) / math.log1p(-min(share, 0.999)))
         caveats = (f"{needed:,} windows are needed to rule out rare damage of {damage:g}",)
     return [
-        counted(CHANGED, changed, n, direction="higher_is_better"),
+        measured_count(CHANGED, changed, n, direction="higher_is_better"),
         measured(UNSEEN, unseen, n=n, direction="lower_is_better", caveats=caveats),
     ]
 
@@ -82,8 +81,8 @@ def count_amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> lis
     if rows[0].basis == "loss":
         missing = max(0, settings.min_tokens - int(sum(row.weight for row in rows)))
     return [
-        counted(WINDOWS, n, n, direction="higher_is_better"),
-        counted(MISSING_TOKENS, missing, n),
+        measured_count(WINDOWS, n, n, direction="higher_is_better"),
+        measured_count(MISSING_TOKENS, missing, n),
     ]
 
 

@@ -11,22 +11,15 @@ import msgspec
 
 from gatemark.core.canonical import plain
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.core.fold import AnyMeasure
+from gatemark.core.fold import AnyMeasure, add_counts
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.reason import ReasonKind
 from gatemark.core.registry import Registry
 from gatemark.core.result import Table
-from gatemark.evidence.exam import (
-    EvidenceRole,
-    Exam,
-    ExamOutcome,
-    ExamReport,
-    ExamRun,
-    ExamSuite,
-    added_counts,
-    option,
-)
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
+from gatemark.evidence.exam_options import option
+from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite
 from gatemark.evidence.inputs import normalize_ids
 from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.preference import measure
@@ -115,7 +108,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
         return PreferenceExamState(
             votes=measure.merge(left.votes, right.votes),
             reviewers=left.reviewers | right.reviewers,
-            first=added_counts(left.first, right.first),
+            first=add_counts(left.first, right.first),
         )
 
     def policy(self) -> Policy:

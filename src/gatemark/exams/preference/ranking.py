@@ -21,7 +21,7 @@ from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.text import did_you_mean
 from gatemark.evidence.blocks import read_blocks
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.evidence.input_problems import refuse_input
 from gatemark.evidence.inputs import normalize_id
 from gatemark.evidence.reading_choices import ReadingChoices

@@ -10,7 +10,8 @@ from gatemark.core.errors import UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import EvidenceRole, ExamRun
+from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.exam_suite import EvidenceRole
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import STDIN

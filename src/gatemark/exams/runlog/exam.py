@@ -20,7 +20,8 @@ from gatemark.core.measurement import (
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
+from gatemark.evidence.exam import Exam, ExamReport
+from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite
 from gatemark.evidence.inputs import SeenInputs, digest_content
 from gatemark.exams.runlog.estimates import (
     Draws,

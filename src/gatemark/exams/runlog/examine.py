@@ -10,10 +10,11 @@ from typing import Final
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
 from gatemark.core.record import Remark
-from gatemark.evidence.exam import ExamOutcome, ExamRun, schemas
+from gatemark.evidence.exam import ExamOutcome, ExamRun
+from gatemark.evidence.exam_job import ExamJob, build_exam
 from gatemark.evidence.inputs import SeenInputs
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.run_exam import ExamJob, build_exam
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import Source, digest_source, find_sources
 from gatemark.evidence.whole_file import read_tagged
 from gatemark.exams.runlog.records.metrics import MetricsRecord, PerCaseMetrics

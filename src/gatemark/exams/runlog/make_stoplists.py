@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor, load_extractor
 from gatemark.exams.runlog.concepts.port import describe_extractor_provenance
 from gatemark.exams.runlog.concepts.stoplists import (

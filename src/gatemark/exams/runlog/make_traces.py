@@ -13,7 +13,7 @@ from msgspec import Meta
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.evidence.settings_file import read_settings, settings_as
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.records.manifest import TraceEntry

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Remark
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.evidence.whole_file import remark_words

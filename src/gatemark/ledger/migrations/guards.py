@@ -92,7 +92,9 @@ def allow_emptying(
     ``named`` has what the payload of that ``content_erased`` must say, as SQL over the old row.
     """
     message = f"{table} are append-only; only an erasure empties a document"
-    _run(connection, f"DROP TRIGGER IF EXISTS {table}_no_update" + _on(connection, table))
+    _run(
+        connection, f"DROP TRIGGER IF EXISTS {table}_no_update" + _write_on_table(connection, table)
+    )
     if connection.dialect.name == "sqlite":
         said = "json_extract(CAST(payloads.data AS TEXT), '$.payload.{}') IS {}"
         matches = " AND ".join(said.format(*one) for one in named.items())
@@ -139,7 +141,7 @@ def _call(connection: sa.Connection, table: str, act: str, function: str, *, eac
     _run(connection, f"CREATE TRIGGER {name} FOR EACH {each} EXECUTE FUNCTION {function}()")
 
 
-def _on(connection: sa.Connection, table: str) -> str:
+def _write_on_table(connection: sa.Connection, table: str) -> str:
     """Where a trigger is, for databases that ask."""
     return "" if connection.dialect.name == "sqlite" else f" ON {table}"
 

@@ -36,7 +36,7 @@ class FolderBlobs:
 
     def put(self, data: bytes) -> str:
         name = digest_bytes(data)
-        target = self._path(name)
+        target = self._place_of(name)
         if not target.exists():
             write_whole(target, [data], is_private=self._is_private)
         return name
@@ -49,7 +49,7 @@ class FolderBlobs:
 
     def put_pieces(self, pieces: Iterable[bytes], expected: str, problem: str) -> None:
         """Store bytes in pieces; raise ``trouble`` if they do not have the expected digest."""
-        target = self._path(expected)
+        target = self._place_of(expected)
         if target.exists():
             return
         seen = hashlib.sha256()
@@ -71,18 +71,18 @@ class FolderBlobs:
         return join_blob(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        target = self._path(name)
+        target = self._place_of(name)
         if not target.exists():
             raise IntegrityError(f"blob {name} is missing from the store")
         yield from read_pieces(target)
 
     def has(self, name: str) -> bool:
-        return self._path(name).exists()
+        return self._place_of(name).exists()
 
     def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - the folder cannot ask
-        self._path(name).unlink(missing_ok=True)
+        self._place_of(name).unlink(missing_ok=True)
 
-    def _path(self, name: str) -> Path:
+    def _place_of(self, name: str) -> Path:
         if not is_digest(name):
             raise UsageError(f"{name!r} is not a digest")
         hexadecimal = name.removeprefix(DIGEST_PREFIX)

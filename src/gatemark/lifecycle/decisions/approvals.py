@@ -116,7 +116,7 @@ def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
             last[vote.actor] = vote
     approved, rejected, void = [], [], []
     for vote in last.values():
-        problem = _void_reason(case, vote)
+        problem = _explain_void(case, vote)
         if problem is not None:
             void.append(f"the vote of {vote.actor} does not count: {problem}")
         elif vote.decision == "approve":
@@ -126,7 +126,7 @@ def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
     return ApprovalTally(tuple(approved), tuple(rejected), tuple(void))
 
 
-def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
+def _explain_void(case: PromotionCase, vote: Approval) -> str | None:
     governance = case.state.governance
     if case.now >= vote.expires_at:
         return f"it expired at {vote.expires_at:%Y-%m-%d %H:%M:%SZ}"
@@ -160,7 +160,7 @@ def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
     return lent_access(governance, vote.actor, lenders, vote.at, vote.seq)
 
 
-def _conflict(
+def _find_conflict(
     state: LifecycleState, actor: str, version: str, moment: DecisionMoment, *others: str
 ) -> str | None:
     """Return why somebody may not approve a version: their roles, or where their access came from.
@@ -186,7 +186,7 @@ PAUSABLE = frozenset({"eligible", "shadow", "enabled", *CANARY})
 def decide_approve(state: LifecycleState, command: Approve, moment: DecisionMoment) -> Facts:
     """Decide a vote on the next step; nobody approves their own work."""
     known_version(state, command.version)
-    conflict = _conflict(state, command.actor, command.version, moment)
+    conflict = _find_conflict(state, command.actor, command.version, moment)
     if conflict is not None:
         raise NotAllowedError(conflict)
     require_role(state.governance, command.actor, ApprovalGiven.declared.roles, "approve")
@@ -310,7 +310,7 @@ def decide_pause(state: LifecycleState, command: PauseVersion, _moment: Decision
         )
     if track.paused is not None and track.paused.reason == command.reason:
         return ()
-    return (_paused(state, command, command.reason),)
+    return (_make_pause(state, command, command.reason),)
 
 
 @decides(ResumeVersion)
@@ -321,10 +321,10 @@ def decide_resume(state: LifecycleState, command: ResumeVersion, _moment: Decisi
     track = state.asset.track(command.environment, command.version)
     if track.paused is None:
         return ()
-    return (_paused(state, command, None),)
+    return (_make_pause(state, command, None),)
 
 
-def _paused(
+def _make_pause(
     state: LifecycleState, command: PauseVersion | ResumeVersion, reason: PauseReason | None
 ) -> VersionPaused:
     return VersionPaused(
@@ -350,7 +350,7 @@ def decide_review(
         raise RefusedError(f"{state.asset.name}@{command.version} has no break-glass act to review")
     if access.reviewed_by is not None:
         return ()
-    conflict = _conflict(state, command.actor, command.version, moment, access.actor)
+    conflict = _find_conflict(state, command.actor, command.version, moment, access.actor)
     if conflict is not None or access.actor == command.actor:
         raise RefusedError(conflict or f"{command.actor} used break-glass and cannot review it")
     return (

@@ -49,7 +49,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def decide_push(state: LifecycleState, command: PushWindow, moment: DecisionMoment) -> Facts:
     """Decide on measurements; repeated ones have no effect, conflicting ones are refused."""
     require_role(state.governance, command.actor, WindowPushed.declared.roles, "push measurements")
-    rollout = _running(state, command.environment)
+    rollout = _require_rollout(state, command.environment)
     rules = state.policy.canary
     _check_span(rules, rollout, command, moment)
     window = rollout.pending.get(command.start) or CanaryWindow(
@@ -60,7 +60,7 @@ def decide_push(state: LifecycleState, command: PushWindow, moment: DecisionMome
     traffic = command.traffic
     if traffic is not None and window.traffic is not None:
         if traffic != window.traffic:
-            raise _contradiction(command, "traffic counts")
+            raise _contradict(command, "traffic counts")
         traffic = None
     if not (metrics or invariants or traffic is not None):
         return ()
@@ -78,7 +78,7 @@ def decide_push(state: LifecycleState, command: PushWindow, moment: DecisionMome
     )
 
 
-def _running(state: LifecycleState, environment: str) -> Rollout:
+def _require_rollout(state: LifecycleState, environment: str) -> Rollout:
     rollout = state.asset.place(environment).rollout
     if rollout is None:
         raise RefusedError(f"{state.asset.name}: there is no canary or watch in {environment}")
@@ -109,18 +109,18 @@ def _is_new_metric(rules: CanaryRules, window: CanaryWindow, part: ArmMetric) ->
         return True
     values = window.values.get(part.metric, {}).get(part.arm, ())
     if known_moments != part.moments or values != part.values:
-        raise _contradiction(window, f"{part.metric} of the {part.arm}")
+        raise _contradict(window, f"{part.metric} of the {part.arm}")
     return False
 
 
 def _is_new_invariant(window: CanaryWindow, part: InvariantCount) -> bool:
     known = window.invariants.get(part.name)
     if known is not None and known != (part.checked, part.violations):
-        raise _contradiction(window, f"invariant {part.name}")
+        raise _contradict(window, f"invariant {part.name}")
     return known is None
 
 
-def _contradiction(window: CanaryWindow | PushWindow, what: str) -> RefusedError:
+def _contradict(window: CanaryWindow | PushWindow, what: str) -> RefusedError:
     return RefusedError(
         f"window {window.start:%Y-%m-%d %H:%M:%SZ} already has other numbers for {what}"
     )
@@ -172,7 +172,7 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
             return (_pause(state, command, rollout, *reason),)
         if _is_ready(state, rollout) and track.stage in CANARY[:-1]:
             after = CANARY[CANARY.index(track.stage) + 1]
-            windows = _streak(state, rollout)
+            windows = _list_streak(state, rollout)
             moves = partial(moved, state, command.environment, moment)
             note = f"{len(windows)} clean windows in a row"
             step = moves(rollout.version, after, cause="ramp", windows=windows, note=note)
@@ -201,13 +201,13 @@ def _find_overdue_access(
     )
 
 
-def _streak(state: LifecycleState, rollout: Rollout) -> tuple[int, ...]:
+def _list_streak(state: LifecycleState, rollout: Rollout) -> tuple[int, ...]:
     """Return the latest clean windows in a row that were judged by the current policy."""
     return tuple(seq for seq in rollout.streak if seq > state.governance.policy_seq)
 
 
 def _is_ready(state: LifecycleState, rollout: Rollout) -> bool:
-    return len(_streak(state, rollout)) >= state.policy.canary.clean_windows
+    return len(_list_streak(state, rollout)) >= state.policy.canary.clean_windows
 
 
 def clean_streak(state: LifecycleState, environment: str) -> tuple[int, ...] | None:
@@ -215,7 +215,7 @@ def clean_streak(state: LifecycleState, environment: str) -> tuple[int, ...] | N
     rollout = state.asset.place(environment).rollout
     if rollout is None or not _is_ready(state, rollout):
         return None
-    return _streak(state, rollout)
+    return _list_streak(state, rollout)
 
 
 def _pause_reason(
@@ -255,7 +255,7 @@ def _judge_next(
     Missing windows delay a canary. They are skipped while it is paused, and during the watch, which
     counts them at its end.
     """
-    rollout = _running(state, command.environment)
+    rollout = _require_rollout(state, command.environment)
     rules = state.policy.canary
     length = timedelta(minutes=rules.window_minutes)
     cursor = next_start(rules, rollout)

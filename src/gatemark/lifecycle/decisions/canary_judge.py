@@ -61,11 +61,11 @@ def judge_window(
         return CanaryVerdict("breach", tuple(broken))
     if not has_baseline:
         return CanaryVerdict("inconclusive", ("there is no baseline to compare with",))
-    off = _ratio_problem(rules, [*history, window])
+    off = _check_ratio(rules, [*history, window])
     if off is not None:
         return CanaryVerdict("inconclusive", (off,), is_ratio_off=True)
-    open_ends = _open_ends(rules, window) + _lost_samples(rules, [*history, window])
-    few = _few_samples(rules, [*pool, window])
+    open_ends = _open_ends(rules, window) + _find_lost_samples(rules, [*history, window])
+    few = _find_few_samples(rules, [*pool, window])
     judge = _JUDGES[rules.judge]
     verdicts = tuple(
         judge(rules, name, rule, [*history, window]) for name, rule in sorted(rules.metrics.items())
@@ -85,7 +85,7 @@ def judge_window(
     return CanaryVerdict("clean", (f"{len(verdicts)} metrics show no harm",), verdicts)
 
 
-def _ratio_problem(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> str | None:
+def _check_ratio(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> str | None:
     seen = [window.traffic for window in windows if window.traffic is not None]
     canary = sum(traffic.canary for traffic in seen)
     baseline = sum(traffic.baseline for traffic in seen)
@@ -109,7 +109,7 @@ def _open_ends(rules: CanaryRules, window: CanaryWindow) -> list[str]:
     return found
 
 
-def _lost_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[str]:
+def _find_lost_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[str]:
     """Return the metrics for which the canary has clearly fewer samples per key than the baseline.
 
     Requests that crash before they are measured would otherwise leave the denominator.
@@ -138,7 +138,7 @@ def _lost_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[s
     return found
 
 
-def _few_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[str]:
+def _find_few_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[str]:
     found = []
     for name in rules.metrics:
         for arm in ("canary", "baseline"):
@@ -149,27 +149,29 @@ def _few_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[st
     return found
 
 
-def _pairs(name: str, windows: Sequence[CanaryWindow]) -> list[ArmPair]:
+def _pair_arms(name: str, windows: Sequence[CanaryWindow]) -> list[ArmPair]:
     pairs = []
     for window in windows:
         arms = window.moments.get(name, {})
         if "canary" in arms and "baseline" in arms:
-            pairs.append(ArmPair(_plain(arms["canary"]), _plain(arms["baseline"])))
+            pairs.append(
+                ArmPair(_convert_moments(arms["canary"]), _convert_moments(arms["baseline"]))
+            )
     return pairs
 
 
-def _plain(moments: SampleMoments) -> ArmMoments:
+def _convert_moments(moments: SampleMoments) -> ArmMoments:
     return ArmMoments(moments.n, moments.sum, moments.sum_squares)
 
 
-def _sequential(
+def _judge_sequential(
     rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
     """Judge all windows of the rollout so far; the error rates hold for the whole rollout."""
     count = len(rules.metrics)
     breach, warn = rules.breach_alpha / count, rules.warn_alpha / count
     harm = measure_harm(
-        _pairs(name, windows),
+        _pair_arms(name, windows),
         towards=1 if rule.harm == "up" else -1,
         tolerance=rule.tolerance,
         rho=mixture_variance(rules.tuned_for, breach),
@@ -200,7 +202,7 @@ def _sequential(
     )
 
 
-def _mann_whitney(
+def _judge_ranks(
     rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
     """Compare the values of this window alone by ranks; every window is a new test."""
@@ -224,11 +226,11 @@ def _mann_whitney(
     )
 
 
-def _sigma(
+def _judge_sigma(
     rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
     """Compare the canary's mean in this window with the baseline arm's window means."""
-    pairs = _pairs(name, windows)
+    pairs = _pair_arms(name, windows)
     means = [pair.baseline.sum / pair.baseline.n for pair in pairs if pair.baseline.n]
     if len(means) < rules.sigma_min_windows:
         reason = f"needs {rules.sigma_min_windows} baseline windows, got {len(means)}"
@@ -260,4 +262,4 @@ def _sigma(
 
 _JUDGES: Final[
     dict[Judge, Callable[[CanaryRules, str, MetricRule, Sequence[CanaryWindow]], MetricVerdict]]
-] = {"sequential": _sequential, "mann_whitney": _mann_whitney, "sigma": _sigma}
+] = {"sequential": _judge_sequential, "mann_whitney": _judge_ranks, "sigma": _judge_sigma}

@@ -106,7 +106,7 @@ def lane_problem(state: LifecycleState, full: Cited | None) -> str | None:
         return None
     return (
         f"by result {short(full.id)} the lane {lane} is not a candidate for discussion; see "
-        f"why: gatemark advisory packet {lane} --result {short(full.id)}"
+        f"why: gatemark show {short(full.id)}"
     )
 
 
@@ -120,26 +120,26 @@ def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
     problems = citation_problems(case.result_ids, case.evidence, case.digest, verdict=verdict)
     if need in ("original", "earlier") or problems:
         return problems
-    problems.extend(_required_pack_problems(case))
+    problems.extend(_check_required_pack(case))
     problem = lane_problem(case.state, case.required_pack_result)
     if problem is not None and verdict == "pass":
         problems.append(problem)
     if need == "shadow":
-        problems.extend(_shadow_problems(case))
+        problems.extend(_check_shadow(case))
     return problems
 
 
-def _required_pack_problems(case: PromotionCase) -> list[str]:
+def _check_required_pack(case: PromotionCase) -> list[str]:
     asset = case.state.asset
     if asset.required_pack is None:
         return [f"{asset.name} has no required pack of record"]
     full = case.required_pack_result
     if full is None:
         return [_explain_missing_pack(case, asset.required_pack)]
-    return _freshness_problems(case, full)
+    return _check_freshness(case, full)
 
 
-def _freshness_problems(case: PromotionCase, full: Cited) -> list[str]:
+def _check_freshness(case: PromotionCase, full: Cited) -> list[str]:
     """Return why a result is too old, too new, or of unknown age."""
     policy, made_at = case.state.policy, full.answered_at
     if made_at is None:
@@ -171,13 +171,13 @@ def _explain_missing_pack(case: PromotionCase, wanted: PackIdentity) -> str:
     found = [
         (words, result_id)
         for result_id in case.result_ids
-        if (words := _differences(case.evidence[result_id].pack, wanted))
+        if (words := _list_differences(case.evidence[result_id].pack, wanted))
     ]
     words, result_id = min(found, key=lambda one: len(one[0]))
     return f"{message}: result {short(result_id)} has {' and '.join(words)}"
 
 
-def _differences(found: PackIdentity, wanted: PackIdentity) -> list[str]:
+def _list_differences(found: PackIdentity, wanted: PackIdentity) -> list[str]:
     pairs = (
         ("another pack", found.pack, wanted.pack),
         ("another version of it", found.version, wanted.version),
@@ -188,7 +188,7 @@ def _differences(found: PackIdentity, wanted: PackIdentity) -> list[str]:
     return [words for words, here, there in pairs if here != there]
 
 
-def _shadow_problems(case: PromotionCase) -> list[str]:
+def _check_shadow(case: PromotionCase) -> list[str]:
     asset, policy = case.state.asset, case.state.policy
     live = asset.place(case.environment).enabled
     since = case.track.since
@@ -200,7 +200,7 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
         problems.append(f"shadow must last {policy.shadow_min_hours:g} h, got {dwelt:.1f} h")
     if policy.shadow is not None:
         pairs = [one for name, one in case.track.shadowed if name == live]
-        problems.extend(_pair_problems(pairs, policy.shadow, live))
+        problems.extend(_check_pair(pairs, policy.shadow, live))
     baseline = asset.versions[live].digest
     fitting = [
         cited
@@ -215,7 +215,7 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
     return problems
 
 
-def _pair_problems(pairs: Sequence[ShadowPairs], rules: ShadowRules, live: str) -> list[str]:
+def _check_pair(pairs: Sequence[ShadowPairs], rules: ShadowRules, live: str) -> list[str]:
     """Return what the paired measurements with the live version fail to show."""
     n = sum(one.n for one in pairs)
     if n < rules.min_pairs:
@@ -237,11 +237,11 @@ def _pair_problems(pairs: Sequence[ShadowPairs], rules: ShadowRules, live: str) 
         )
     for word, bound in (("latency_ms", rules.latency_ratio_max), ("cost", rules.cost_ratio_max)):
         if bound is not None:
-            problems.extend(_ratio_problem(pairs, word, bound))
+            problems.extend(_check_ratio(pairs, word, bound))
     return problems
 
 
-def _ratio_problem(pairs: Sequence[ShadowPairs], word: str, bound: float) -> list[str]:
+def _check_ratio(pairs: Sequence[ShadowPairs], word: str, bound: float) -> list[str]:
     sums = {"candidate": 0.0, "live": 0.0}
     for one in pairs:
         for arm in sums:

@@ -79,11 +79,12 @@ def require_role(
     held = roles_of(governance, actor)
     if not set(wanted) & set(held):
         raise NotAllowedError(
-            f"{actor} must be {_or(wanted)} to {what}, but is {', '.join(held) or 'without a role'}"
+            f"{actor} must be {_join_with_or(wanted)} to {what}, "
+            f"but is {', '.join(held) or 'without a role'}"
         )
 
 
-def _or(words: tuple[str, ...]) -> str:
+def _join_with_or(words: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

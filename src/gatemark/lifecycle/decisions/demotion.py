@@ -125,7 +125,7 @@ def can_demote(state: LifecycleState, demotion: Demotion, moment: DecisionMoment
         return True
     if state.policy.fallback == "none":
         return True
-    return _restorable(state, demotion, moment) is not None
+    return _find_restorable(state, demotion, moment) is not None
 
 
 def demotion_facts(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> Facts:
@@ -151,7 +151,7 @@ def demotion_facts(state: LifecycleState, demotion: Demotion, moment: DecisionMo
     if place.canary is not None:
         note = f"its baseline {demotion.version} is no longer live"
         facts.append(moves(place.canary, "shadow", cause="demote", note=note))
-    restored = _restorable(state, demotion, moment)
+    restored = _find_restorable(state, demotion, moment)
     if restored is None and demotion.needs_fallback:
         raise LastLiveError(
             f"{state.asset.name}@{demotion.version} is live and no earlier version can take over, "
@@ -163,7 +163,9 @@ def demotion_facts(state: LifecycleState, demotion: Demotion, moment: DecisionMo
     return tuple(facts)
 
 
-def _restorable(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> str | None:
+def _find_restorable(
+    state: LifecycleState, demotion: Demotion, moment: DecisionMoment
+) -> str | None:
     place, policy = state.asset.place(demotion.environment), state.policy
     earlier = [
         name

@@ -125,15 +125,15 @@ class Inspector:
         state = self._state(name)
         try:
             if not self._can_decide(first):
-                found.extend(_older_rules(state, first))
+                found.extend(_find_older_rules(state, first))
                 advance(state, first)
                 return 1
             count, problem = self._decide_again(state, lines, possible_commands(lines))
             if problem is not None:
                 found.append(problem)
             for line in lines[:count]:
-                found.extend(_older_rules(state, line))
-                found.extend(_wrong_names(state.governance, line, first))
+                found.extend(_find_older_rules(state, line))
+                found.extend(_find_wrong_names(state.governance, line, first))
                 advance(state, line)
                 # As the document says it: a later build may read a missing field differently.
                 if isinstance(line.fact, PolicyAdopted) and line.fact.policy.get("one_person"):
@@ -165,27 +165,27 @@ class Inspector:
         main = lines[asked.main]
         problem: EventFinding | None = None
         if not asked.commands:
-            message = f"no command leads to it: {_words(main.fact)}"
+            message = f"no command leads to it: {_collect_words(main.fact)}"
             problem = EventFinding(main.seq, message, breaks_off=asked.breaks_off)
         for command in asked.commands:
             if "evidence" in command.__struct_fields__:
                 changes: dict[str, object] = {"evidence": self._evidence(state.asset)}
                 command = msgspec.structs.replace(command, **changes)  # noqa: PLW2901
-            for now in _moments(state, main.at):
+            for now in _list_moments(state, main.at):
                 try:
                     facts = rule_on(state, command, DecisionMoment(now))
                 except (RefusedError, InvalidValueError) as refused:
                     why = "; ".join(refused.lines())
                     problem = problem or EventFinding(main.seq, f"the rules refuse it: {why}")
                     continue
-                other = _first_difference(facts, lines)
+                other = _find_first_difference(facts, lines)
                 if other is None:
                     return len(facts), None
                 problem = problem or other
         return asked.main + 1, problem
 
 
-def _older_rules(state: LifecycleState, line: LifecycleEvent) -> Iterator[EventFinding]:
+def _find_older_rules(state: LifecycleState, line: LifecycleEvent) -> Iterator[EventFinding]:
     """Yield that a decision rests on one of higher rules: builds only take away after those."""
     before = max(state.undecided.values(), default=0)
     if line.rules < before and line.fact.gives_authority:
@@ -194,7 +194,7 @@ def _older_rules(state: LifecycleState, line: LifecycleEvent) -> Iterator[EventF
         )
 
 
-def _wrong_names(
+def _find_wrong_names(
     governance: GovernanceState, line: LifecycleEvent, first: LifecycleEvent
 ) -> Iterator[EventFinding]:
     """Yield how the policy and rules that an event names differ from those in force."""
@@ -322,7 +322,7 @@ def _is_one_act(before: LifecycleEvent, line: LifecycleEvent) -> bool:
     return same and line.seq == before.seq + 1
 
 
-def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
+def _list_moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
     """Yield when an event may have been decided: at its time, or before the ledger delayed it."""
     yield at
     known = [one for one in (state.governance.last_at, state.asset.last_at) if one is not None]
@@ -331,7 +331,7 @@ def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
     yield from {max(at - SKEW, last)} - {at}
 
 
-def _first_difference(
+def _find_first_difference(
     facts: Sequence[Fact], lines: Sequence[LifecycleEvent]
 ) -> EventFinding | None:
     """Return the first event that differs from what the rules decide."""
@@ -339,11 +339,11 @@ def _first_difference(
         return EventFinding(lines[0].seq, "the rules would have changed nothing here")
     for number, fact in enumerate(facts):
         if number == len(lines):
-            missing = f"the act lacks its event {_words(fact)}"
+            missing = f"the act lacks its event {_collect_words(fact)}"
             return EventFinding(lines[-1].seq, missing, breaks_off=True)
         line = lines[number]
         if line.fact.compared != fact.compared:
-            return EventFinding(line.seq, _other_words(line.fact, fact))
+            return EventFinding(line.seq, _find_other_words(line.fact, fact))
         for field in fact.declared.deadlines:
             limit: datetime = getattr(fact, field)
             said: datetime = getattr(line.fact, field)
@@ -353,15 +353,15 @@ def _first_difference(
     return None
 
 
-def _other_words(said: Fact, ruled: Fact) -> str:
-    words = f"says {_words(said)}, the rules say {_words(ruled)}"
-    if _words(said) != _words(ruled):
+def _find_other_words(said: Fact, ruled: Fact) -> str:
+    words = f"says {_collect_words(said)}, the rules say {_collect_words(ruled)}"
+    if _collect_words(said) != _collect_words(ruled):
         return words
     names = [name for name, value in ruled.compared.items() if said.compared[name] != value]
     return f"{words} with other {', '.join(names)}"
 
 
-def _words(fact: Fact) -> str:
+def _collect_words(fact: Fact) -> str:
     if isinstance(fact, VersionMoved):
         cited = f", citing {len(fact.result_ids)} results" if fact.result_ids else ""
         return f"{fact.version} goes from {fact.before} to {fact.after} ({fact.cause}{cited})"

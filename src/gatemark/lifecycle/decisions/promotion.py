@@ -51,25 +51,25 @@ def decide_promote(state: LifecycleState, command: Promote, moment: DecisionMome
     if command.incident is not None:
         return _break_glass(state, command, row, moment)
     # (5) Obstacles.
-    obstacle = _obstacle(state, command, row)
+    obstacle = _find_obstacle(state, command, row)
     if obstacle is not None:
-        raise RefusedError(f"{_cannot(state, command, row)}: {obstacle}")
+        raise RefusedError(f"{_refuse_step(state, command, row)}: {obstacle}")
     # (6) Evidence and release gates.
-    case = _case(state, command, row, moment)
+    case = _make_case(state, command, row, moment)
     matrix = examine_gates(case, row.after, row.evidence)
     blockers = matrix.blockers or tuple(evidence_problems(case, row.evidence))
     if blockers:
-        raise RefusedError(_cannot(state, command, row), blockers)
+        raise RefusedError(_refuse_step(state, command, row), blockers)
     # (7) The facts.
-    overrides = _overrides(state, command, matrix)
+    overrides = _list_overrides(state, command, matrix)
     return (*overrides, *_step_facts(case, command, row, matrix, moment))
 
 
-def _cannot(state: LifecycleState, command: Promote, row: Move) -> str:
+def _refuse_step(state: LifecycleState, command: Promote, row: Move) -> str:
     return f"{state.asset.name}@{command.version} cannot go from {row.before} to {row.after}"
 
 
-def _obstacle(state: LifecycleState, command: Promote, row: Move) -> str | None:
+def _find_obstacle(state: LifecycleState, command: Promote, row: Move) -> str | None:
     """Return what blocks the step besides evidence and people."""
     place = state.asset.place(command.environment)
     track = state.asset.track(command.environment, command.version)
@@ -93,7 +93,7 @@ def _obstacle(state: LifecycleState, command: Promote, row: Move) -> str | None:
     return None
 
 
-def _case(
+def _make_case(
     state: LifecycleState, command: Promote, row: Move, moment: DecisionMoment
 ) -> PromotionCase:
     track = state.asset.track(command.environment, command.version)
@@ -114,7 +114,7 @@ def _case(
     )
 
 
-def _overrides(state: LifecycleState, command: Promote, matrix: GateMatrix) -> Facts:
+def _list_overrides(state: LifecycleState, command: Promote, matrix: GateMatrix) -> Facts:
     reasons = {finding.gate: finding.reason for finding in matrix.findings}
     return tuple(
         GateOverridden(
@@ -150,13 +150,15 @@ def _step_facts(
         gates=matrix.findings,
     )
     if row.after == "canary_1":
-        return (msgspec.structs.replace(step, baseline=place.enabled, salt=_salt(state, command)),)
+        return (
+            msgspec.structs.replace(step, baseline=place.enabled, salt=_make_salt(state, command)),
+        )
     if row.after == "enabled":
         return _enable_facts(state, command, step, moment)
     return (step,)
 
 
-def _salt(state: LifecycleState, command: Promote) -> str:
+def _make_salt(state: LifecycleState, command: Promote) -> str:
     """Return the salt that assigns keys to arms; every rollout has a new one."""
     seed = {
         "asset": state.asset.name,
@@ -182,7 +184,7 @@ def _enable_facts(
         note = f"{command.version} takes its place"
         facts.append(moves(place.enabled, "superseded", cause="supersede", note=note))
     watch = moment.now + timedelta(hours=policy.watch_hours) if policy.watch_hours else None
-    salt = place.rollout.salt if place.rollout is not None else _salt(state, command)
+    salt = place.rollout.salt if place.rollout is not None else _make_salt(state, command)
     facts.append(
         msgspec.structs.replace(step, baseline=place.enabled, salt=salt, watch_until=watch)
     )
@@ -196,10 +198,10 @@ def _break_glass(
     policy = state.policy
     if not visible_form(command.note) or not visible_form(command.incident or ""):
         raise RefusedError("break-glass needs an incident and a note that says why")
-    case = _case(state, command, row, moment)
+    case = _make_case(state, command, row, moment)
     problems = evidence_problems(case, row.evidence)
     if problems:
-        raise RefusedError(_cannot(state, command, row), tuple(problems))
+        raise RefusedError(_refuse_step(state, command, row), tuple(problems))
     matrix = examine_gates(case, row.after, row.evidence)
     gates = tuple(
         msgspec.structs.replace(finding, state="break_glass", blocks=False)

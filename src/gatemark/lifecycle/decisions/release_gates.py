@@ -52,14 +52,14 @@ def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatr
     policy = case.state.policy
     votes = tally(case, stage)
     answers: dict[Gate, Callable[[], GateAnswer]] = {
-        "schema": lambda: _schema(case),
-        "eval": lambda: _eval(case, need),
-        "replay": lambda: _suites(case, "replay"),
-        "adversarial": lambda: _suites(case, "adversarial"),
-        "drift": lambda: _drift(case),
-        "error_budget": lambda: _error_budget(case),
+        "schema": lambda: _check_schema(case),
+        "eval": lambda: _check_eval(case, need),
+        "replay": lambda: _check_suites(case, "replay"),
+        "adversarial": lambda: _check_suites(case, "adversarial"),
+        "drift": lambda: _check_drift(case),
+        "error_budget": lambda: _check_error_budget(case),
         "sign_off": lambda: _sign_off(case, stage, votes),
-        "security_review": lambda: _security_review(case, votes),
+        "security_review": lambda: _check_security_review(case, votes),
     }
     findings, used = [], []
     for gate in GATES:
@@ -67,7 +67,7 @@ def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatr
         if stage not in rule.stages and not _guards_lane(case, gate, stage):
             continue
         answer = answers[gate]()
-        waiver = _waiver(case, gate) if answer.state in ("fail", "unjudged") else None
+        waiver = _find_waiver(case, gate) if answer.state in ("fail", "unjudged") else None
         if waiver is not None and rule.overridable:
             used.append(waiver)
             answer = GateAnswer("overridden", f"{answer.reason}; overridden: {waiver.note}")
@@ -86,7 +86,7 @@ def _guards_lane(case: PromotionCase, gate: Gate, stage: Stage) -> bool:
     return case.state.asset.kind == LANE and stage == "shadow" and gate in _GATES_OF_PEOPLE
 
 
-def _waiver(case: PromotionCase, gate: Gate) -> GateWaiver | None:
+def _find_waiver(case: PromotionCase, gate: Gate) -> GateWaiver | None:
     """Return the newest valid waiver of this gate for this version and candidate."""
     for waiver in reversed(case.state.asset.waivers):
         if (
@@ -100,7 +100,7 @@ def _waiver(case: PromotionCase, gate: Gate) -> GateWaiver | None:
     return None
 
 
-def _schema(case: PromotionCase) -> GateAnswer:
+def _check_schema(case: PromotionCase) -> GateAnswer:
     asset = case.state.asset
     version = asset.versions[case.version]
     schema = version.schema
@@ -128,7 +128,7 @@ def _schema(case: PromotionCase) -> GateAnswer:
     return GateAnswer("pass", f"a {schema.change} change in a {schema.bump} step")
 
 
-def _eval(case: PromotionCase, need: Evidence) -> GateAnswer:
+def _check_eval(case: PromotionCase, need: Evidence) -> GateAnswer:
     problems = evidence_problems(case, need)
     if problems:
         return GateAnswer("fail", "; ".join(problems))
@@ -146,7 +146,7 @@ def _eval(case: PromotionCase, need: Evidence) -> GateAnswer:
     return GateAnswer("pass", f"required pack {full.pack.pack} v{full.pack.version} passed")
 
 
-def _suites(case: PromotionCase, kind: str) -> GateAnswer:
+def _check_suites(case: PromotionCase, kind: str) -> GateAnswer:
     full = case.required_pack_result
     if case.state.asset.kind == LANE:
         return GateAnswer("not_applicable", "an advisory lane is judged by its advisory suite")
@@ -162,7 +162,7 @@ def _suites(case: PromotionCase, kind: str) -> GateAnswer:
     return GateAnswer("pass", f"{names} held")
 
 
-def _drift(case: PromotionCase) -> GateAnswer:
+def _check_drift(case: PromotionCase) -> GateAnswer:
     levels = case.state.asset.place(case.environment).drift
     worst = [
         f"{metric} is {level}"
@@ -180,7 +180,7 @@ def _drift(case: PromotionCase) -> GateAnswer:
     return GateAnswer("pass", f"{len(levels)} watched metrics are steady")
 
 
-def _error_budget(case: PromotionCase) -> GateAnswer:
+def _check_error_budget(case: PromotionCase) -> GateAnswer:
     spans = case.state.asset.place(case.environment).service
     if not spans:
         return GateAnswer("unjudged", "the service has reported nothing")
@@ -203,7 +203,7 @@ def _sign_off(case: PromotionCase, stage: Stage, votes: ApprovalTally) -> GateAn
     return GateAnswer("pass", f"approved by {names} ({needed} needed)")
 
 
-def _security_review(case: PromotionCase, votes: ApprovalTally) -> GateAnswer:
+def _check_security_review(case: PromotionCase, votes: ApprovalTally) -> GateAnswer:
     asset = case.state.asset
     version = asset.versions[case.version]
     causes = []

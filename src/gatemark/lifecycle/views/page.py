@@ -36,7 +36,7 @@ _SHARED: Final[dict[str, object]] = {
 _LINE_TONES: Final = {"up": "pass", "down": "fail", "flag": "inconclusive", "note": ""}
 
 
-def render_history(history: History) -> bytes:
+def render_history_page(history: History) -> bytes:
     """Return the HTML page of an asset's history."""
     return _render("history.html", history_context(history))
 
@@ -54,7 +54,7 @@ def history_context(history: History) -> dict[str, object]:
     }
 
 
-def render_why(why: Why) -> bytes:
+def render_why_page(why: Why) -> bytes:
     """Return the HTML page on why a version is in its stage."""
     return _render("why.html", why_context(why))
 

@@ -39,7 +39,7 @@ def explain_stage(workspace: Workspace, ref: VersionRef, environment: str = PROD
         raise UnknownNameError(f"{ref.asset} has no version {ref.version} (known: {known})")
     asset_state_cache(workspace).read(ref.asset)
     track = state.asset.track(environment, ref.version)
-    steps = _climb(lines, environment, ref.version)
+    steps = _list_moves(lines, environment, ref.version)
     found = [_check_citation(workspace, state, ref, one) for one in track.result_ids]
     # By the time of their sealing, as people remember them: ids are in no order.
     citations = tuple(sorted(found, key=lambda one: (str(one.sealed_at), one.id)))
@@ -85,7 +85,7 @@ def _select_facts(
     ]
 
 
-def _climb(
+def _list_moves(
     lines: Sequence[LifecycleEvent], environment: str, version: str
 ) -> tuple[ClimbStep, ...]:
     """Return the moves since the version last started its evaluation."""

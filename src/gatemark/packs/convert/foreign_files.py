@@ -36,10 +36,10 @@ class ForeignFolder:
             found = sorted(path for path in self.folder.glob(text) if path.is_file())
             if not found:
                 raise BadInputError(f"{self.folder / text}: no file matches")
-            return [self._inside(path, name) for path in found]
-        return [self._inside(self.folder / text, name)]
+            return [self._require_inside(path, name) for path in found]
+        return [self._require_inside(self.folder / text, name)]
 
-    def _inside(self, path: Path, name: str) -> Path:
+    def _require_inside(self, path: Path, name: str) -> Path:
         real = path.resolve()
         if not any(real.is_relative_to(place) for place in (self.folder, Path.cwd().resolve())):
             raise Unconvertible(f"{name}: is outside the folder of the config")

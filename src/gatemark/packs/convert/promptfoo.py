@@ -72,11 +72,11 @@ class _Reading:
             raw = one.get("raw", one.get("id", "")) if isinstance(one, Mapping) else one
             label = one.get("label") if isinstance(one, Mapping) else None
             try:
-                yield from self._prompt(str(raw), str(label or f"prompt-{number}"))
+                yield from self._read_prompt(str(raw), str(label or f"prompt-{number}"))
             except Unconvertible as error:
                 self.left_out.append(f"prompt {number}: {error}")
 
-    def _prompt(self, raw: str, label: str) -> Iterator[_Prompt]:
+    def _read_prompt(self, raw: str, label: str) -> Iterator[_Prompt]:
         one_line = "\n" not in raw.strip() and "{{" not in raw
         is_file = raw.startswith(SCHEME) or (one_line and raw.strip().endswith(_PROMPT_FILES))
         if not is_file:
@@ -109,11 +109,11 @@ class _Reading:
         default = default if isinstance(default, Mapping) else {}
         if self.config.get("scenarios"):
             self.left_out.append("scenarios: write their tests out")
-        for test in self._written():
+        for test in self._read_tests():
             if isinstance(test.get("options"), Mapping) and test["options"]:
                 named = ", ".join(sorted(map(str, test["options"])))
                 self.left_out.append(f"options of a test: {named}")
-            given = {**self._variables(default), **self._variables(test)}
+            given = {**self._read_variables(default), **self._read_variables(test)}
             asserted = [*(default.get("assert") or []), *(test.get("assert") or [])]
             metadata = {**(default.get("metadata") or {}), **(test.get("metadata") or {})}
             if test.get("threshold", default.get("threshold")) is not None:
@@ -121,14 +121,14 @@ class _Reading:
             for variables in _list_combinations(given):
                 yield _Test(variables, asserted, test.get("description"), metadata)
 
-    def _written(self) -> Iterator[Mapping[str, Any]]:
+    def _read_tests(self) -> Iterator[Mapping[str, Any]]:
         given = self.config.get("tests", [])
         for one in given if isinstance(given, list) else [given]:
             if isinstance(one, str):
                 name = one if one.startswith(SCHEME) else SCHEME + one
                 try:
                     for path in self.folder.paths(name):
-                        yield from self._from_file(path)
+                        yield from self._read_file(path)
                 except Unconvertible as error:
                     self.left_out.append(f"tests {one}: {error}")
             elif isinstance(one, Mapping):
@@ -136,14 +136,14 @@ class _Reading:
             else:
                 raise BadInputError(f"{self.path}: a test must be a mapping, got {one!r}")
 
-    def _from_file(self, path: Path) -> Iterator[Mapping[str, Any]]:
+    def _read_file(self, path: Path) -> Iterator[Mapping[str, Any]]:
         value = self.folder.value(path)
         if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
             raise BadInputError(f"{path}: expected a list of tests")
         for row in value:
-            yield self._from_row(row) if path.suffix == ".csv" else row
+            yield self._read_row(row) if path.suffix == ".csv" else row
 
-    def _from_row(self, row: Mapping[str, str]) -> dict[str, Any]:
+    def _read_row(self, row: Mapping[str, str]) -> dict[str, Any]:
         """Return a test from a table row: columns are variables, ``__`` columns the other keys."""
         unread = [name for name in _SPECIAL if row.get(name)]
         if unread:
@@ -160,7 +160,7 @@ class _Reading:
             },
         }
 
-    def _variables(self, test: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_variables(self, test: Mapping[str, Any]) -> dict[str, Any]:
         given = self.folder.resolved(test.get("vars")) or {}
         if not isinstance(given, Mapping):
             raise BadInputError(f"{self.path}: vars must be a mapping, got {given!r}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gatemark.core.canonical import digest
-from gatemark.evidence.hygiene import personal_data
+from gatemark.evidence.personal_data import personal_data
 from gatemark.evidence.rows import Row, placed_rows
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack_data import BUILTIN

@@ -9,7 +9,7 @@ from typing import Final
 
 from gatemark.core.errors import GatemarkError
 from gatemark.evidence.settings_file import place_in, settings_text
-from gatemark.packs.exam_suites import check_exam
+from gatemark.packs.exam_suites import check_exam_suite
 from gatemark.packs.graders import find_judge_task
 from gatemark.packs.labelled_answers import read_labels
 from gatemark.packs.lint.data import find_data_warnings
@@ -105,7 +105,7 @@ def _list_checks(pack: Pack, folder: Path) -> Iterator[tuple[str, Check]]:
     for number, suite in enumerate(pack.suites):
         where = f"$.suites[{number}]"
         if suite.evidence is not None:
-            yield where, partial(check_exam, suite, folder)
+            yield where, partial(check_exam_suite, suite, folder)
             continue
         yield where, partial(_check_suite, suite, folder)
         if suite.dataset is not None:

@@ -10,7 +10,7 @@ CUES = {
 }
 
 
-def _sorted(text: object, order: tuple[str, ...]) -> dict[str, object]:
+def _sort(text: object, order: tuple[str, ...]) -> dict[str, object]:
     if not isinstance(text, str):
         # Adversarial probes arrive as {system, context, user}: a sorter has nothing to say to them.
         return {"output": "I can only sort parcel mail.", "confidence": 0.5}
@@ -27,7 +27,7 @@ def _sorted(text: object, order: tuple[str, ...]) -> dict[str, object]:
 
 def baseline(text: object) -> dict[str, object]:
     """Version 1: the first cue decides."""
-    return _sorted(text, tuple(CUES))
+    return _sort(text, tuple(CUES))
 
 
 FORGOTTEN: tuple[str, ...] = ()
@@ -35,4 +35,4 @@ FORGOTTEN: tuple[str, ...] = ()
 
 def candidate(text: object) -> dict[str, object]:
     """Version 2: the same, without the labels that it forgot."""
-    return _sorted(text, tuple(label for label in CUES if label not in FORGOTTEN))
+    return _sort(text, tuple(label for label in CUES if label not in FORGOTTEN))

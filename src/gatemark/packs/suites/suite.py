@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.result import Figure
-from gatemark.evidence.exam import Suite
+from gatemark.evidence.exam_suite import Suite
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.item_scores import AnswerPair

@@ -13,9 +13,9 @@ from gatemark.accounts.nouns import Scope, Token, derive_form_token
 from gatemark.accounts.people import PersonLine, add_person, close_person, list_people, set_roles
 from gatemark.accounts.sign_in import sign_out
 from gatemark.accounts.tokens import NewToken, list_own_tokens, make_token, revoke_token
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.areas.sessions import check_rate, join_address, let_in, signed_in
+from gatemark.web.idempotency import KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
 from gatemark.web.site import caller, check_origin, site_of
 
 router = APIRouter(tags=["accounts"], route_class=KeyedRoute)

@@ -10,9 +10,6 @@ from pydantic import Field
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import accepted_items, sealed_attribution
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import KeyedRoute
-from gatemark.web.api.moves import Note
 from gatemark.web.api.reviews import Limit
 from gatemark.web.areas.attributions import (
     AttributionCard,
@@ -21,6 +18,9 @@ from gatemark.web.areas.attributions import (
     attribution_list,
     judge_proposals,
 )
+from gatemark.web.idempotency import KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
+from gatemark.web.parameters import Note
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["attributions"], route_class=KeyedRoute)

@@ -9,9 +9,6 @@ from pydantic import Field, StringConstraints
 
 from gatemark.review.labels import Accepted, read_accepted_rows
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
-from gatemark.web.api.moves import Note
 from gatemark.web.api.reviews import After, ArmName, Limit, PersonName, ReviewPath
 from gatemark.web.areas.labels import (
     GivenLabel,
@@ -30,6 +27,9 @@ from gatemark.web.areas.labels import (
     lane_queue,
     make_labels,
 )
+from gatemark.web.idempotency import REPEATABLE, KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
+from gatemark.web.parameters import Note
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["labels"], route_class=KeyedRoute)

@@ -15,10 +15,6 @@ from gatemark.lifecycle.act import CommandResult, act
 from gatemark.lifecycle.commands import ReportService
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.assets import AssetPath, VersionPath
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
-from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
 from gatemark.web.areas.ingest import (
     hand_in_pairs,
     hand_in_points,
@@ -26,10 +22,16 @@ from gatemark.web.areas.ingest import (
     run_due_now,
     settle_episode,
 )
-from gatemark.web.areas.overview import asset_etag
+from gatemark.web.asset_tag import asset_etag
+from gatemark.web.idempotency import REPEATABLE, KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
+from gatemark.web.parameters import ASSET, VERSION, Note, Place, Reference
 from gatemark.web.site import caller, site_of
+from gatemark.web.views.moves import MoveDone, move_done
 
 router = APIRouter(tags=["measurements"], route_class=KeyedRoute)
+AssetPath = Annotated[str, ASSET]
+VersionPath = Annotated[str, VERSION]
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
 EpisodePath = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]
 
@@ -85,9 +87,8 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 def _answer_together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> Response:
-    facts = tuple(fact for result in done for fact in result.facts)
-    events = tuple(event for result in done for event in result.events)
-    return move_done(request, asset, CommandResult(facts, events))
+    found = move_done(site_of(request).workspace, asset, *done)
+    return reply(found.make(), ETag=found.tag)
 
 
 @router.post(
@@ -145,7 +146,7 @@ def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Respo
     span = {"start": _parse_moment(body.start), "end": _parse_moment(body.end)}
     fields = {**body.model_dump(), **span}
     command = ReportService(actor=identity.person, asset=asset, **fields)
-    return move_done(request, asset, act(workspace, command))
+    return _answer_together(request, asset, (act(workspace, command),))
 
 
 @router.post("/drift/points", responses=describe_answers(Pushed), openapi_extra=REPEATABLE)

@@ -11,9 +11,6 @@ from gatemark.review.close import ReviewOutcome, export_votes
 from gatemark.review.create import ReviewCreated, SavedVote, ShownPair
 from gatemark.review.plan import ReviewPlan
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.document import describe_answers, reply
-from gatemark.web.api.idempotency import REPEATABLE, KeyedRoute
-from gatemark.web.api.moves import Note, Reference, Words
 from gatemark.web.areas.reviews import (
     InterimLook,
     QueueView,
@@ -31,6 +28,9 @@ from gatemark.web.areas.reviews import (
     vote_on_pair,
     vote_view,
 )
+from gatemark.web.idempotency import REPEATABLE, KeyedRoute
+from gatemark.web.openapi import describe_answers, reply
+from gatemark.web.parameters import Note, Reference, Words
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["reviews"], route_class=KeyedRoute)

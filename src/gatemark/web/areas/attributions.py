@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from gatemark.accounts.identity import Identity
+from gatemark.attribution.events import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import (
     JUDGES,
@@ -20,7 +21,6 @@ from gatemark.attribution.review import (
     verdicts_in,
 )
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.workspace import Workspace
 
 

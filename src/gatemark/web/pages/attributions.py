@@ -8,8 +8,7 @@ from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import JUDGES, Verdict, accepted_items, sealed_attribution
 from gatemark.attribution.views import attribution_context
 from gatemark.web.areas.attributions import attribution_card, attribution_list, judge_proposals
-from gatemark.web.areas.results import download
-from gatemark.web.render import Fields, back, member, one, page, part, show_content
+from gatemark.web.render import Fields, back, download, member, one, page, part, show_content
 from gatemark.web.site import site_of
 
 router = APIRouter()

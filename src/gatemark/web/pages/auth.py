@@ -1,4 +1,4 @@
-"""Pages to sign in and out and to join by a link, and the overview."""
+"""Pages to sign in and out and to join by a link."""
 
 from __future__ import annotations
 
@@ -10,23 +10,12 @@ from fastapi.responses import RedirectResponse
 from gatemark.accounts.links import find_link_holder, join
 from gatemark.accounts.sign_in import sign_out
 from gatemark.core.errors import GatemarkError, InvalidValueError
-from gatemark.web.areas.overview import overview
 from gatemark.web.areas.sessions import check_rate, let_in, signed_in
 from gatemark.web.problems import ProblemResponse
-from gatemark.web.render import Fields, form, member, one, page
+from gatemark.web.render import Fields, form, one, page
 from gatemark.web.site import site_of, visitor
 
 router = APIRouter()
-COLUMNS = ("draft", "evaluating", "eligible", "shadow", "canary", "enabled")
-
-
-@router.get("/")
-def overview_page(request: Request, after: str = "") -> Response:
-    """Show assets by stage, and the caller's tasks."""
-    identity = member(request)
-    view = overview(site_of(request).workspace, identity, after=after)
-    context = {"view": view, "columns": COLUMNS, "title": "Overview"}
-    return page(request, "overview.html", identity, context)
 
 
 @router.get("/sign-in")

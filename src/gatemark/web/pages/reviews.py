@@ -10,7 +10,6 @@ from fastapi.responses import RedirectResponse
 from gatemark.accounts.identity import Identity
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.review.close import ReviewOutcome
-from gatemark.web.areas.ledger import event_page
 from gatemark.web.areas.reviews import (
     ReviewCard,
     ReviewRequest,
@@ -38,6 +37,7 @@ from gatemark.web.render import (
 )
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
+from gatemark.web.views.ledger import event_page
 
 router = APIRouter()
 SHOWN: Final = 50

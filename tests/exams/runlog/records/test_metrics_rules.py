@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.evidence.exam import schemas
+from gatemark.evidence.record_schemas import schemas
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules, find_contradictions
 

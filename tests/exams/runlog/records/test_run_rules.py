@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.validate import FileCheck, validate_files
 from gatemark.evidence.whole_file import read_tagged

@@ -167,6 +167,6 @@ def test_a_manifest_adds_up_and_pins_the_uncompressed_content() -> None:
 
 
 def _schema():
-    from gatemark.evidence.exam import schemas
+    from gatemark.evidence.record_schemas import schemas
 
     return schemas().get("exaid.manifest")

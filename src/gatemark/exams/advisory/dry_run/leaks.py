@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Final, NamedTuple
 
-from gatemark.evidence.hygiene import PrivateTextRules, PrivateTextScan, unmasked
+from gatemark.evidence.look_alikes import unmasked
+from gatemark.evidence.private_text import PrivateTextRules, PrivateTextScan
 
 PAYLOAD: Final = "payload"
 OTHER_FIELD: Final = "other"

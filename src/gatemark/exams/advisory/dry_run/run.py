@@ -17,7 +17,7 @@ import msgspec
 
 from gatemark.core.policy import Outcome
 from gatemark.core.result import Result
-from gatemark.evidence.exam import Scored
+from gatemark.evidence.judge_exam import Scored
 from gatemark.exams.advisory.dry_run.ask import (
     AdvisoryChoices,
     DryRun,

@@ -18,11 +18,12 @@ import msgspec
 
 import gatemark
 from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.hosts import is_loopback
 from gatemark.exams.advisory.dry_run.envelope import ADVISE_PATH, DeviceChoice
 from gatemark.exams.advisory.record import Mode
 from gatemark.targets.build import make_target
 from gatemark.targets.environment import select_environment
-from gatemark.targets.network_specs import HttpSpec, is_loopback
+from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.script import ScriptTarget
 from gatemark.targets.spec import TargetSpec

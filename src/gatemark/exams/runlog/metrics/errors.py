@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor

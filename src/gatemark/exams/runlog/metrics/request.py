@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec
 from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder
 

@@ -16,10 +16,11 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
 from gatemark.core.progress import Progress
 from gatemark.core.result import Figure
-from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam
+from gatemark.evidence.exam import ExamOutcome, ExamReport
+from gatemark.evidence.exam_job import ExamJob, build_exam
 from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.judge_exam import Scored, judge_exam
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.exams.runlog.concepts.choose import find_extractor
 from gatemark.exams.runlog.exam import EVENT_COUNT

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.record import BadFile, FileRules, Grade, Problem, RecordSchema, Remark
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.records.examples import (
     Example,
     change_record,

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.records.trace_rules import Mode

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import read_trace

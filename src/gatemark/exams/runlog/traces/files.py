@@ -18,8 +18,8 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Remark
-from gatemark.evidence.exam import schemas
 from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.evidence.whole_file import (
     OpenedFile,

@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Struct
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.run_rules import find_covering_windows
 from gatemark.exams.runlog.records.trace import (

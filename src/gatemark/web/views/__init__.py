@@ -1,0 +1,1 @@
+"""What people see and do, one module per thing, for pages and interface (see ``web/doors.py``)."""

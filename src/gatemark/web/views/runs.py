@@ -1,0 +1,113 @@
+"""Packs and their runs on this server; progress is sent as server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import Path, Request, Response
+from msgspec import Meta
+
+from gatemark.accounts.nouns import PageRun
+from gatemark.web.doors import Context, Doors, Visit
+from gatemark.web.openapi import describe_answers
+from gatemark.web.parameters import Limit
+from gatemark.web.request_body import form_limits
+from gatemark.web.run_board import GOING, RUNNERS, RunStep
+from gatemark.web.stream import stream_steps
+
+RUN: Final[Any] = Path(pattern=r"^[0-9a-f]{16}$")
+doors = Doors("runs", {"run": RUN})
+SHOWN: Final = 50
+
+
+@doors.view("/packs", tuple[str, ...])
+def packs(visit: Visit) -> tuple[str, ...]:
+    """List the packs that this server may run."""
+    return visit.site.board.packs()
+
+
+@doors.view("/runs", tuple[PageRun, ...])
+def runs(visit: Visit, limit: Limit = 50) -> tuple[PageRun, ...]:
+    """List runs, newest first."""
+    visit.site.board.settle(visit.workspace)
+    return visit.site.board.latest(visit.workspace, limit)
+
+
+@runs.page("/runs", "runs.html", limit=SHOWN)
+def runs_page(visit: Visit, document: tuple[PageRun, ...]) -> Context:
+    """Show packs and runs."""
+    return {
+        "title": "Runs",
+        "packs": visit.site.board.packs(),
+        "runs": document,
+        "may_run": bool(RUNNERS & set(visit.identity.roles)),
+        "asked": form_limits(RunStart),
+    }
+
+
+@doors.view("/runs/{run}", PageRun)
+def one_run(visit: Visit, run: str) -> PageRun:
+    """Return the state of a run."""
+    return visit.site.board.get(visit.workspace, run)
+
+
+@one_run.page("/runs/{run}", "run.html")
+def run_page(visit: Visit, document: PageRun) -> Context:
+    """Show a run and its progress."""
+    return {
+        "title": f"Run of {document.pack}",
+        "run": document,
+        "is_going": document.state in GOING,
+        "steps": _latest_progress(visit.site.board.steps(document.id, 0)),
+        "may_run": bool(RUNNERS & set(visit.identity.roles)),
+    }
+
+
+def _latest_progress(steps: Iterable[RunStep]) -> list[dict[str, object]]:
+    """Return the latest progress of each suite and arm."""
+    return list(
+        {step.data["name"]: step.data for step in steps if step.kind == "progress"}.values()
+    )
+
+
+@doors.interface.get("/runs/{run}/steps", responses=describe_answers(bytes))
+async def steps(request: Request, run: Annotated[str, RUN]) -> Response:
+    """Stream the progress of a run (text/event-stream), after Last-Event-ID if it is sent."""
+    return await stream_steps(request, run)
+
+
+@doors.pages.get("/runs/{run}/steps")
+async def steps_of_page(request: Request, run: str) -> Response:
+    """Stream the progress of a run to its page."""
+    return await stream_steps(request, run)
+
+
+class RunStart(msgspec.Struct, frozen=True, kw_only=True):
+    """The pack to run; a run with a limit can never pass."""
+
+    pack: Annotated[str, Meta(min_length=1, max_length=200, description="Pack of this server.")]
+    limit: (
+        Annotated[int, Meta(ge=1, le=1_000_000, description="Number of samples to run at most.")]
+        | None
+    ) = None
+
+
+@doors.act("/runs", PageRun, command=RunStart, status=202, scope="run")
+def start(visit: Visit, command: RunStart) -> PageRun:
+    """Start a pack."""
+    board = visit.site.board
+    return board.start(visit.workspace, visit.identity, command.pack, command.limit)
+
+
+start.form("/runs", to="/runs/{id}")
+
+
+@doors.act("/runs/{run}/resumption", PageRun, status=202, scope="run")
+def post_run_resumption(visit: Visit, run: str) -> PageRun:
+    """Resume an interrupted run."""
+    return visit.site.board.resume(visit.workspace, visit.identity, run)
+
+
+post_run_resumption.form("/runs/{run}/resume", to="/runs/{run}")
