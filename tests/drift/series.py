@@ -90,7 +90,7 @@ class Days:
             series,
             policy=self.policy,
             now=day(days),
-            rounds=None if last is None else self.policy.catch_up + REPLAYED,
+            rounds=None if last is None else max(days - last, 0) + 1 + REPLAYED,
             judged_at=None if last is None else day(last),
         )
         for row, values in enumerate(self.rows):
