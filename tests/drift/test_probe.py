@@ -151,6 +151,16 @@ def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:
     assert live.stage() == "enabled"
 
 
+def test_a_long_silence_is_counted_from_the_last_point_that_is_over(live: Live) -> None:
+    live.push(0, lively())
+    (late,) = live.probe(400).signals
+    assert late.extras == {"missing_windows": 384}
+    assert late.reason.endswith("the last window looked at ended 2026-03-17")
+    live.now = day(-1)
+    (early,) = live.probe(-30).signals
+    assert (early.level, early.extras) == ("STALE", {"silent_windows": 60})
+
+
 def test_a_clock_that_was_far_ahead_once_does_not_end_the_watch(live: Live) -> None:
     live.push(0, lively())
     live.probe(400)

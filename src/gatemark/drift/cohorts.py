@@ -108,7 +108,7 @@ def gather(
         )
         for (place, _, _), members in groups.items()
     )
-    _fill(points_of(workspace), cohorts, judged)
+    _fill(points_of(workspace), cohorts, judged, now)
     for cohort in cohorts:
         if history is not None:
             history.leave_out(cohort)
@@ -163,7 +163,9 @@ def _count_rounds(
     return min(max(elapsed, 1), policy.catch_up) + REPLAYED
 
 
-def _fill(points: SqlPoints, cohorts: Sequence[Cohort], judged: JudgedUntil | None) -> None:
+def _fill(
+    points: SqlPoints, cohorts: Sequence[Cohort], judged: JudgedUntil | None, now: datetime
+) -> None:
     """Load the points of all cohorts, with one query for each form and window length."""
     alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
     for cohort in _share_windows(cohorts):
@@ -177,7 +179,7 @@ def _fill(points: SqlPoints, cohorts: Sequence[Cohort], judged: JudgedUntil | No
         for chunk in points.chunks(form, length, since):
             for cohort, ids in members:
                 _add(cohort, ids, chunk, news)
-    _find_last_points(points, cohorts)
+    _find_last_points(points, cohorts, now)
 
 
 class _News(NamedTuple):
@@ -192,18 +194,21 @@ class _News(NamedTuple):
         return np.fromiter((key in self.corrected for key in keys), dtype=bool)
 
 
-def _find_last_points(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
+def _find_last_points(points: SqlPoints, cohorts: Sequence[Cohort], now: datetime) -> None:
     """Find when the series without any window in reach had their last point."""
     silent = [~cohort.raw_items.any(axis=1) for cohort in cohorts]
     pairs = list(zip(cohorts, silent, strict=True))
     wanted = {c.series[row].id for c, rows in pairs for row in np.flatnonzero(rows).tolist()}
-    starts = points.last_starts(sorted(wanted)) if wanted else {}
+    moment = int(now.timestamp())
+    starts = points.last_starts(sorted(wanted), moment) if wanted else {}
     for cohort, rows in pairs:
         for row in np.flatnonzero(rows).tolist():
             start = starts.get(cohort.series[row].id)
             if start is not None:
                 phase, window_s = int(cohort.phase_s[row]), int(cohort.window_s[row])
-                cohort.last_point[row] = (start - phase) // window_s
+                index = (start - phase) // window_s
+                if index <= cohort.last[row]:
+                    cohort.last_point[row] = index
 
 
 def _share_windows(cohorts: Sequence[Cohort]) -> list[Cohort]:

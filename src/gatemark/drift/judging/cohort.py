@@ -104,7 +104,7 @@ class Cohort:
     ``first_new`` is the first window of each series that this tick is to judge, ``looked`` the last
     one that a tick before it judged; ``is_changed`` marks the series in which a window up to that
     one is new or has changed. ``last_point`` is the window of the last point of a series that has
-    none in the columns.
+    none in the columns; ``checked`` is how many windows of a series without any point are named.
     """
 
     def __init__(
@@ -128,7 +128,9 @@ class Cohort:
         self.least_lag = self.recent - 1
         self.lag = max(self.least_lag, 0 if policy.mode == "literal" else watch.sustained - 1)
         self.rounds = policy.catch_up if rounds is None else rounds
-        self.columns = self.rounds + max(self.recent, watch.sustained) + watch.span
+        around = max(self.recent, watch.sustained) + watch.span
+        self.columns = self.rounds + around
+        self.checked = min(self.columns, policy.catch_up + around)
         self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
         lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
         phases = np.asarray([s.phase_s for s in series], dtype=np.int64)

@@ -115,7 +115,7 @@ def make_stale_signal(cohort: Cohort, row: int) -> DriftSignal:
     counted = np.flatnonzero(cohort.items[row] > 0)
     last_point = int(cohort.last_point[row])
     extras: dict[str, float] = {}
-    gap = cohort.columns
+    gap = cohort.checked
     if counted.size or last_point > NEVER:
         since = int(cohort.last[row]) - last_point
         gap = cohort.columns - 1 - int(counted[-1]) if counted.size else since
@@ -134,7 +134,7 @@ def make_stale_signal(cohort: Cohort, row: int) -> DriftSignal:
         last = cohort.window(row, last_point)
         reason = f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
     else:
-        reason = f"no point in the latest {cohort.columns} windows"
+        reason = f"no point in the latest {cohort.checked} windows"
     return _make_unjudged(cohort, row, "STALE", reason, extras)
 
 

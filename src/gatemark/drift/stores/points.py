@@ -310,14 +310,16 @@ class SqlPoints:
                 (int(a), int(b)) for rows in stream(connection, query) for a, b in rows
             )
 
-    def last_starts(self, series_ids: Sequence[int]) -> dict[int, int]:
-        """Return the start of the last point of each series that has one."""
+    def last_starts(self, series_ids: Sequence[int], before_s: int) -> dict[int, int]:
+        """Return the start of the last point before a moment of each series that has one."""
         last = sa.func.max(POINTS.c.start_s)
         found: dict[int, int] = {}
         with self._database.reading() as connection:
             for at in range(0, len(series_ids), NAMED_AT_ONCE):
                 some = list(series_ids[at : at + NAMED_AT_ONCE])
-                query = sa.select(POINTS.c.series_id, last).where(POINTS.c.series_id.in_(some))
+                query = sa.select(POINTS.c.series_id, last).where(
+                    POINTS.c.series_id.in_(some), POINTS.c.start_s < before_s
+                )
                 rows = connection.execute(query.group_by(POINTS.c.series_id)).all()
                 found.update((int(number), int(start)) for number, start in rows)
         return found
