@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
-from gatemark.drift.judging.policy import Response, Watch
+from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
 from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.drift.view import drift_view
@@ -479,6 +479,17 @@ def test_an_episode_outlives_a_policy_that_would_not_have_opened_it(live: Live) 
     assert (found.signals[0].level, found.signals[0].episode) == ("WARN", found.episodes[0].id)
     live.push(17, [10.0, 10.0, 10.0])
     assert level(live.probe(20, policy=patient)) == "OK"
+
+
+def test_an_episode_keeps_a_baseline_that_is_longer_than_those_of_another_policy(
+    live: Live,
+) -> None:
+    live.push(0, [*lively(), *lively(), 3.0, 3.0])
+    found = live.probe(34, policy=DriftPolicy(on_breach="stop"))
+    (episode,) = (one for one in found.episodes if one.detector == "sigma")
+    assert len(episode.baseline_ids) > 14
+    (signal,) = live.probe(34, policy=by_tick(on_breach="stop")).signals
+    assert (signal.episode, signal.baseline_windows) == (episode.id, len(episode.baseline_ids))
 
 
 def test_a_series_under_two_detectors_has_two_signals(live: Live) -> None:

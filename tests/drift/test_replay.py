@@ -92,7 +92,7 @@ def test_nothing_but_the_store_leads_from_one_probe_to_the_next(
     tmp_path_factory: pytest.TempPathFactory, days: list[Step], mode: Any, is_built_in: bool
 ) -> None:
     first = DriftPolicy(mode=mode) if is_built_in else by_tick(mode=mode)
-    policies = (first, msgspec.structs.replace(first, q=0.06))
+    policies = (first, by_tick(mode=mode, q=0.06))
     once, often = (_follow(tmp_path_factory.mktemp("store"), days, policies, n) for n in (1, 2))
     assert once == often
 

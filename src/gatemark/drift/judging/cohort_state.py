@@ -186,9 +186,10 @@ class CohortState:
         if not is_frozen.any():
             return trailing
         numbers = np.arange(self.is_frozen.size)[rows]
-        # A frozen baseline may be longer than the trailing one, as after a reset.
+        # A frozen baseline may be longer than the trailing one, as after a reset or under a policy
+        # with longer baselines.
         count = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
-        used = trailing.widen(baseline_width(self._cohort.watch.baseline, count))
+        used = trailing.widen(max(baseline_width(self._cohort.watch.baseline, count), count))
         for at in np.flatnonzero(is_frozen).tolist():
             kept = self._frozen[int(numbers[at])]
             for target, source, missing in zip(used, kept, MISSING, strict=True):
