@@ -189,6 +189,7 @@ def _make_draft(
         "asset": about.asset,
         "metric": about.metric,
         "level": about.level,
+        "detector": about.detector,
         "environment": PRODUCTION,
         "episode": identity,
         **({} if about.version is None else {"version": about.version}),

@@ -78,6 +78,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
         "asset": episode.asset,
         "metric": episode.metric,
         "level": "OK",
+        "detector": episode.detector,
         "environment": PRODUCTION,
         "episode": episode.id,
         "closed_because": because,

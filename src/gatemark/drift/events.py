@@ -31,12 +31,14 @@ class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=Fal
     asset: str
     metric: str
     level: str
+    detector: str = ""
     environment: str = PRODUCTION
     episode: str | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Set the level of the metric, for the drift gate."""
-        asset.ensure_place(self.environment).drift[self.metric] = (event.seq, self.level)
+        """Set the level that a detector found in the metric, for the drift gate."""
+        levels = asset.ensure_place(self.environment).drift.setdefault(self.metric, {})
+        levels[self.detector] = (event.seq, self.level)
 
     @property
     def sentence(self) -> str:
