@@ -123,8 +123,59 @@ def test_contents_are_compared_by_what_is_asked() -> None:
         == digest_content({"n": [1], "q": "2\u200b+2?"})
     )
     assert one != digest_content({"n": [2], "q": "2+2?"})
-    assert digest_content("yes") != digest_content("YES")
+    assert one != digest_content({"q": "2+3?", "n": [1]})
+    assert one != digest_content("2+2?")
     assert digest_content(None) is None
+
+
+QUESTION = "What is the price of 3 cables?"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        QUESTION.upper(),
+        f" {QUESTION}\n",
+        QUESTION.replace(" ", "  "),
+        QUESTION.replace(" ", "\t"),
+        QUESTION.replace(" ", "\r\n"),
+        QUESTION.replace(" ", "\u00a0"),
+        QUESTION.replace(" ", "\u2009\u200a"),
+        QUESTION.replace(" ", "\u2028"),
+        QUESTION.replace("a", "\uff41"),
+        QUESTION.replace("a", "\u0430"),
+        QUESTION.replace("price", "pri\u200bce"),
+        QUESTION.replace("price", "pri\u00adce"),
+        QUESTION.replace("price", "pri\u034fce"),
+        f"{QUESTION}.",
+        [QUESTION],
+        {"q": QUESTION},
+        {"any name": [QUESTION], "other": None},
+        {"role": "user", "content": QUESTION},
+        [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}],
+    ],
+)
+def test_a_text_that_looks_the_same_is_the_same_input_whatever_holds_it(other: object) -> None:
+    assert digest_content(other) == digest_content(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+        (["first", "second"], ["second", "first"]),
+        ({"role": "system", "content": "x"}, {"role": "user", "content": "x"}),
+        ("price of 3", "price of 4"),
+        (-1, 1),
+        ("resume", "r\u00e9sum\u00e9"),
+    ],
+)
+def test_contents_that_ask_something_else_are_two_inputs(one: object, other: object) -> None:
+    assert digest_content(one) != digest_content(other)
+
+
+def test_a_number_is_the_same_in_every_spelling() -> None:
+    assert len({digest_content(one) for one in (2, 2.0, "2", [2], {"n": 2})}) == 1
 
 
 def test_the_first_of_two_records_is_named_with_its_place() -> None:

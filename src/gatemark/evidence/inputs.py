@@ -33,8 +33,6 @@ _BLANK: Final[dict[int, int | str]] = {
 INPUTS_VERSION: Final = 1
 """Changes with what counts as one input, so that facts kept from before are not used."""
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
-_CONTROLS: Final = dict.fromkeys(sign for sign in (*range(0x20), 0x7F) if not chr(sign).isspace())
-"""Signs of ASCII that show nothing."""
 
 
 def _remove_unseen(text: str) -> str:
@@ -58,9 +56,13 @@ def normalize_id(name: str) -> str:
 
     An id that shows nothing stays itself.
     """
-    if name.isascii() and name.isprintable() and " " not in name:
-        return name.lower()
-    return unicodedata.normalize("NFKC", visible_form(name).casefold()) or name
+    return _fold(name) or name
+
+
+def _fold(text: str) -> str:
+    if text.isascii() and text.isprintable() and " " not in text:
+        return text.lower()
+    return unicodedata.normalize("NFKC", visible_form(text).casefold())
 
 
 _BETWEEN: Final = ","
@@ -77,29 +79,41 @@ def normalize_ids(names: Sequence[str]) -> Sequence[str]:
     return names if joined == joined.lower() else list(map(str.lower, names))
 
 
+_SAID: Final = (("role", "user"), ("type", "text"))
+"""Fields of a message that say no more than that it is what was asked."""
+
+
 def digest_content(content: object) -> int | None:
     """Return a number for what an input asks, the same on every machine; None if it is unknown.
 
-    Texts are equal up to blanks around them and signs that nobody sees. Capitals stay: whether an
-    answer survives them may be what is asked.
+    Texts are equal if they look the same in small letters, whatever holds them: a list or an object
+    with one entry, or the message of a user, is that entry. Fields that are null say nothing.
     """
     if content is None:
         return None
-    return xxhash.xxh3_64_intdigest(
-        msgspec.json.encode(_strip_texts(content), order="deterministic")
-    )
+    return xxhash.xxh3_64_intdigest(msgspec.json.encode(_unwrap(content)))
 
 
-def _strip_texts(value: object) -> object:
+def _unwrap(value: object) -> object:
+    """Return texts in the form that the eye sees, without their final dot, and what holds them."""
     if isinstance(value, str):
-        if value.isascii():
-            return value.translate(_CONTROLS).strip()
-        return _remove_unseen(unicodedata.normalize("NFC", value).translate(_BLANK)).strip()
+        return _fold(value).rstrip(". ")
     if isinstance(value, Mapping):
-        return {_strip_texts(name): _strip_texts(item) for name, item in value.items()}
+        fields = sorted(
+            ([_fold(str(name)), _unwrap(item)] for name, item in _list_known(value.items())),
+            key=msgspec.json.encode,
+        )
+        return fields[0][1] if len(fields) == 1 else fields
     if isinstance(value, list | tuple):
-        return [_strip_texts(item) for item in value]
-    return value
+        items = [_unwrap(item) for item in value if item is not None]
+        return items[0] if len(items) == 1 else items
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).lower()
+
+
+def _list_known(fields: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+    return (field for field in fields if field[1] is not None and field not in _SAID)
 
 
 class SameInput(NamedTuple):
