@@ -12,8 +12,10 @@ from gatemark.evidence.inputs import (
     LATIN_LOOKS,
     SeenInputs,
     digest_content,
+    digest_inputs,
     find_copied_files,
     group_inputs,
+    join_clusters,
     normalize_id,
     normalize_ids,
     visible_form,
@@ -174,8 +176,32 @@ def test_contents_that_ask_something_else_are_two_inputs(one: object, other: obj
     assert digest_content(one) != digest_content(other)
 
 
-def test_a_number_is_the_same_in_every_spelling() -> None:
-    assert len({digest_content(one) for one in (2, 2.0, "2", [2], {"n": 2})}) == 1
+def test_a_whole_number_is_the_same_with_a_decimal_point() -> None:
+    assert len({digest_content(one) for one in (2, 2.0, [2], {"n": 2.0})}) == 1
+    assert digest_content(2) != digest_content("2")
+
+
+def test_a_field_beside_an_input_counts_only_where_all_inputs_of_these_words_have_it() -> None:
+    def count(*inputs: tuple[object, dict[str, object]]) -> int:
+        return len(set(digest_inputs(inputs)))
+
+    assert count(("Fix it.", {"target": "a"}), ("Fix it.", {"target": "b"})) == 2
+    assert count(("Fix it.", {"target": "a"}), ("fix it", {"target": " A"})) == 1
+    assert count(("Fix it.", {"target": "a"}), ("Fix it.", {"target": None})) == 1
+    assert count(("Fix it.", {"target": "a"}), ("Fix it.", {"target": "a", "note": 1})) == 1
+    assert count(("Fix it.", {"doc": 1}), ("Fix it.", {"doc": 2}), ("Run it.", {})) == 3
+    assert digest_inputs([(None, {"target": "a"})]) == [None]
+
+
+def test_clusters_that_share_an_input_or_look_the_same_are_one_cluster() -> None:
+    groups = [{"talk-1"}, {"Talk-1", "own-7"}, {"own-7\u200b"}, {"talk-2"}]
+    assert join_clusters(groups) == {
+        "talk-1": "Talk-1",
+        "Talk-1": "Talk-1",
+        "own-7": "Talk-1",
+        "own-7\u200b": "Talk-1",
+        "talk-2": "talk-2",
+    }
 
 
 def test_the_first_of_two_records_is_named_with_its_place() -> None:

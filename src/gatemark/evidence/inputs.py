@@ -8,7 +8,7 @@ contents by a digest of what was asked, never of what was answered.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -32,7 +32,8 @@ _BLANK: Final[dict[int, int | str]] = {
 """Signs that show nothing, though their category is that of letters, marks or symbols."""
 INPUTS_VERSION: Final = 1
 """Changes with what counts as one input, so that facts kept from before are not used."""
-_UNSEEN: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me"))
+"""Categories of signs that show nothing, or only a frame around the sign before them."""
 
 
 def _remove_unseen(text: str) -> str:
@@ -83,6 +84,10 @@ _SAID: Final = (("role", "user"), ("type", "text"))
 """Fields of a message that say no more than that it is what was asked."""
 
 
+_EXACT: Final = 2**53
+"""Below this, a whole number is the same with and without a decimal point."""
+
+
 def digest_content(content: object) -> int | None:
     """Return a number for what an input asks, the same on every machine; None if it is unknown.
 
@@ -107,13 +112,32 @@ def _unwrap(value: object) -> object:
     if isinstance(value, list | tuple):
         items = [_unwrap(item) for item in value if item is not None]
         return items[0] if len(items) == 1 else items
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return value
 
 
 def _list_known(fields: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
     return (field for field in fields if field[1] is not None and field not in _SAID)
+
+
+def digest_inputs(inputs: Sequence[tuple[object, Mapping[str, object]]]) -> list[int | None]:
+    """Return a number for each input with the fields beside it, such as the answer it expects.
+
+    A field makes another input only where all inputs of the same words have it, so that a copy is
+    a copy whether a field is left out or added.
+    """
+    asked = [digest_content(words) for words, _ in inputs]
+    shared: dict[int | None, set[str]] = {}
+    for words, (_, fields) in zip(asked, inputs, strict=True):
+        known = {name for name, value in fields.items() if value is not None}
+        shared[words] = shared.get(words, known) & known
+    return [
+        words
+        if words is None or not shared[words]
+        else digest_content([words, [[name, fields[name]] for name in sorted(shared[words])]])
+        for words, (_, fields) in zip(asked, inputs, strict=True)
+    ]
 
 
 class SameInput(NamedTuple):
@@ -173,26 +197,47 @@ class SeenInputs:
         return f"{self._what} {name!r}"
 
 
+def join_keys(keys: Sequence[Sequence[Hashable]]) -> list[int]:
+    """Return for every place the first one that it is linked with by keys that they share."""
+    parent = list(range(len(keys)))
+    owner: dict[Hashable, int] = {}
+
+    def find_first(place: int) -> int:
+        while parent[place] != place:
+            parent[place] = place = parent[parent[place]]
+        return place
+
+    for place, own in enumerate(keys):
+        for key in own:
+            one, other = find_first(owner.setdefault(key, place)), find_first(place)
+            parent[max(one, other)] = min(one, other)
+    return [find_first(place) for place in range(len(keys))]
+
+
 def group_inputs(inputs: Iterable[tuple[str, int | None]]) -> dict[str, str]:
     """Map every id to the first id of its input, by what ids look like and by content."""
-    leader: dict[str, str] = {}
-    order: dict[str, int] = {}
-    by_key: dict[str | int, str] = {}
+    listed = list(dict.fromkeys(inputs))
+    keys: list[tuple[Hashable, ...]] = [
+        (normalize_id(name),) if content is None else (normalize_id(name), content)
+        for name, content in listed
+    ]
+    return {
+        name: listed[first][0]
+        for (name, _), first in zip(listed, join_keys(keys), strict=True)
+    }
 
-    def find_leader(name: str) -> str:
-        while leader[name] != name:
-            leader[name] = name = leader[leader[name]]
-        return name
 
-    for name, content in inputs:
-        leader.setdefault(name, name)
-        order.setdefault(name, len(order))
-        for key in (normalize_id(name), content):
-            if key is not None:
-                both = {find_leader(by_key.setdefault(key, name)), find_leader(name)}
-                first = min(both, key=order.__getitem__)
-                leader.update(dict.fromkeys(both, first))
-    return {name: find_leader(name) for name in leader}
+def join_clusters(groups: Iterable[Iterable[str]]) -> dict[str, str]:
+    """Map every name of a cluster to one name, where the clusters of an input are one cluster."""
+    held = [tuple(dict.fromkeys(group)) for group in groups]
+    firsts = join_keys([[normalize_id(name) for name in group] for group in held])
+    joined: dict[int, str] = {}
+    for group, first in zip(held, firsts, strict=True):
+        for name in group:
+            joined[first] = min(joined.get(first, name), name)
+    return {
+        name: joined[first] for group, first in zip(held, firsts, strict=True) for name in group
+    }
 
 
 def find_copied_files(files: Sequence[EvidenceFile]) -> Iterator[tuple[EvidenceFile, EvidenceFile]]:
