@@ -13,6 +13,7 @@ from gatemark.evidence.inputs import (
     SeenInputs,
     digest_content,
     digest_inputs,
+    digest_lines,
     find_copied_files,
     group_inputs,
     join_clusters,
@@ -255,6 +256,26 @@ def test_files_of_the_same_bytes_are_copies() -> None:
         for name, data in (("a", b"x"), ("b", b"y"), ("c", b"x"))
     ]
     assert [(one.name, other.name) for one, other in find_copied_files(files)] == [("a", "c")]
+
+
+def test_files_of_the_same_records_are_copies_however_they_are_written() -> None:
+    lines = [b'{"id": "q1", "label": "A"}', b'{"id": "q2", "label": "B"}']
+    written = [
+        lines,
+        lines[::-1],
+        [line + b"  \r" for line in lines],
+        [b"", *lines, b" "],
+        [b'{"label":"A","id":"q1"}', b'{"label":"B","id":"q2"}'],
+        [b'{"id": "q1", "label": "B"}', b'{"id": "q2", "label": "A"}'],
+        lines[:1],
+        [*lines, lines[0]],
+    ]
+    files = [EvidenceFile(str(n), digest_bytes(bytes([n])), 1) for n in range(len(written))]
+    found = find_copied_files(files, [digest_lines(one) for one in written])
+    assert {one.name + other.name for one, other in found} == {
+        *("01", "02", "03", "04", "12", "13", "14", "23", "24", "34")
+    }
+    assert digest_lines([b"q1,A ", b"q2,B"]) == digest_lines([b"q2,B", b"q1,A"])
 
 
 @pytest.mark.parametrize("sign", ["\x01", "\x7f", "\u180b", "\u180f", "\uffa0", "\u200b", "\ufe0f"])

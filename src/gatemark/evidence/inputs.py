@@ -222,8 +222,7 @@ def group_inputs(inputs: Iterable[tuple[str, int | None]]) -> dict[str, str]:
         for name, content in listed
     ]
     return {
-        name: listed[first][0]
-        for (name, _), first in zip(listed, join_keys(keys), strict=True)
+        name: listed[first][0] for (name, _), first in zip(listed, join_keys(keys), strict=True)
     }
 
 
@@ -240,8 +239,27 @@ def join_clusters(groups: Iterable[Iterable[str]]) -> dict[str, str]:
     }
 
 
-def find_copied_files(files: Sequence[EvidenceFile]) -> Iterator[tuple[EvidenceFile, EvidenceFile]]:
-    """Yield every two files of the same bytes: a copy is not a second source."""
-    for one, other in combinations(files, 2):
-        if one.digest == other.digest:
+def digest_lines(lines: Iterable[bytes]) -> int:
+    """Return a number for what lines hold, in any order, whatever the order of their fields."""
+    held = sorted(xxhash.xxh3_64_digest(_sort_fields(line)) for line in lines if line.strip())
+    return xxhash.xxh3_64_intdigest(b"".join(held))
+
+
+def _sort_fields(line: bytes) -> bytes:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(line), order="deterministic")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return b" ".join(line.split())
+
+
+def find_copied_files(
+    files: Sequence[EvidenceFile], contents: Sequence[int] = ()
+) -> Iterator[tuple[EvidenceFile, EvidenceFile]]:
+    """Yield every two files of the same bytes: a copy is not a second source.
+
+    With ``contents``, from ``digest_lines`` of each file, also those of the same records, packed or
+    written in another way.
+    """
+    for (at, one), (place, other) in combinations(enumerate(files), 2):
+        if one.digest == other.digest or (contents and contents[at] == contents[place]):
             yield one, other

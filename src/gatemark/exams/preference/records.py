@@ -106,7 +106,9 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a model's name", _MODEL_VOTE | {"winner": "large-1"}, "$.winner"),
                 BadExample("one model", _MODEL_VOTE | {"model_b": "small-3"}, "$.model_b"),
                 BadExample(
-                    "one model, spelt in two ways", _MODEL_VOTE | {"model_b": "Small-3"}, "$.model_b"
+                    "one model, spelt in two ways",
+                    _MODEL_VOTE | {"model_b": "Small-3"},
+                    "$.model_b",
                 ),
                 BadExample("a blank model", _MODEL_VOTE | {"model_a": " "}, "$.model_a"),
                 BadExample(
