@@ -70,11 +70,14 @@ def _diverse_lines(folder: Path) -> Iterator[Line]:
         write_decisions(file, DIVERSE_RECORDS, kind=kind)
         costs[kind] = _score("score", "advisory", str(file), "--json", "-j", "1", "--no-cache")
     diverse, alike = costs["diverse"], costs["alike"]
+    decoded = run([sys.executable, "-m", "bench.advisory_decode", str(file)], repeats=3)
     two = _score("score", "advisory", str(file), "--json", "-j", "2", "--no-cache")
     yield Line(f"{DIVERSE_RECORDS:,} alike, processor time", alike.processor_s, "s")
     yield Line(f"{DIVERSE_RECORDS:,} diverse, processor time", diverse.processor_s, "s")
     ratio = diverse.processor_s / alike.processor_s
     yield Line("diverse / alike, processor time", ratio, "x", at_most=1.5)
+    ratio = diverse.processor_s / decoded.processor_s
+    yield Line("diverse / a bare typed decode of it, processor time", ratio, "x")
     yield Line("diverse, resident memory", diverse.resident_mb, "MB", at_most=150)
     yield Line("diverse, -j 1 / -j 2", diverse.seconds / two.seconds, "x", at_least=1.6)
 

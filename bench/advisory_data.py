@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from gatemark.exams.advisory.buckets import choose_bucket
 from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
+from gatemark.exams.advisory.confidence_buckets import choose_bucket
 from gatemark.exams.advisory.record_examples import AGREEING
 
 CLASSES = (
@@ -153,8 +153,22 @@ def diverse(draw: random.Random, number: int) -> dict[str, Any]:
         record["notes"][0],
         f"model_digest:sha256:{draw.getrandbits(256):064x}",
         f"trace {draw.getrandbits(64):016x} of {word} {number}",
+        _remark(draw, word),
     ]
     return record
+
+
+def _remark(draw: random.Random, word: str) -> str:
+    """A sentence as operators and services write them; half of them have a word to look at."""
+    amount, share = draw.randrange(10**5), draw.random()
+    return draw.choice(
+        (
+            f"{word} check passed on edge-{amount % 40:02d} after {share:.3f} s",
+            f"{amount} tokens read by {word}, {share:.0%} of the budget",
+            f"NPU driver 1.{amount % 30}.{amount % 7} reloaded; {word} was idle for {amount} ms",
+            f"same {word} event as ops-{amount}, seen at {amount % 24:02d}:{amount % 60:02d}",
+        )
+    )
 
 
 def _uuid(draw: random.Random) -> str:

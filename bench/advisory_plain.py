@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 
-from gatemark.exams.advisory.buckets import choose_bucket
+from gatemark.exams.advisory.confidence_buckets import choose_bucket
 from gatemark.exams.advisory.record import ERROR_CATEGORIES, SCHEMA_NAME
 from gatemark.packs.documents import make_json_schema
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_mod
 
 from bench.advisory_plain import DEFERRED, NO_OP, RANK, UNMEASURED, UNSURE, Score
 from gatemark.exams.advisory import record as noun
-from gatemark.exams.advisory.buckets import choose_bucket
+from gatemark.exams.advisory.confidence_buckets import choose_bucket
 from gatemark.exams.advisory.record import ERROR_CATEGORIES
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__

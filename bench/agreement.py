@@ -1,120 +1,95 @@
-"""Agreement over a million pairs: speed against the plain way, memory, processes."""
+"""Agreement over evidence as it is in life: time and memory against decoding alone and others.
+
+Times are of the processor, so that other work on the machine counts little. A ratio to decoding is
+one to reading the same bytes as typed records with msgspec, in the same run, and nothing else.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import random
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.agreement_data import write_pairs, write_sides
 from bench.measure import Cost, Line, gatemark, run
 
-REFUSED = "NOT_IN_CONTEXT"
-LABELS = ("VALID", REFUSED, "REJECT", "ABSTAIN")
-
-
-def write_pairs(path: Path, count: int) -> None:
-    """Invented pairs of about half a kilobyte each, every reason different from the last."""
-    draw = random.Random(count)
-    with path.open("w", encoding="utf-8") as stream:
-        for number in range(count):
-            scholar = draw.choices(LABELS, (70, 15, 14, 1))[0]
-            auditor = scholar if draw.random() < 0.95 else draw.choice(LABELS[:3])
-            page, line = draw.randint(1, 40), draw.randint(1, 9)
-            claim = f"Store {page} rejects empty keys while mode {line} is on."
-            row = {
-                "qid": f"A{number:07d}",
-                "scholar": {
-                    "label": scholar,
-                    "reason": f"claim {number} stands on page {page}; cites p{page}#{line}",
-                },
-                "auditor": {
-                    "label": auditor,
-                    "reason": f"provenance of p{page}#{line} ok: row {number}, template {line}",
-                },
-                "answer_json": {
-                    "claim": "not in context" if scholar == auditor == REFUSED else claim,
-                    "citations": [f"p{page}#{line}"],
-                    "constraints_echo": [f"Store {page} rejects empty keys."],
-                },
-                "retrieved_ids": [f"p{page}#{line}", f"p{page}#{line + 1}", f"p{page + 1}#1"],
-                "flags": {"provenance_violation": False, "constraints_mismatch": False},
-            }
-            stream.write(json.dumps(row) + "\n")
+ROWS = 300_000
+SCORED = (0, 1, 3)
+"""The data agrees or not by chance; any verdict costs the same."""
 
 
 def lines() -> Iterator[Line]:
     """Every claim about agreement, measured."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        small, large = folder / "small.jsonl", folder / "large.jsonl"
-        write_pairs(small, 100_000)
-        write_pairs(large, 1_050_000)
-        yield Line("size of 1,050,000 pairs", large.stat().st_size / 1e6, "MB")
-        plain = run(
-            [sys.executable, "-m", "bench.plain_agreement", str(folder / "plain.tsv"), str(large)]
-        )
-        score = ("score", "agreement", "--json", "--out", str(folder), "--pairs")
-        one = ("-j", "1")
-        fast = run(gatemark(*score, str(large), *one, "--no-duplicate-key-check"), repeats=3)
-        checked = run(gatemark(*score, str(large), *one), repeats=3)
-        double = run(gatemark(*score, str(large), "-j", "2"), repeats=3)
-        little = run(gatemark(*score, str(small), *one), repeats=3)
-        yield Line("plain json-and-dicts scorer", plain.seconds, "s")
-        yield Line("gatemark, -j 1, duplicate keys checked", checked.seconds, "s")
-        yield Line("gatemark, -j 1, duplicate keys not checked", fast.seconds, "s")
-        yield Line("gatemark, -j 2, duplicate keys checked", double.seconds, "s")
-        yield Line("plain / gatemark -j 1", plain.seconds / checked.seconds, "x", at_least=15)
-        yield Line("plain / gatemark -j 1, keys not checked", plain.seconds / fast.seconds, "x")
-        yield Line("plain / gatemark -j 2", plain.seconds / double.seconds, "x")
-        yield Line("-j 1 / -j 2 over 500 MB", checked.seconds / double.seconds, "x", at_least=1.5)
-        yield Line("resident memory, 1,050,000 pairs", checked.resident_mb, "MB", at_most=120)
-        growth = checked.resident_mb / little.resident_mb
-        yield Line("resident memory, 1,050,000 / 100,000 pairs", growth, "x", at_most=1.25)
-        yield from duckdb_lines(folder, large, checked)
-        yield from two_file_lines(folder, large)
+        plain, escaped = folder / "plain.jsonl", folder / "escaped.jsonl"
+        write_pairs(plain, ROWS)
+        write_pairs(escaped, ROWS, escaped=True)
+        merged = score(folder, "--pairs", plain)
+        yield Line(f"size of {ROWS:,} pairs", plain.stat().st_size / 1e6, "MB")
+        yield Line("merged, all checks", merged.processor_s, "s")
+        ratio = merged.processor_s / decode(plain).processor_s
+        yield Line("merged / decoding", ratio, "x", at_most=6)
+        ratio = score(folder, "--pairs", escaped).processor_s / decode(escaped).processor_s
+        yield Line("merged with escaped texts / decoding", ratio, "x", at_most=6)
+        unchecked = score(folder, "--pairs", plain, "--no-duplicate-key-check")
+        yield Line("merged, duplicate keys not checked", unchecked.processor_s, "s")
+        double = score(folder, "--pairs", plain, processes=2)
+        yield Line("merged, time of -j 1 / -j 2", merged.seconds / double.seconds, "x")
+        yield from memory_lines(folder, merged)
+        yield from peer_lines(folder, plain, merged)
+        for evidence in (False, True):
+            yield from two_file_lines(folder, plain, evidence=evidence)
 
 
-def duckdb_lines(folder: Path, pairs: Path, ours: Cost) -> Iterator[Line]:
-    """The same table, repeated ids and disagreements, where DuckDB is installed."""
+def score(folder: Path, *arguments: str | Path, processes: int = 1) -> Cost:
+    """Run the command over some files."""
+    out = ("--json", "--out", str(folder / "out"), "-j", str(processes))
+    command = gatemark("score", "agreement", *map(str, arguments), *out)
+    return run(command, repeats=2, ok_codes=SCORED)
+
+
+def decode(*paths: Path) -> Cost:
+    """Decode the same bytes, and do nothing else."""
+    return run([sys.executable, "-m", "bench.agreement_decode", *map(str, paths)], repeats=2)
+
+
+def memory_lines(folder: Path, merged: Cost) -> Iterator[Line]:
+    """Compare the memory of a tenth of the rows with that of all."""
+    little = folder / "little.jsonl"
+    write_pairs(little, ROWS // 10)
+    few = score(folder, "--pairs", little)
+    yield Line(f"resident memory, {ROWS:,} pairs", merged.resident_mb, "MB", at_most=130)
+    growth = (merged.resident_mb - few.resident_mb) * 1e6 / (ROWS - ROWS // 10)
+    yield Line("resident memory of each further pair", growth, "B", at_most=250)
+
+
+def peer_lines(folder: Path, pairs: Path, ours: Cost) -> Iterator[Line]:
+    """Compare with dictionaries in memory, and with DuckDB where it is installed."""
+    out = str(folder / "peer.tsv")
+    plain = run([sys.executable, "-m", "bench.plain_agreement", out, str(pairs)], repeats=2)
+    yield Line("merged, plain json-and-dicts scorer", plain.processor_s, "s")
+    ratio = plain.processor_s / ours.processor_s
+    yield Line("merged, plain scorer / gatemark", ratio, "x", at_least=1)
     if importlib.util.find_spec("duckdb") is None:
         return
-    out = str(folder / "duckdb.tsv")
-    theirs = run([sys.executable, "-m", "bench.duckdb_agreement", out, str(pairs)], repeats=3)
-    yield Line("merged, DuckDB, processor", theirs.processor_s, "s")
-    yield Line("merged, gatemark with all checks, processor", ours.processor_s, "s")
-    ratio = ours.processor_s / theirs.processor_s
-    yield Line("merged, gatemark / DuckDB, processor", ratio, "x", at_most=1.5)
+    duckdb = run([sys.executable, "-m", "bench.duckdb_agreement", out, str(pairs)], repeats=2)
+    yield Line("merged, DuckDB, which checks almost nothing", duckdb.processor_s, "s")
+    yield Line("merged, gatemark / DuckDB", ours.processor_s / duckdb.processor_s, "x")
 
 
-def write_sides(pairs: Path, folder: Path) -> tuple[str, str]:
-    """The same opinions as one file per validator, without answers."""
-    paths = folder / "scholar.jsonl", folder / "auditor.jsonl"
-    with pairs.open() as rows, paths[0].open("w") as scholar, paths[1].open("w") as auditor:
-        for line in rows:
-            row = json.loads(line)
-            scholar.write(json.dumps({"qid": row["qid"], **row["scholar"]}) + "\n")
-            auditor.write(json.dumps({"qid": row["qid"], **row["auditor"]}) + "\n")
-    return str(paths[0]), str(paths[1])
-
-
-def two_file_lines(folder: Path, pairs: Path) -> Iterator[Line]:
-    """One file per validator, in processor time: the claim does not depend on other work."""
-    scholar, auditor = write_sides(pairs, folder)
-    out = str(folder / "plain.tsv")
-    plain = run([sys.executable, "-m", "bench.plain_agreement", out, scholar, auditor], repeats=2)
-    files = ("--scholar", scholar, "--auditor", auditor)
-    ours = run(
-        gatemark("score", "agreement", "--json", "--out", str(folder), *files, "-j", "1"), repeats=2
-    )
-    yield Line("two files, plain scorer, processor", plain.processor_s, "s")
-    yield Line("two files, gatemark, processor", ours.processor_s, "s")
-    ratio = plain.processor_s / ours.processor_s
-    yield Line("two files, plain / gatemark, processor", ratio, "x", at_least=5)
-    yield Line("two files, resident memory, 1,050,000 rows", ours.resident_mb, "MB")
+def two_file_lines(folder: Path, pairs: Path, *, evidence: bool) -> Iterator[Line]:
+    """One file per validator, in different orders, with what they judged or without."""
+    scholar, auditor = write_sides(pairs, folder, evidence=evidence)
+    ours = score(folder, "--scholar", scholar, "--auditor", auditor)
+    what = f"two files {'with' if evidence else 'without'} evidence"
+    yield Line(f"{what}, all checks", ours.processor_s, "s")
+    ratio = ours.processor_s / decode(scholar, auditor).processor_s
+    # Short records cost little to decode, and as much as others to join.
+    yield Line(f"{what} / decoding", ratio, "x", at_most=11 if evidence else 16)
+    yield Line(f"{what}, resident memory", ours.resident_mb, "MB", at_most=650)
 
 
 def help_lines() -> Iterator[Line]:

@@ -23,7 +23,7 @@ from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.events.versions import ChangeRisk
 from gatemark.lifecycle.act import act
-from gatemark.lifecycle.state_cache import replay
+from lifecycle.replay import replay
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import lines_of
 from docs_pages.formats import formats_page

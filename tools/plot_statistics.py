@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
 from gatemark.statistics.paired.verdict_rates import SuiteDesign, adaptive_rates
 from gatemark.statistics.proportion import wilson_interval
+from gatemark.statistics.significance import drop_bounds
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 720, 360
@@ -92,13 +92,11 @@ def intervals() -> str:
     plot.text(plot.x(MARGIN), TOP - 12, f"margin {MARGIN:g}", 'text-anchor="middle"')
     for place, (name, lost, gained, n) in enumerate(CASES):
         height = len(CASES) - place - 0.5
-        found = non_inferiority_of_counts(lost, gained, n, margin=MARGIN)
-        if found.drop is None or found.lower is None or found.upper is None:
-            raise SystemExit(f"{name}: nothing was measured")
-        outcome = _outcome(found.lower, found.upper)
+        lower, upper = drop_bounds(lost, gained, n)
+        outcome = _outcome(lower, upper)
         colour = COLOURS[outcome]
-        plot.line([(max(found.lower, -0.1), height), (min(found.upper, 0.3), height)], colour)
-        plot.dot(found.drop, height, colour)
+        plot.line([(max(lower, -0.1), height), (min(upper, 0.3), height)], colour)
+        plot.dot((lost - gained) / n, height, colour)
         plot.text(LEFT - 12, plot.y(height) - 3, name, 'text-anchor="end"')
         plot.text(LEFT - 12, plot.y(height) + 13, outcome, 'text-anchor="end"', colour)
     return plot.svg()

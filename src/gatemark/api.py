@@ -306,8 +306,9 @@ def run(
         limit=limit,
         candidate=None if candidate is None else _make_target(candidate),
         baseline=None if baseline is None else _make_baseline(baseline),
+        waivers=tuple(waivers),
     )
-    return GateResult(run_pack(workspace, fspath(pack), choices, waivers=waivers), workspace)
+    return GateResult(run_pack(workspace, fspath(pack), choices), workspace)
 
 
 def gate(

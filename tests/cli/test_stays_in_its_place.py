@@ -200,8 +200,8 @@ def test_a_network_without_a_route_counts_what_compiled_code_tries(tmp_path: Pat
     words = apart()
     if not words:
         pytest.skip("this system gives no network of its own (unshare --net)")
-    counting = "from tests.watched.watch import measured_count, raise_loopback\nraise_loopback()\n"
-    code = f"{counting}{COMPILED}\nprint(measured_count()['Ip OutNoRoutes'])"
+    counting = "from tests.watched.watch import counted, raise_loopback\nraise_loopback()\n"
+    code = f"{counting}{COMPILED}\nprint(counted()['Ip OutNoRoutes'])"
     command = [*words, sys.executable, "-c", code, str(tmp_path / "elsewhere")]
     printed = subprocess.check_output(command, cwd=Path(__file__).parents[2])
     assert int(printed) == 1

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reasons import state_reason
 
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict, Waiver, decide
-from gatemark.core.reason import state_reason
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)

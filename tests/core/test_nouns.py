@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.reasons import state_reason
 
 from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, InvalidValueError
 from gatemark.core.measurement import (
@@ -19,7 +20,6 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.core.policy import Finding, Policy, Rule, Verdict, Waiver
-from gatemark.core.reason import state_reason
 from gatemark.core.result import Figure, Matrix, Reliability, ReliabilityBin, Table
 
 RULE = Rule("r", "m", ">=", 0.5)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.reasons import state_reason
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.reason import Reason, ReasonKind, state_reason
+from gatemark.core.reason import Reason, ReasonKind
 
 FEW = ReasonKind("few", "{subject} rests on {n} items")
 OPEN = ReasonKind("open", "{subject} is open: {because}")

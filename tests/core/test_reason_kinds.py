@@ -9,10 +9,11 @@ from string import Formatter
 
 import msgspec
 import pytest
+from tests.reasons import state_reason
 
 import gatemark
 from docs_pages.reasons import find_declared_reasons
-from gatemark.core.reason import Reason, ReasonKind, ReasonValue, state_reason
+from gatemark.core.reason import Reason, ReasonKind, ReasonValue
 
 DECLARED = list(find_declared_reasons())
 KINDS = [one.kind for one in DECLARED]

@@ -10,8 +10,8 @@ import pytest
 
 from gatemark.evidence.private_text import PrivateTextRules
 from gatemark.exams.advisory.exam import SUITE
-from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.policy import AdvisoryPolicy, LanePolicy, Promotion, Stability
+from gatemark.exams.advisory.policy_limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.record import CASE_NOTES, SCHEMA_NAME
 from gatemark.exams.advisory.taxonomy import Taxonomy
 

@@ -401,11 +401,11 @@ def test_points_are_derived_from_advisory_decisions_once(drift: Run, write_jsonl
 
 
 def test_points_are_derived_from_a_run_log(drift: Run, write_jsonl: Write) -> None:
-    from gatemark.exams.runlog.records.run_schema import _FILE
+    from gatemark.exams.runlog.records.run_schema import SCHEMA
 
     rows = [
         {**row, "timestamp": "2026-03-01T01:00:00.000Z"} if "timestamp" in row else row
-        for row in _FILE
+        for row in SCHEMA.good_files[0]
     ]
     path = write_jsonl("case.jsonl", rows)
     ran = drift("derive", "--run-log", path, "--asset", "summariser", "--now", stamp(2), "--json")

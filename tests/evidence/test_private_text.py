@@ -294,6 +294,54 @@ def test_a_batch_is_judged_as_each_of_its_texts_whether_they_come_again_or_not(
     assert together.private(batch, note=note) == alone
 
 
+_SIGNS: Final = (
+    *("key", "Pass", "pwd", "token", "Secret", "contrasena", "basic ", "Bearer:", "authorization"),
+    *(
+        ":",
+        "=",
+        "'",
+        "(",
+        "`",
+        " ",
+        ";",
+        "?",
+        "&",
+        "sig=",
+        "session=",
+        "%2f",
+        "%41",
+        "@",
+        "{",
+        "://",
+    ),
+    *("eyJ", "xox", "-us1", "glpat-", "SG.", "hooks.slack", "PuTTY", "authToken", "12345678"),
+    *(
+        "/home/",
+        "~/",
+        "C:\\Users\\",
+        "c:/users/",
+        "abcd1234",
+        "word",
+        "Qwen2.5-7B",
+        "x" * 31,
+        "x" * 40,
+    ),
+    *("A" * 27, RANDOM, "deadbeef" * 5, "sha256:" + "0f3a" * 16, "01J8ZQ4T9X6M2V7C3B5N1K0PRS"),
+    *("DE89370400440532013000", "+49 151 23456789", "\u00fc", "\u200b", "\n", "-", "/", "."),
+)
+"""What the rules look for, in parts, and what surrounds it."""
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.lists(st.sampled_from(_SIGNS), min_size=1, max_size=5).map("".join), max_size=30),
+    st.booleans(),
+)
+def test_the_screen_clears_only_what_the_rules_clear(texts: list[str], note: bool) -> None:
+    scan = PrivateTextScan(PrivateTextRules())
+    assert scan.private(texts, note=note) == {text for text in texts if scan.kinds(text, note=note)}
+
+
 def test_a_clean_time_does_not_make_phone_numbers_of_that_form_clean() -> None:
     scan = PrivateTextScan(PrivateTextRules())
     assert scan.kinds("1717600000123") == ()

@@ -11,8 +11,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.attribution.records import SCHEMA as DECISION_SCHEMA
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.blocks import BLOCK_BYTES, read_blocks
+from gatemark.evidence.blocks import BLOCK_BYTES, Block, read_blocks
+from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import may_nest
@@ -36,14 +38,19 @@ def source_of(folder: Path, data: bytes, name: str = "evidence.jsonl") -> Source
 
 
 def admitted(
-    source: Source, *, limits: Limits = SMALL, check_keys: bool = True, parts: int = 1
+    source: Source,
+    *,
+    limits: Limits = SMALL,
+    check_keys: bool = True,
+    parts: int = 1,
+    block_bytes: int = BLOCK_BYTES,
 ) -> tuple[list[Any], RecordReader]:
     records: list[Any] = []
     reader = RecordReader(
         FORM, ReadingChoices(limits=limits, check_duplicate_keys=check_keys, max_errors=50)
     )
     for shard in split_sources((source,), parts, 1):
-        for batch in reader.records(read_blocks(shard, limits)):
+        for batch in reader.records(read_blocks(shard, limits, block_bytes=block_bytes)):
             assert len(reader.batch_lines) == len(batch)
             records.extend(batch)
     assert reader.received == reader.accepted + reader.rejected
@@ -247,6 +254,18 @@ def test_depth_is_limited_where_a_record_is_open(
     assert reader.rejected == rejected
 
 
+def test_depth_is_limited_inside_a_list_of_records() -> None:
+    (form,) = DECISION_SCHEMA.forms
+    decision = json.loads(json.dumps(form.good[0]))
+    for levels, rejected in ((61, 0), (62, 1)):
+        decision["steps"][0] |= {"output": json.loads("[" * levels + "]" * levels)}
+        decision["steps"][0].pop("error", None)
+        data = json.dumps(decision).encode() + b"\n"
+        assert bool(diagnose(data, form, max_depth=64)) == bool(rejected)
+        reader = RecordReader(form, ReadingChoices())
+        assert sum(map(len, reader.records(iter([Block(data)])))) == 1 - rejected
+
+
 @pytest.mark.parametrize("bad", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"[1", b"{}", b"[]"])
 def test_what_is_no_record_is_refused(tmp_path: Path, bad: bytes) -> None:
     number, _ = refusal(tmp_path, line(1) + b"\n" + bad + b"\n")
@@ -318,10 +337,8 @@ def test_any_split_reads_the_same_lines(
     folder = tmp_path_factory.mktemp("split")
     data = b"x" + b"\n".join(lines) + b"\n"
     source = source_of(folder, data)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gatemark.evidence.blocks.BLOCK_BYTES", block_bytes)
-        whole, one = admitted(source)
-        split, many = admitted(source, parts=parts)
+    whole, one = admitted(source)
+    split, many = admitted(source, parts=parts, block_bytes=block_bytes)
     assert split == whole
     assert (many.received, many.rejected, many.line_count) == (
         one.received,

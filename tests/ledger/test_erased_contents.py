@@ -11,12 +11,12 @@ import msgspec
 import psycopg
 import pytest
 from tests.ledger.tamper import Tamperer
+from tests.reasons import state_reason
 from tests.review.arms import make_review, prefers, vote_all, write_arm
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import RefusedError
 from gatemark.core.measurement import measured
-from gatemark.core.reason import state_reason
 from gatemark.core.result import Result, Table, seal
 from gatemark.integrity import erase, verify
 from gatemark.ledger.event_kinds import CONTENT_ERASED

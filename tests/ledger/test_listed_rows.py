@@ -8,11 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.drift.series import day
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.integrity import erase, verify
+from gatemark.integrity import erase, store_checks, verify
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
@@ -132,7 +133,11 @@ def test_a_check_beside_writers_sees_one_state(
     before.results.append(result(with_blobs=True, at=now))
     (noted,) = before.events.append([EventDraft("noted", now, "tester", None, {"text": "a"})])
     size = before.events.head().seq
-    monkeypatch.setattr("gatemark.integrity.RuleCheck", Interrupted)
+    checks = [
+        msgspec.structs.replace(one, rules=Interrupted) if one.name == "lifecycle" else one
+        for one in store_checks()
+    ]
+    monkeypatch.setattr("gatemark.integrity.store_checks", lambda: checks)
     report = verify(before, VerifyRequest())
     assert (report.verdict, report.issues, report.events) == ("pass", (), size)
     monkeypatch.undo()

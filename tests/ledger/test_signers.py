@@ -120,7 +120,7 @@ def test_a_command_that_does_not_sign_leaves_no_key(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     text, message = BAD[how]
-    monkeypatch.setattr(CommandSigner.__init__, "__defaults__", (2,))
+    monkeypatch.setattr("gatemark.ledger.signing.command_signer.SECONDS", 2)
     new = NewKey(path=tmp_path / "k", command=script(tmp_path, text), public=public())
     with pytest.raises(BadInputError, match=message):
         make_key(workspace, new)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from tests.reasons import state_reason
+
 from gatemark.core.canonical import digest
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Finding, Policy, Rule
-from gatemark.core.reason import state_reason
 from gatemark.core.result import AnswerTime, AssetRef, Cost, PackRef, Result, seal
 from gatemark.lifecycle.model.nouns import PackIdentity
 from gatemark.lifecycle.pack_identity import identify_result_pack

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
+from tests.lifecycle.replay import lifecycle_lines, replay
 
 import gatemark
 from gatemark.core.canonical import digest
@@ -42,7 +43,7 @@ from gatemark.lifecycle.events.fact import fold
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.lifecycle.routing import route
-from gatemark.lifecycle.state_cache import read_state, replay
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import asset_card
 from gatemark.lifecycle.views.why import explain_stage
@@ -495,8 +496,6 @@ def test_the_package_has_no_other_lazy_names() -> None:
 
 def test_a_fold_refuses_events_of_another_asset(site: Site) -> None:
     site.add("1.0.0")
-    from gatemark.lifecycle.state_cache import lifecycle_lines
-
     lines = list(lifecycle_lines(site.workspace.events, ASSET))
     with pytest.raises(IntegrityError, match="is about triage, not other"):
         fold("other", lines)

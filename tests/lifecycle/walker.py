@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, ClassVar
 
+from tests.lifecycle.replay import replay
+
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
@@ -31,7 +33,7 @@ from gatemark.lifecycle.commands import (
     Waive,
 )
 from gatemark.lifecycle.routing import route
-from gatemark.lifecycle.state_cache import read_state, replay
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
 from .sealed import LAXER, POLICY, result, sealed_pack_identity

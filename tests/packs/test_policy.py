@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.reasons import state_reason
 
 from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.reason import state_reason
 from gatemark.packs.bench_score import compute_bench, compute_bench_delta
 from gatemark.packs.margins import choose_regression_modes, find_bound, find_guard, find_margin
 from gatemark.packs.pack import Pack

@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.reasons import state_reason
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
 from gatemark.core.policy import Bench, Waiver
-from gatemark.core.reason import state_reason
 from gatemark.core.result import (
     AssetRef,
     Blob,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.reasons import state_reason
+
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
 from gatemark.core.policy import Bench, Finding, FindingVerdict, Policy, Rule, Waiver
-from gatemark.core.reason import state_reason
 from gatemark.core.result import (
     AssetRef,
     Blob,

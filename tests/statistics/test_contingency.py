@@ -23,7 +23,6 @@ from gatemark.statistics.contingency import (
     kappa_analytic_interval,
     kappa_variance,
     multinomial_bootstrap,
-    percent_agreement_each,
 )
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
@@ -157,17 +156,9 @@ def test_ac1_equals_its_definition_for_both_label_spaces(table: Table) -> None:
     assert gwet_ac1(table, label_space="table").value == float(ac1_by_definition(table, len(table)))
 
 
-def test_percent_agreement_is_the_share_on_the_diagonal() -> None:
-    for table in TABLES:
-        first, second = ratings(table)
-        agreed = sum(a == b for a, b in zip(first, second, strict=True))
-        assert percent_agreement_each(np.array([table]))[0] == agreed / len(first)
-
-
 def test_published_agreement_tables() -> None:
     # Gwet (2008), table of 125 items: agreement .944, kappa -.023, AC1 .941.
     skewed = [[118, 5], [2, 0]]
-    assert percent_agreement_each(np.array([skewed]))[0] == 0.944
     assert cohen_kappa(skewed).value == pytest.approx(-0.0234, abs=5e-5)
     assert gwet_ac1(skewed, label_space="table").value == pytest.approx(0.9408, abs=5e-5)
     # Three abstractors' table from irrCAC's documentation: AC1 .84933.
@@ -288,7 +279,7 @@ def test_bootstrap_and_analytic_interval_agree_on_a_large_table() -> None:
 
 def test_every_draw_keeps_the_total_and_leaves_empty_cells_empty() -> None:
     table = np.array([[3, 0, 1], [0, 0, 0], [2, 0, 7]])
-    recorder = Recorder(percent_agreement_each)
+    recorder = Recorder(cohen_kappa_each)
     multinomial_bootstrap(table, recorder, resamples=500, seed=2)
     drawn = np.array(recorder.tables)
     assert drawn.shape == (500, 3, 3)

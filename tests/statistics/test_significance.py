@@ -9,7 +9,6 @@ from statsmodels.stats.contingency_tables import mcnemar as oracle
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.significance import (
-    loss_p_value,
     mcnemar_test,
     minimum_detectable_effect,
 )
@@ -54,13 +53,6 @@ def test_a_far_tail_keeps_its_digits():
     assert mcnemar_test(0, 900).p_value == pytest.approx(2.0**-899, rel=1e-9)
 
 
-def test_one_sided_p_of_losses_and_of_gains_overlap_in_one_outcome():
-    for lost, gained in ((3, 9), (5, 5), (12, 0)):
-        n = lost + gained
-        both = loss_p_value(lost, gained) + loss_p_value(gained, lost)
-        assert both == pytest.approx(1 + math.comb(n, lost) / 2**n)
-
-
 @pytest.mark.parametrize(
     ("rate", "effects"), [(0.05, (0.044, 0.020)), (0.10, (0.063, 0.028)), (0.20, (0.089, 0.040))]
 )
@@ -82,7 +74,6 @@ def test_the_detectable_effect_is_detected_with_its_power():
     "call",
     [
         lambda: mcnemar_test(-1, 2),
-        lambda: loss_p_value(1, -2),
         lambda: minimum_detectable_effect(0, 0.1),
         lambda: minimum_detectable_effect(10, 0.0),
         lambda: minimum_detectable_effect(10, 0.1, power=1.0),

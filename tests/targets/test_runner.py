@@ -314,10 +314,6 @@ def test_resume_repeats_no_finished_call(tmp_path: Path) -> None:
     assert target.seen == [call.key for call in calls[6:]]
     assert [o.cached for o in second] == [True] * 6 + [False] * 4
     assert [(o.reply, o.error) for o in second[:6]] == [(o.reply, o.error) for o in first]
-    third = Answers(answer)
-    with _journal(tmp_path / "j") as journal:
-        run(third, calls, RunOptions(retry_errors=True), journal)
-    assert third.seen == [("q0003", 0)]
 
 
 def test_another_target_or_input_is_not_served_from_the_journal(tmp_path: Path) -> None:
@@ -448,40 +444,6 @@ def test_cancelling_leaves_a_whole_journal_that_resumes(tmp_path: Path) -> None:
         outcomes = run(target, questions(20), RunOptions(), journal)
     assert len(target.seen) == 10
     assert _kinds(outcomes) == ["ok"] * 20
-
-
-@pytest.mark.parametrize("early", [True, False])
-def test_stopping_gives_an_outcome_for_every_call(tmp_path: Path, early: bool) -> None:
-    async def answer(call: Call) -> str:
-        await asyncio.sleep(0 if call.id < "q0003" else 60)
-        return "ok"
-
-    async def whole(journal: Journal) -> tuple[CallOutcome, ...]:
-        stop = asyncio.Event()
-        if early:
-            stop.set()
-
-        def watch(progress: RunProgress) -> None:
-            if progress.done == 3:
-                stop.set()
-
-        return await run_calls(
-            Answers(answer),
-            questions(8),
-            RunOptions(concurrency=2),
-            journal,
-            clock=time.monotonic,
-            sleep=asyncio.sleep,
-            rng=random.Random(1),
-            on_progress=watch,
-            stop=stop,
-        )
-
-    with _journal(tmp_path / "j") as journal:
-        outcomes = asyncio.run(whole(journal))
-        done = 0 if early else 3
-        assert len(journal) == done
-    assert _kinds(outcomes) == ["ok"] * done + ["cancelled"] * (8 - done)
 
 
 def test_a_broken_journal_ends_the_run_instead_of_going_on_unrecorded(tmp_path: Path) -> None:

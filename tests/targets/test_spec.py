@@ -88,12 +88,12 @@ def test_limits_reach_the_runner() -> None:
         "budget": {"calls": 3, "cost": 1.5, "wall_s": 60},
         "cost": {"per_call": 0.25},
     }
-    options = parse_spec(raw, "t").options(concurrency=4, reuse="cache", retry_errors=True)
+    options = parse_spec(raw, "t").options(concurrency=4, reuse="cache")
     assert options.rate_per_s == 5
     assert options.max_reply_bytes == 10
     assert options.budget == Budget(calls=3, cost=1.5, wall_s=60)
     assert options.prices == Prices(per_call=0.25)
-    assert (options.concurrency, options.reuse, options.retry_errors) == (4, "cache", True)
+    assert (options.concurrency, options.reuse) == (4, "cache")
 
 
 def test_each_kind_builds_its_target(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from tests.lifecycle.replay import replay
 from tests.web.scene import ASSET, Scene
 
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AddVersion, GrantRoles
-from gatemark.lifecycle.state_cache import AssetStateCache, asset_state_cache, replay
+from gatemark.lifecycle.state_cache import AssetStateCache, asset_state_cache
 
 
 def same(books: AssetStateCache, scene: Scene) -> None:

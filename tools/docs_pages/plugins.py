@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -90,13 +90,21 @@ def _schema(schema: RecordSchema) -> Iterator[str]:
                 f"{_uniqueness(form)}."
             )
         yield from _form(form)
-    if schema.bad_files:
+    if schema.file_rules:
+        yield _table(("Rule of a file", "Demands that", "Refuses, say"), _file_rules(schema))
+    elif schema.bad_files:
         yield _table(
             ("A file is refused for", "By the rule"),
             ((bad.title, f"`{bad.rule}`") for bad in schema.bad_files),
         )
     for dialect in schema.older:
         yield f"Also read: {dialect.schema.summary[0].lower()}{dialect.schema.summary[1:]}"
+
+
+def _file_rules(schema: RecordSchema) -> Iterator[tuple[str, ...]]:
+    for rule, demand in schema.file_rules.items():
+        titles = [bad.title for bad in schema.bad_files if bad.rule == rule]
+        yield f"`{rule}`", demand, ", ".join(titles)
 
 
 def _uniqueness(form: Form) -> str:
@@ -113,7 +121,7 @@ def _form(form: Form) -> Iterator[str]:
         definition = document["$defs"][name]
         if name != form.type.__name__:
             yield f"`{name}`: {definition.get('description', 'an object')}"
-        yield _table(("Key", "Required", "Value"), _keys(definition))
+        yield _table(("Key", "Required", "Value"), _keys(definition, form.looks))
         closed = definition.get("additionalProperties") is False
         yield "Other keys are refused." if closed else "Other keys are allowed and not read."
         for value in definition["properties"].values():
@@ -123,10 +131,10 @@ def _form(form: Form) -> Iterator[str]:
     yield f"An example:\n\n```json\n{json.dumps(longest, ensure_ascii=False, indent=2)}\n```"
 
 
-def _keys(definition: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _keys(definition: dict[str, Any], looks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     required = definition.get("required", ())
     for key, value in definition["properties"].items():
-        yield f"`{key}`", "yes" if key in required else "no", type_words(value)
+        yield f"`{key}`", "yes" if key in required else "no", type_words(value, looks)
 
 
 def _measure(measure: Measure[Any]) -> Iterator[str]:

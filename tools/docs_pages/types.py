@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gatemark.core.record import IDENTITY_PATTERN
@@ -9,29 +10,32 @@ from gatemark.core.record import IDENTITY_PATTERN
 _REFERENCE = "#/$defs/"
 
 
-def type_words(fragment: dict[str, Any]) -> str:
-    """What a value may be, as a person would say it."""
+def type_words(fragment: dict[str, Any], looks: Mapping[str, str] | None = None) -> str:
+    """What a value may be, as a person would say it; ``looks`` has words for patterns."""
     default = fragment.get("default")
-    return _kind_words(fragment) + (f", {default} when left out" if default else "")
+    words = _kind_words(fragment, looks or {})
+    return words + (f", {default} when left out" if default else "")
 
 
-def _kind_words(fragment: dict[str, Any]) -> str:
-    if fragment.get("not") == {}:
-        return "must be absent here"
+def _kind_words(fragment: dict[str, Any], looks: Mapping[str, str]) -> str:
     if "$ref" in fragment:
         return f"`{fragment['$ref'].removeprefix(_REFERENCE)}`"
     if "anyOf" in fragment:
-        return " or ".join(type_words(choice) for choice in fragment["anyOf"])
+        return " or ".join(type_words(choice, looks) for choice in fragment["anyOf"])
     if "enum" in fragment:
         return " or ".join(f"`{option}`" for option in fragment["enum"])
     if "const" in fragment:
         return f"`{fragment['const']}`"
-    kind = fragment.get("type", "any value")
+    kind = fragment.get("type")
+    if kind is None:
+        return str(fragment.get("description", "any value"))
     if kind == "array":
-        return f"array ({type_words(fragment.get('items', {}))})"
+        return f"array ({type_words(fragment.get('items', {}), looks)})"
     values = fragment.get("additionalProperties")
     if kind == "object" and isinstance(values, dict):
-        return f"object of {type_words(values)}"
+        return f"object of {type_words(values, looks)}"
+    if fragment.get("pattern") in looks:
+        return looks[fragment["pattern"]]
     return f"{kind}{_bounds(fragment)}"
 
 

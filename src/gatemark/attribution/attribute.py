@@ -25,7 +25,6 @@ from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import rank_parts
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.progress import Progress
 from gatemark.evidence.settings_file import read_settings
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.lifecycle.state_cache import read_state
@@ -72,9 +71,7 @@ class AttributeOutcome(msgspec.Struct, frozen=True):
     event: Event | None
 
 
-def attribute(
-    workspace: Workspace, request: AttributeRequest, on_progress: Progress | None = None
-) -> AttributeOutcome:
+def attribute(workspace: Workspace, request: AttributeRequest) -> AttributeOutcome:
     """Find what made a decision go wrong."""
     decision = _apply_judgement(_pick_decision(read_decisions(request.decision), request), request)
     if request.seal:
@@ -90,7 +87,7 @@ def attribute(
         plan = _read_yaml(request.replay, ReplayPlan)
         _check_accepted(plan, request.replay)
         fact, effects, smallest = _replay(
-            decision, others, plan, Path(request.replay).resolve().parent, on_progress
+            decision, others, plan, Path(request.replay).resolve().parent
         )
         unused = tuple(sorted(plan.reference.keys() - decision.pins().keys()))
         fact = msgspec.structs.replace(fact, unused=unused)
@@ -170,7 +167,6 @@ def _replay(
     others: Sequence[PlannedDecision],
     plan: ReplayPlan,
     folder: Path,
-    on_progress: Progress | None,
 ) -> tuple[ReplayFact, tuple[Effect, ...], Minimal | None]:
     mode: Literal["recorded", "live"] = "recorded" if plan.target is None else "live"
     oracle = _make_oracle(decision, plan)
@@ -184,7 +180,7 @@ def _replay(
         )
     try:
         experiment = Experiment(decision, plan.reference, replayer, oracle, plan.repeats, plan.seed)
-        effects = experiment.effects(on_progress)
+        effects = experiment.effects()
         smallest = _find_smallest_change(decision, plan, experiment)
     finally:
         replayer.close()

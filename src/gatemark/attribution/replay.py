@@ -115,14 +115,9 @@ class Experiment(msgspec.Struct, frozen=True):
     repeats: int
     seed: int
 
-    def effects(self, on_progress: Callable[[int, int], None] | None = None) -> tuple[Effect, ...]:
+    def effects(self) -> tuple[Effect, ...]:
         """Return the effect of repairing each step, in plan order."""
-        found = []
-        for number, step in enumerate(self.decision.steps, start=1):
-            found.append(self._measure_effect(step))
-            if on_progress is not None:
-                on_progress(number, len(self.decision.steps))
-        return tuple(found)
+        return tuple(self._measure_effect(step) for step in self.decision.steps)
 
     def whole(self, pins: Pins) -> RepeatTally:
         """Return how the decision ends if every step runs again with these versions."""

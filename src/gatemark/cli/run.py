@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from gatemark.cli.call_progress import show_call_progress
 from gatemark.cli.options import (
     MomentParam,
     OptionGroup,
@@ -34,7 +35,6 @@ from gatemark.workspace import EngineName, Workspace
 
 if TYPE_CHECKING:
     from gatemark.packs.matrix import MatrixRun
-from gatemark.cli.call_progress import show_call_progress
 
 
 def _read_waivers(file: str | None) -> Sequence[Waiver]:
@@ -153,6 +153,7 @@ def run_command(
         baseline=_parse_baseline(baseline),
         names=_find_versions(workspace, candidate=as_version, baseline=against),
         answered_at=answered_at,
+        waivers=tuple(waivers),
     )
     if cells or has_matrix(pack):
         # Imported late: few packs have several candidates.
@@ -165,15 +166,12 @@ def run_command(
                 choices,
                 only=cells,
                 need=need,
-                waivers=waivers,
                 on_progress=progress,
                 on_notice=_print_notice,
             )
         return _show_matrix(reports, matrix)
     with _show_calls() as progress:
-        result = run_pack(
-            workspace, pack, choices, waivers=waivers, on_progress=progress, on_notice=_print_notice
-        )
+        result = run_pack(workspace, pack, choices, on_progress=progress, on_notice=_print_notice)
     return reports.show(result)
 
 

@@ -6,7 +6,7 @@ worded better in a later build, and nothing that checks a store compares it.
 
 from __future__ import annotations
 
-from typing import Final, Protocol, TypeGuard
+from typing import Protocol, TypeGuard
 
 import msgspec
 
@@ -80,17 +80,6 @@ class ReasonKind(msgspec.Struct, frozen=True):
         Every place of the sentence still needs its value: the words alone prove nothing.
         """
         return msgspec.structs.replace(self(because=because, **values), text=text)
-
-
-STATED: Final = ReasonKind("stated", "(in the words of a person or a plugin)")
-
-
-def state_reason(text: str) -> Reason:
-    """Return a reason in the words of a person or of a plugin, which nothing else identifies.
-
-    Only its code is compared, so that its words can change as those of every other reason.
-    """
-    return STATED.word(text)
 
 
 def _is_close(one: ReasonValue, other: ReasonValue, tolerance: float) -> bool:

@@ -114,8 +114,8 @@ class Form(msgspec.Struct, frozen=True):
     type: type[msgspec.Struct]
     marks: frozenset[str]
     identity: str
-    good: tuple[Mapping[str, object], ...]
-    bad: tuple[BadExample, ...]
+    good: Sequence[Mapping[str, object]]
+    bad: Sequence[BadExample]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
     breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
@@ -163,8 +163,8 @@ class RecordSchema(msgspec.Struct, frozen=True):
     """An evidence schema: its name, what it is for, and its forms.
 
     With a ``tag``, that key of a record names its form, a file may mix the forms, and ``across``
-    makes the rules over a whole file. ``bad_files`` are examples for those rules. ``older`` are
-    earlier versions that are still read.
+    makes the rules over a whole file. ``file_rules`` are their names, each with what it demands;
+    ``bad_files`` are examples for them. ``older`` are earlier versions that are still read.
     Where the first line of a file says what the rest is, ``head`` is the form of that line and
     ``body`` gives, from the decoded first line, the name of the form of all others.
     """
@@ -174,8 +174,9 @@ class RecordSchema(msgspec.Struct, frozen=True):
     forms: tuple[Form, ...]
     tag: str | None = None
     across: Callable[[], FileRules] | None = None
-    good_files: tuple[tuple[Mapping[str, object], ...], ...] = ()
-    bad_files: tuple[BadFile, ...] = ()
+    file_rules: Mapping[str, str] = {}
+    good_files: Sequence[tuple[Mapping[str, object], ...]] = ()
+    bad_files: Sequence[BadFile] = ()
     older: tuple[Dialect, ...] = ()
     head: str | None = None
     body: Callable[[Any], str] | None = None

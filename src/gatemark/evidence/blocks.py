@@ -47,17 +47,6 @@ def read_blocks(
     yield from blocks
 
 
-def small_blocks(block: Block) -> Iterator[Block]:
-    """Yield a large block in parts of the usual size."""
-    data, start = block.data, 0
-    while start < len(data):
-        end = data.rfind(b"\n", start, start + BLOCK_BYTES) + 1
-        if end <= start:
-            end = data.find(b"\n", start) + 1 or len(data)
-        yield Block(data[start:end], overlong=block.overlong)
-        start = end
-
-
 def _show_chunks(chunks: Iterator[bytes], watch: Callable[[bytes], object]) -> Iterator[bytes]:
     for chunk in chunks:
         watch(chunk)

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
 
 Columns = Mapping[str, Sequence[Any]]
 """The values of fields by their paths, such as ``fallback.kind``."""
 
 
-def make_getter(paths: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
-    """Return the function that reads some fields of a record."""
-    get = attrgetter(*paths)
-    return get if len(paths) > 1 else lambda record: (get(record),)
+def read_columns(records: Sequence[msgspec.Struct], record_type: type[msgspec.Struct]) -> Columns:
+    """Return every field of some records of one type, those of structs in them too."""
+    return dict(_read_fields(records, record_type, ""))
 
 
-class ColumnReader:
-    """Reads fields of batches; all of a record at once, while it is in the processor's cache."""
+def _read_fields(
+    records: Sequence[msgspec.Struct], record_type: type[msgspec.Struct], prefix: str
+) -> Iterator[tuple[str, Sequence[Any]]]:
+    names = record_type.__struct_fields__
+    columns = zip(*map(astuple, records), strict=True) if records else [()] * len(names)
+    inner = _find_structs(record_type)
+    for name, column in zip(names, columns, strict=True):
+        if name in inner:
+            yield from _read_fields(column, inner[name], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", column
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self.paths = tuple(sorted(set(paths)))
-        self._get = make_getter(self.paths)
 
-    def read(self, records: Sequence[object]) -> Columns:
-        """Return the fields of a batch."""
-        found = zip(*map(self._get, records), strict=True) if records else [()] * len(self.paths)
-        return dict(zip(self.paths, found, strict=True))
+@cache
+def _find_structs(record_type: type[msgspec.Struct]) -> Mapping[str, type[msgspec.Struct]]:
+    """Return the fields of a record that are structs in every record."""
+    return {
+        field.name: field.type
+        for field in msgspec.structs.fields(record_type)
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
+    }

@@ -94,7 +94,8 @@ def _describe_error(
         return
     said = _word_error(error, show=show)
     if error.kind.name == "pattern" and error.kind.pattern in looks:
-        said = f"must be {looks[error.kind.pattern]}"
+        wanted = looks[error.kind.pattern]
+        said = f"got {quoted(error.instance)}, expected {wanted}" if show else f"must be {wanted}"
     yield Problem(_format_json_path(path), said)
 
 

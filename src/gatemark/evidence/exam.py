@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -71,17 +71,6 @@ class Exam(ABC, Generic[S]):
     @abstractmethod
     def step(self, state: S, batch: Sequence[Any]) -> S:
         """Return the state after some more records; may change and return ``state``."""
-
-    def by_column(
-        self, admit: Callable[[bytes], list[Any] | None]
-    ) -> Callable[[S, bytes], list[str] | None] | None:
-        """Return a faster way to count lines than ``step``, to the same state, if there is one.
-
-        It counts some lines into the state and returns their ids, or None if it counted nothing.
-        ``admit`` returns the records of some lines, or None if one of them is bad.
-        """
-        del admit
-        return None
 
     @abstractmethod
     def merge(self, left: S, right: S) -> S:

@@ -6,17 +6,15 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from gatemark.core.measurement import EvidenceFile
-from gatemark.core.record import Form
-from gatemark.evidence.blocks import Block, read_blocks, small_blocks
+from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.exam import AnyExam
 from gatemark.evidence.exam_job import ExamJob, build_exam, reader_of
 from gatemark.evidence.record_names import hash_ids
-from gatemark.evidence.record_reader import RecordReader, RefusedLine
+from gatemark.evidence.record_reader import RefusedLine
 from gatemark.evidence.record_schemas import schema_of
 from gatemark.evidence.shards import Shard
 from gatemark.evidence.source import Source, digest_source
@@ -82,10 +80,10 @@ def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> byt
     # back to the system and asking again for every block costs a tenth of the time.
     bytes(KEPT_BYTES)
     with no_collection():
-        for block in _count_blocks(shard, job, exam, reader, (state, ids), form=form, watch=watch):
-            for batch in reader.records(iter((block,))):
-                ids += hash_ids(list(map(name_of, batch)), form)
-                state = exam.step(state, batch)
+        for batch in reader.records(read_blocks(shard, job.choices.limits, watch)):
+            ids += hash_ids(list(map(name_of, batch)), form)
+            state = exam.step(state, batch)
+            del batch
     return msgspec.msgpack.encode(
         ShardOutcome(
             shard=shard.index,
@@ -101,35 +99,3 @@ def examine_shard(job: ExamJob, shard: Shard, watch: Watch | None = None) -> byt
 
 KEPT_BYTES = 4 * 1024 * 1024
 """More than one block needs; glibc learns from what is freed up to 32 MB."""
-COLUMN_BYTES = 1024 * 1024
-"""Lines are counted by column in blocks of this size, in files that are larger."""
-
-
-def _count_blocks(
-    shard: Shard,
-    job: ExamJob,
-    exam: AnyExam,
-    reader: RecordReader,
-    found: tuple[Any, bytearray],
-    *,
-    form: Form,
-    watch: Watch | None,
-) -> Iterator[Block]:
-    """Yield the blocks to read as records; count the others by column, where the exam can.
-
-    ``found`` are the state of the exam and the hashed ids, to which those blocks are added.
-    """
-    limits, (state, ids) = job.choices.limits, found
-    count = None
-    if shard.size > COLUMN_BYTES and limits.line_bytes > 2 * COLUMN_BYTES and not job.strict_pass:
-        count = exam.by_column(reader.good_records)
-    if count is None:
-        yield from read_blocks(shard, limits, watch)
-        return
-    for block in read_blocks(shard, limits, watch, block_bytes=COLUMN_BYTES):
-        names = None if block.overlong else count(state, block.data)
-        if names is None:
-            yield from small_blocks(block)
-        else:
-            ids += hash_ids(names, form)
-            reader.count_read(len(names))

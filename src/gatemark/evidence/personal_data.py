@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
 
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(r"(?<![\w.#-])\+?\(?\d(?:[ ().-]{0,2}\d){8,14}(?![\w#-])")
@@ -19,29 +22,38 @@ _KEY = re.compile(
 _SSN = re.compile(r"(?<![\w.#-])(?!000|666|9)\d{3}([- ])(?!00)\d\d\1(?!0000)\d{4}(?![\w#-])")
 _KINDS = (("email", _EMAIL), ("phone", _PHONE), ("key", _KEY))
 
-_SEPARATORS = b" ().-+"
-_HIGH = bytes(range(128, 256))
-_DIGITS = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + _HIGH
-_WORDS = (
-    bytes(ord("w") if chr(code).isalnum() or chr(code) in "_-" else code for code in range(128))
-    + _HIGH
+_WORD_SIGN: Final = r"(?:[0-9A-Za-z_-]|[^\x00-\x7f])"
+_MAYBE_PERSONAL: Final = (
+    r"@|-----BEGIN|\p{Nd}(?:[ ().-]{0,2}\p{Nd}){8}"
+    rf"|(?:sk|pk|ghp|gho|xox[abp]|AKIA|AIza|eyJ){_WORD_SIGN}{{16}}|{_WORD_SIGN}{{24}}"
 )
-_DIGIT_RUN = b"0" * 9
-_LONG_WORD = b"w" * 18
+"""What a text must have to contain personal data. No match reaches over a line break."""
 
 
-def suspicious(reasons: Iterable[str]) -> bool:
-    """Return whether any reason may contain personal data; never misses any."""
-    return suspicious_bytes("\n".join(reasons).encode("utf-8", "replace"))
+@cache
+def _compile_maybe_personal() -> Any:
+    return importlib.import_module("re2").compile(_MAYBE_PERSONAL.encode())
 
 
-def suspicious_bytes(joined: bytes) -> bool:
-    """Return the same of texts with something between them that belongs to none."""
-    if b"@" in joined or b"-----BEGIN" in joined:
-        return True
-    if _DIGIT_RUN in joined.translate(_DIGITS, _SEPARATORS):
-        return True
-    return _LONG_WORD in joined.translate(_WORDS)
+def find_suspects(texts: Sequence[str]) -> list[int]:
+    """Return the places of texts that may contain personal data; never misses any.
+
+    All texts are read at once in linear time, by RE2. ``personal_data`` takes eighty times as long
+    (``make bench``, ``agreement``).
+    """
+    lines = "\n".join(texts)
+    if lines.count("\n") >= len(texts):
+        # Some texts have lines of their own; to the rules, a carriage return is the same.
+        lines = "\n".join(text.replace("\n", "\r") for text in texts)
+    data, pattern = lines.encode("utf-8", "replace"), _compile_maybe_personal()
+    places, place, end = [], 0, 0
+    while (found := pattern.search(data, end)) is not None:
+        place += data.count(b"\n", end, found.start())
+        places.append(place)
+        end = data.find(b"\n", found.end())
+        if end < 0:
+            break
+    return places
 
 
 def personal_data(reason: str) -> tuple[str, ...]:

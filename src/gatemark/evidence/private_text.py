@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,15 @@ from gatemark.evidence.account_numbers import (
 )
 from gatemark.evidence.look_alikes import is_hidden, unmasked
 from gatemark.evidence.personal_data import personal_data
-from gatemark.evidence.secrets_in_text import ID_OR_DIGEST, may_hold_secret, secret_kinds
+from gatemark.evidence.secrets_in_text import (
+    GIVEN_VALUE,
+    ID_OR_DIGEST,
+    KEY_MARKS,
+    NAMES_OF_SECRETS,
+    ORDINARY,
+    may_hold_secret,
+    secret_kinds,
+)
 
 _PRIVATE_FOLDERS: Final = (
     *("home", "root", "Users", "private"),
@@ -65,12 +73,12 @@ class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _COUNTED: Final = re.compile(r"(\w*)[:=]\d{9,15}(?![\w#.-])")
 _CALLED: Final = re.compile(r"phone|tel|mobile|cell|call|sms|fax|contact|whatsapp", re.IGNORECASE)
 _CLOCK_OR_ROUND: Final = re.compile(r"(?<!\d)(?:1[5-9]\d{8}(?:\d{3})?|[1-9]\d{0,8}0{6,})(?!\d)")
-_CREDENTIAL: Final = re.compile(
-    r"(?:bearer|basic)[ :=]+[\w.~+/=-]{8,}|authorization['\"]?[ :=]+\S{4,}"
+_CREDENTIALS: Final = (
+    r"(?i:(?:bearer|basic)[ :=]+[\w.~+/=-]{8,}|authorization['\"]?[ :=]+\S{4,}"
     r"|[?&;#][\w.-]*(?:token|key|secret|sig|signature|passw|auth|session|credential)[\w.-]*="
-    r"[^&\s]{4,}",
-    re.IGNORECASE,
+    r"[^&\s]{4,})"
 )
+_CREDENTIAL: Final = re.compile(_CREDENTIALS)
 
 
 def _strip_counts(text: str) -> str:
@@ -81,46 +89,58 @@ def _strip_counts(text: str) -> str:
     return _CLOCK_OR_ROUND.sub(" ", named)
 
 
-_REMEMBERED: Final = 50_000
-_SAMPLE: Final = 64
 _JSON: Final = re.compile(r"\{\s*\\*[\"'][^\"'{}]{0,200}\\*[\"']\s*:")
 _PERSONAL: Final = re.compile(r"@|\d(?:[ ().+-]{0,2}\d){8}")
 
 
-_ID_WORD: Final = (
-    r"(?:[a-z0-9]{1,12}[+/_=-]){0,2}"
-    r"(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
-    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
+_PLAIN_WORD: Final = (
+    rf"[a-z0-9+/_=-]{{1,31}}|[A-Za-z0-9+/_=-]{{1,10}}|{ORDINARY}"
+    r"|(?:[a-z0-9]{1,12}[+/_=-]){0,2}"
+    r"(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
+    r"|sha256:[0-9a-f]{64}"
 )
-_PLAIN_WORD: Final = rf"[a-z0-9+/_=-]{{1,31}}|[A-Za-z0-9+/_=-]{{1,10}}|{_ID_WORD}"
-_PLAIN_TEXT: Final = (
-    rf"[^A-Za-z0-9+/_=-]*(?:(?:{_PLAIN_WORD}|sha256:[0-9a-f]{{64}})[^A-Za-z0-9+/_=-]+)*"
-    rf"(?:{_PLAIN_WORD}|sha256:[0-9a-f]{{64}})?"
+_BETWEEN_WORDS: Final = r"[^A-Za-z0-9+/_=\n-]"
+_PLAIN_LINE: Final = (
+    rf"{_BETWEEN_WORDS}*(?:(?:{_PLAIN_WORD}){_BETWEEN_WORDS}+)*(?:{_PLAIN_WORD})?\n"
 )
-"""Texts without a word that could be a secret: only short words, lower-case ones, ids, digests."""
+"""A text without a word that could be a secret: only short words, names, ids and digests."""
 _SUSPECT: Final = (
-    r"[^ -~\n]|[@{?&;#]|%[0-9A-Fa-f]{2}",
-    r"eyJ|xox|k_live_|-us[0-9]|gl[a-z]{2,5}-|gh[pousr]_|SG\.|sq0csp|T3BlbkFJ|pypi-Ag|[0-9]{8}:"
-    r"|\.[\w-]{6}\.[\w-]{27}",
-    r"(?i:key|pass|pwd|pw|secret|token|contrase|bearer|basic|authorization|putty|slack)",
+    r"[^ -~\n]|[@{]|%[0-9A-Fa-f]{2}",
+    KEY_MARKS,
+    rf"{NAMES_OF_SECRETS}[^\n]*{GIVEN_VALUE}|{GIVEN_VALUE}[^\n]*{NAMES_OF_SECRETS}",
+    _CREDENTIALS,
     r"(?:^|[^\w.#\n-])\+?\(?\d(?:[ ().-]{0,2}\d){8,14}(?:$|[^\w#\n-])",
 )
 """What a text must have to break a rule, besides what looks like an account number or a secret."""
 _MANY_WORDS: Final = r"(?:[^ \n]+ +){%d}[^ \n]"
 
 
-class _Filters(NamedTuple):
-    """Patterns over the lines of many texts: those to look at, and texts of plain words only."""
+class _Screen(NamedTuple):
+    """Patterns over the lines of many texts: suspect ones, and lines of plain words only."""
 
     suspect: Any
     plain: Any
 
+    def find_suspects(self, data: bytes) -> Iterator[bytes]:
+        """Yield the lines that may be private: with something suspect, or a word that is not plain.
+
+        No match reaches over two lines.
+        """
+        end = 0
+        while (found := self.suspect.search(data, end)) is not None:
+            end = data.index(b"\n", found.end())
+            yield data[data.rfind(b"\n", 0, found.start()) + 1 : end]
+        start = self.plain.match(data).end()
+        while start < len(data):
+            end = data.index(b"\n", start)
+            yield data[start:end]
+            start = self.plain.match(data, end + 1).end()
+
 
 @cache
-def _make_filters(rules: PrivateTextRules, *, note: bool) -> _Filters:
-    """Return the patterns that clear texts.
+def _compile_screen(rules: PrivateTextRules, *, note: bool) -> _Screen:
+    """Return the patterns that clear texts: ``PrivateTextScan.kinds`` finds nothing in the others.
 
-    ``PrivateTextScan.kinds`` finds nothing in a text that ``plain`` matches and the others do not.
     They are read in linear time by RE2; with ``re``, a record took about five times as long.
     """
     re2 = importlib.import_module("re2")
@@ -135,85 +155,52 @@ def _make_filters(rules: PrivateTextRules, *, note: bool) -> _Filters:
     suspect = "|".join(
         (*_SUSPECT, MAY_BE_ACCOUNT_NUMBER, *words, *([f"(?i:{roots})"] if roots else []))
     )
-    patterns = (f"(?m){suspect}", _PLAIN_TEXT)
-    return _Filters(*(re2.compile(pattern.encode(), options) for pattern in patterns))
-
-
-def _find_matching_lines(pattern: Any, data: bytes) -> Iterator[bytes]:
-    """Yield the lines in which a pattern is found; no match may reach over two lines."""
-    end = 0
-    while (found := pattern.search(data, end)) is not None:
-        place = found.start()
-        end = data.find(b"\n", found.end())
-        end = len(data) if end < 0 else end
-        yield data[data.rfind(b"\n", 0, place) + 1 : end]
-
-
-def _comes_again(texts: list[str]) -> bool:
-    """Return whether about half of some texts, or more, are there more than once."""
-    sample = texts[:: len(texts) // _SAMPLE + 1]
-    return len(set(sample)) * 2 <= len(sample)
+    patterns = (f"(?m){suspect}", f"(?:{_PLAIN_LINE})*")
+    return _Screen(*(re2.compile(pattern.encode(), options) for pattern in patterns))
 
 
 class PrivateTextScan:
-    """Finds private content in texts, and remembers clean texts that took a closer look."""
+    """Finds private content in texts."""
 
     def __init__(self, rules: PrivateTextRules) -> None:
         self._rules = rules
-        self._clean: set[str] = set()
+        self._roots = rules.private_roots
+        self._lower_roots = [root for root in self._roots if root == root.lower()]
+        self._windows_roots = [root.lower() for root in self._roots if "\\" in root]
 
-    def private(self, texts: Iterable[str], *, note: bool = False) -> set[str]:
+    def private(self, texts: Collection[str], *, note: bool = False) -> set[str]:
         """Return the texts that have private content; the same as ``kinds``, for many at once."""
-        listed = texts if isinstance(texts, list) else list(texts)
-        # Where hardly a text comes again, leaving out the known ones costs more than it saves.
-        unknown = set(listed) - self._clean if _comes_again(listed) else listed
-        if not unknown:
-            return set()
-        return {text for text in self._find_suspects(unknown, note) if self.kinds(text, note=note)}
+        return {text for text in self._find_suspects(texts, note) if self.kinds(text, note=note)}
 
     def _find_suspects(self, texts: Collection[str], note: bool) -> set[str]:
         """Return the texts that may have private content; never misses any."""
-        rules = self._rules
-        longest = rules.note_chars_max if note else rules.code_chars_max
-        joined = "\n".join(texts)
-        if joined.count("\n") >= len(texts):
+        lines = "\n".join([*texts, ""])
+        if lines.count("\n") > len(texts):
             return set(texts)
-        filters = _make_filters(rules, note=note)
-        data = joined.encode("utf-8", "replace")
-        found = set(map(bytes.decode, _find_matching_lines(filters.suspect, data)))
-        if max(map(len, texts)) > longest:
+        screen = _compile_screen(self._rules, note=note)
+        found = set(map(bytes.decode, screen.find_suspects(lines.encode("utf-8", "replace"))))
+        longest = self._rules.note_chars_max if note else self._rules.code_chars_max
+        if max(map(len, texts), default=0) > longest:
             found.update(text for text in texts if len(text) > longest)
-        if filters.plain.fullmatch(data) is None:
-            found.update(text for text in texts if filters.plain.fullmatch(text.encode()) is None)
         return found
 
     def kinds(self, text: str, *, note: bool = False) -> tuple[str, ...]:
         """Return the kinds of private content in a text; none if it is clean."""
-        if text in self._clean:
-            return ()
-        found = self._examine_text(text)
-        too_much = self._check_code(text)
-        if not found and too_much is None and len(self._clean) < _REMEMBERED:
-            self._clean.add(text)
-        if note:
-            too_much = "over_long" if len(text) > self._rules.note_chars_max else None
-        return found if too_much is None else (*found, too_much)
-
-    def _check_code(self, text: str) -> str | None:
-        if len(text) > self._rules.code_chars_max:
-            return "over_long"
-        return "excerpt" if len(text.split()) > self._rules.code_words_max else None
-
-    def _examine_text(self, text: str) -> tuple[str, ...]:
         read = unmasked(text)
         found = self._find_kinds(text)
         if not text.isascii() and any(map(is_hidden, text)):
-            found = (*found, "invisible")
-        return found if read == text else tuple(dict.fromkeys((*found, *self._find_kinds(read))))
+            found.append("invisible")
+        if read != text:
+            found += self._find_kinds(read)
+        if len(text) > (self._rules.note_chars_max if note else self._rules.code_chars_max):
+            found.append("over_long")
+        elif not note and len(text.split()) > self._rules.code_words_max:
+            found.append("excerpt")
+        return tuple(dict.fromkeys(found))
 
-    def _find_kinds(self, text: str) -> tuple[str, ...]:
+    def _find_kinds(self, text: str) -> list[str]:
         found = []
-        if any(self._is_under(root, text) for root in self._rules.private_roots):
+        if self._is_under_root(text):
             found.append("private_root")
         if _JSON.search(text):
             found.append("embedded_json")
@@ -224,12 +211,14 @@ class PrivateTextScan:
             found.append("secret")
         if any(map(is_account_number, ACCOUNT_NUMBER.findall(ID_OR_DIGEST.sub(" ", text)))):
             found.append("iban")
-        return tuple(found)
+        return found
 
-    @staticmethod
-    def _is_under(root: str, text: str) -> bool:
-        if root in text:
-            return True
-        if "\\" in root:
-            return root.lower() in text.replace("/", "\\").lower()
-        return root == root.lower() and root in text.lower()
+    def _is_under_root(self, text: str) -> bool:
+        """Whether a text has a private root; one of Windows has slashes of both kinds."""
+        lower = text.lower()
+        windows = lower.replace("/", "\\")
+        return (
+            any(root in text for root in self._roots)
+            or any(root in lower for root in self._lower_roots)
+            or any(root in windows for root in self._windows_roots)
+        )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.evidence.blocks import Block
@@ -19,7 +20,7 @@ from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.shape import Kinds, Shape, key_count, may_nest, shape_of, whole_type
 from gatemark.evidence.strict_json import depth
 
-_COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
+_OPENING, _CLOSING, _NEWLINE = b"{}\n"
 _WHOLE_TRIES = 8
 
 
@@ -92,17 +93,6 @@ class RecordReader:
     def received(self) -> int:
         """The number of lines that are not blank."""
         return self.accepted + self.rejected
-
-    def good_records(self, data: bytes) -> list[Any] | None:
-        """Return a record for each line, or None if a line is blank or bad; nothing is counted."""
-        lines = data.removesuffix(b"\n").split(b"\n")
-        batch = self._read_fast(data, lines, len(lines))
-        return batch if batch is not None and len(batch) == len(lines) else None
-
-    def count_read(self, line_count: int) -> None:
-        """Count lines that were read elsewhere and are good."""
-        self.line_count += line_count
-        self.accepted += line_count
 
     def problems(self, name: str) -> list[str]:
         """Return what is wrong with the refused lines, one message per problem."""
@@ -201,7 +191,7 @@ class RecordReader:
             return None
         if lines is None and len(batch) != line_count:
             return None
-        if self._may_nest and not self._is_shallow(data, batch):
+        if self._may_nest and not self._is_shallow(data):
             return None
         kinds = self._shape.kinds(batch)
         if not keys_are_unique and not self._has_unique_keys(data, batch, kinds):
@@ -249,7 +239,8 @@ class RecordReader:
 
         Every key occurrence brings one colon. Encoding the decoded records again brings the
         colons of unique keys and of the same strings, so equal counts leave no room for a
-        repeated key. An escaped colon could hide one in a string, so escapes forgo the proof.
+        repeated key. Only an escaped colon stands in a record and not in its line, so it forgoes
+        the proof; msgspec itself refuses what no other escape may say, such as half a pair.
         Typed records leave out keys that only repeat a default; where lines write those, the
         same is proved of the untyped values, unless they could be nested too deeply.
         Where records tell how many keys they have, counting those of the data is enough.
@@ -257,32 +248,36 @@ class RecordReader:
         total = self._shape.key_total(kinds)
         if total is not None and total == key_count(data):
             return True
-        if b"\\" in data and b"\\u" in data:
+        if _has_escaped_colon(data):
             return False
-        found = _count_colons(data)
-        if found == _count_colons(self._encoder.encode_lines(batch)):
+        encoded = self._encoder.encode_lines(batch)
+        if _count_signs(data, b":") == _count_signs(encoded, b":"):
             return True
         lines = [line for line in data.split(b"\n") if line]
-        if any(line.count(b"{") + line.count(b"[") > self._limits.depth for line in lines):
+        found = _count_by_line(b"\n".join((*lines, b"")), b":")
+        doubtful = np.flatnonzero(found != _count_by_line(encoded, b":"))
+        return all(self._has_unique_keys_untyped(lines[place]) for place in doubtful.tolist())
+
+    def _has_unique_keys_untyped(self, line: bytes) -> bool:
+        if line.count(b"{") + line.count(b"[") > self._limits.depth:
             return False
         try:
-            untyped = [self._decode_untyped(line) for line in lines]
+            untyped = self._decode_untyped(line)
         except msgspec.MsgspecError:
             # What types skip unread, such as 1e400, may be no value at all.
             return False
-        return found == _count_colons(self._encoder.encode_lines(untyped))
+        return line.count(b":") == self._encoder.encode(untyped).count(b":")
 
-    def _is_shallow(self, data: bytes, batch: list[object]) -> bool:
+    def _is_shallow(self, data: bytes) -> bool:
         """Return whether no record is nested too deeply; only lines with many brackets can be."""
         limit = self._limits.depth
-        # Every record has a bracket, so no line has more than all of them but one per other line.
-        if data.count(b"[") + data.count(b"{") - len(batch) < limit:
+        many = np.flatnonzero(_count_by_line(data, b"[{") > limit)
+        if not many.size:
             return True
-        lines = [line for line in data.split(b"\n") if line]
-        many = [at for at, one in enumerate(lines) if one.count(b"[") + one.count(b"{") > limit]
+        lines = data.split(b"\n")
         try:
-            return all(depth(msgspec.to_builtins(batch[at])) <= limit for at in many)
-        except RecursionError:
+            return all(depth(self._decode_untyped(lines[at])) <= limit for at in many.tolist())
+        except (msgspec.MsgspecError, RecursionError):
             return False
 
     def _read_slow(self, lines: Sequence[bytes]) -> Iterator[list[object]]:
@@ -343,5 +338,27 @@ def _decode_each(
     return [decode(line) for line in lines if line]
 
 
-def _count_colons(data: bytes) -> int:
-    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _COLON))
+def _has_escaped_colon(data: bytes) -> bool:
+    # Most blocks have no escape, or none that begins like this.
+    if b"\\" not in data or b"\\u003" not in data:
+        return False
+    return b"\\u003a" in data or b"\\u003A" in data
+
+
+def _find_signs(data: bytes, signs: bytes) -> npt.NDArray[np.bool_]:
+    found = np.frombuffer(data, dtype=np.uint8)
+    is_one: npt.NDArray[np.bool_] = found == signs[0]
+    for sign in signs[1:]:
+        is_one |= found == sign
+    return is_one
+
+
+def _count_signs(data: bytes, signs: bytes) -> int:
+    return int(np.count_nonzero(_find_signs(data, signs)))
+
+
+def _count_by_line(lines: bytes, signs: bytes) -> npt.NDArray[np.int64]:
+    """Return how many of these signs each line has, with what follows the last line break."""
+    ends = np.append(np.flatnonzero(_find_signs(lines, b"\n")), len(lines))
+    places = np.flatnonzero(_find_signs(lines, signs))
+    return np.diff(np.searchsorted(places, ends), prepend=0)

@@ -20,17 +20,22 @@ _WORD: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
 _HEX: Final = re.compile(r"[0-9a-fA-F]{32,}")
 _LONG: Final = 32
 _MIXED: Final = 20
-# Names made of words, such as paths, models and codes: nobody's secret is spelled like this.
-_ORDINARY: Final = re.compile(
-    r"[+/_=-]*(?:(?:[A-Z]?[a-z]{1,20}[0-9]{0,6}[a-z]{0,3}|[A-Z]{1,12}[0-9]{0,6}[a-z]{0,3}"
-    r"|[0-9]{1,8}(?:[A-Za-z]{1,3}[0-9]{0,4})?)(?![A-Za-z0-9])[+/_=-]*)+"
+_NAME: Final = (
+    r"(?:[A-Z]?[a-z]{1,20}[0-9]{0,6}[a-z]{0,3}|[A-Z]{1,12}[0-9]{0,6}[a-z]{0,3}"
+    r"|[0-9]{1,8}(?:[A-Za-z]{1,3}[0-9]{0,4})?)"
 )
-_MARKS: Final = re.compile(
+ORDINARY: Final = rf"[+/_=-]*{_NAME}(?:[+/_=-]+{_NAME})*[+/_=-]*"
+"""Words made of names, such as paths, models and codes: nobody's secret is spelled like this."""
+_ORDINARY: Final = re.compile(ORDINARY)
+KEY_MARKS: Final = (
     r"://[^/\s]*@|eyJ|xox|k_live_|-us[0-9]|gl[a-z]{2,5}-|gh[pousr]_|hooks\.slack|SG\.|sq0csp|T3BlbkFJ"
     r"|pypi-Ag|authToken|PRIVATE KEY|PuTTY|[0-9]{8}:|\.[\w-]{6}\.[\w-]{27}"
 )
-_NAMED: Final = re.compile(r"key|pass|pwd|pw|secret|token|contrase", re.IGNORECASE)
-_GIVEN: Final = re.compile(r"[:='\"(`]|[A-Za-z0-9_+/-]{24}")
+NAMES_OF_SECRETS: Final = r"(?i:key|pass|pwd|pw|secret|token|contrase)"
+GIVEN_VALUE: Final = r"(?:[:='\"(`]|[A-Za-z0-9_+/-]{24})"
+_MARKS: Final = re.compile(KEY_MARKS)
+_NAMED: Final = re.compile(NAMES_OF_SECRETS)
+_GIVEN: Final = re.compile(GIVEN_VALUE)
 _KEY_BLOCK: Final = re.compile(r"BEGIN [A-Z0-9 ]*PRIVATE KEY")
 
 

@@ -291,8 +291,9 @@ class _Look:
         if self._name_of is None or not records:
             return True
         names = list(map(self._name_of, records))
-        all_same = names.count(names[0]) == len(names)
-        shown = names[0] if all_same else "".join(names)
+        repeats = names.count(names[0])
+        # Where names come again, few differ.
+        shown = names[0] if repeats == len(names) else "".join(set(names) if repeats > 1 else names)
         return shown.isprintable() or all(map(is_one_line, names))
 
     def _is_good(self, record: object) -> bool:

@@ -20,6 +20,7 @@ class _BadJSONError(ValueError):
 
 
 MAX_CONTAINERS: Final = 1_000_000
+_MOST_QUOTED: Final = 60
 
 
 def refuse_many_containers(path: str, data: bytes) -> None:
@@ -114,7 +115,7 @@ def _walk_values(value: object) -> Iterator[tuple[object, int]]:
         pending.extend((child, level + 1) for child in children)
 
 
-def quoted(value: object, limit: int = 60) -> str:
+def quoted(value: object) -> str:
     """Return a value as JSON, shortened for a message."""
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + "…"

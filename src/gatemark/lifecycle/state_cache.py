@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import cast
@@ -38,7 +38,6 @@ from gatemark.lifecycle.events.fact import (
     advance,
     count_events,
     find_fact_kind,
-    fold,
 )
 from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 from gatemark.workspace import Workspace
@@ -258,17 +257,6 @@ def unknown_asset(workspace: Workspace, asset: str) -> UnknownNameError:
     """Return the error for an unknown asset, with the closest known name."""
     close = did_you_mean(asset, asset_state_cache(workspace).names())
     return UnknownNameError(f"there is no asset {asset}{close or '.'} See: gatemark asset list")
-
-
-def replay(events: EventStore, asset: str) -> LifecycleState:
-    """Return the state of an asset, computed from its first event without a cache."""
-    return fold(asset, lifecycle_lines(events, asset))
-
-
-def lifecycle_lines(events: EventStore, asset: str) -> Iterator[LifecycleEvent]:
-    """Yield every event that the state of an asset depends on, in order."""
-    lines = [*recorded_lines(events, WORKSPACE_SUBJECT), *recorded_lines(events, asset)]
-    yield from sorted(lines, key=lambda line: line.seq)
 
 
 def recorded_lines(events: EventStore, subject: str) -> list[LifecycleEvent]:

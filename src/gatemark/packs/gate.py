@@ -18,7 +18,7 @@ from gatemark.packs.arms import ArmSource, reopen_arm
 from gatemark.packs.evidence_files import find_stored_evidence
 from gatemark.packs.graders import RecordedGraders
 from gatemark.packs.limited_runs import read_limit
-from gatemark.packs.origin import BASELINE_CHOSEN, JUDGED_AGAIN, describe_origin, read_reused
+from gatemark.packs.origin import BASELINE_CHOSEN, JUDGED_AGAIN, read_reused
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
 from gatemark.packs.run import Claims, Run
 from gatemark.packs.run_pack import judge_and_seal, run_exams
@@ -51,12 +51,10 @@ def gate_result(
             waivers=tuple(waivers),
             claims=_repeat_claims(earlier, opened, arms),
         )
-        graders = RecordedGraders(earlier, workspace.blobs)
-        session = Session(arms, graders)
+        session = Session(arms, RecordedGraders(earlier, workspace.blobs))
         asked = ask_arms(run, session, now=workspace.clock)
         answered = make_answered_run(run, asked)
-        origin = describe_origin(answered, asked, graders.spent())
-        return judge_and_seal(workspace, answered, origin)
+        return judge_and_seal(workspace, answered, asked)
 
 
 def _repeat_claims(earlier: Result, opened: OpenPack, arms: Mapping[str, ArmSource]) -> Claims:

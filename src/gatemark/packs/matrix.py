@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.policy import Outcome, Waiver
+from gatemark.core.policy import Outcome
 from gatemark.core.result import Cost, Result
 from gatemark.core.text import did_you_mean
 from gatemark.packs.answering import OnProgress
@@ -29,7 +29,6 @@ from gatemark.packs.judge import judge_run
 from gatemark.packs.judge_replies import QUALIFICATION
 from gatemark.packs.matrix_cells import Cell
 from gatemark.packs.open_arms import open_arms, open_candidate, refuse_unpinned_arms
-from gatemark.packs.origin import describe_origin
 from gatemark.packs.pack import Arms, Pack
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, open_pack
 from gatemark.packs.run import AnsweredRun, Run
@@ -78,7 +77,6 @@ def run_matrix(
     *,
     only: Sequence[str] = (),
     need: Need = "all",
-    waivers: Sequence[Waiver] = (),
     on_progress: OnProgress | None = None,
     on_notice: OnNotice | None = None,
 ) -> MatrixRun:
@@ -91,10 +89,10 @@ def run_matrix(
             f"{path}: has a matrix of candidates, so --candidate, --as and --against cannot name "
             "one; remove the matrix, or choose candidates with --cell"
         )
-    plan = plan_run(workspace, opened, path, choices, waivers)
+    plan = plan_run(workspace, opened, path, choices)
     journals = open_journals(workspace, choices)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        run = open_run(workspace, plan, Path(folder), waivers=waivers, started_at=started_at)
+        run = open_run(workspace, plan, Path(folder), started_at=started_at)
         session = open_session(
             workspace,
             plan,
@@ -112,8 +110,7 @@ def run_matrix(
         sealed = []
         tested = _apply_holm(answered, workspace.clock())
         for cell, own, one in zip(cells, asked_cells, tested, strict=True):
-            origin = describe_origin(one, own, session.graders.spent(cell.name))
-            result = judge_and_seal(workspace, one, origin)
+            result = judge_and_seal(workspace, one, own, cell.name)
             sealed.append(CellResult(cell, result))
     remove_journals(journals, [each.result for each in sealed], on_notice)
     return MatrixRun(opened.pack, tuple(sealed), need, _share_cost(asked))

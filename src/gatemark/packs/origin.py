@@ -34,16 +34,17 @@ class Origin(msgspec.Struct, frozen=True):
     """What a reader must know first."""
 
 
-def describe_origin(
-    answered: AnsweredRun, asked: AskedArms, judge_cost: tuple[int, float | None]
-) -> Origin:
-    """Return where the answers of a run come from."""
+def describe_origin(answered: AnsweredRun, asked: AskedArms, *graded: str) -> Origin:
+    """Return where the answers of a run come from.
+
+    ``graded`` names whose grading belongs to its cost, if not all of it.
+    """
     run = answered.run
     references = _make_references(run, asked)
     return Origin(
         candidate=references[CANDIDATE],
         baseline=references.get(BASELINE),
-        cost=_sum_cost(asked, judge_cost),
+        cost=_sum_cost(asked, *graded),
         runtime={
             **run.opened.commit,
             **_list_models(asked),
@@ -87,8 +88,8 @@ def _digest_identity(arm: AskedArm) -> str:
     return digest(identity)
 
 
-def _sum_cost(asked: AskedArms, judge_cost: tuple[int, float | None]) -> Cost:
-    judge_calls, judge_money = judge_cost
+def _sum_cost(asked: AskedArms, *graded: str) -> Cost:
+    judge_calls, judge_money = asked.graders.spent(*graded)
     money = [arm.cost for arm in asked.arms.values()] + [judge_money]
     return Cost(
         calls=sum(arm.call_count for arm in asked.arms.values()) + judge_calls,

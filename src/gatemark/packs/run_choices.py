@@ -1,4 +1,4 @@
-"""What the user of ``gatemark run`` chooses."""
+"""What the user of ``gatemark run`` chooses, at every door."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef
 
 
@@ -23,3 +24,4 @@ class RunChoices(msgspec.Struct, frozen=True):
     """The registered version that an arm is, if the user vouches for it."""
     answered_at: datetime | None = None
     """When recorded answers were given, as stated by the user for answers that do not say."""
+    waivers: tuple[Waiver, ...] = ()

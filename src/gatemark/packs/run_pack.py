@@ -8,21 +8,21 @@ a crash. (4) Judge. (5) Seal and store. Stopping before (5) leaves only the jour
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from gatemark.core.errors import UsageError
-from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, Result
 from gatemark.packs.answering import OnProgress
+from gatemark.packs.asked_arms import AskedArms
 from gatemark.packs.baselines import ChosenBaseline
 from gatemark.packs.evidence_files import SuiteFiles, find_baseline_evidence, list_pack_files
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite
 from gatemark.packs.judge import judge_run
 from gatemark.packs.open_arms import open_arms, refuse_unpinned_arms
-from gatemark.packs.origin import Origin, describe_origin
+from gatemark.packs.origin import describe_origin
 from gatemark.packs.pack_file import OpenPack, open_pack
 from gatemark.packs.run import AnsweredRun, Claims, Run
 from gatemark.packs.run_choices import RunChoices
@@ -38,7 +38,6 @@ def run_pack(
     path: str,
     choices: RunChoices,
     *,
-    waivers: Sequence[Waiver] = (),
     on_progress: OnProgress | None = None,
     on_notice: OnNotice | None = None,
 ) -> Result:
@@ -50,10 +49,10 @@ def run_pack(
             f"{path}: has a matrix of candidates, which only the command line runs: "
             f"gatemark run {path} (all of them), or with --cell {opened.pack.cells()[0].name} (one)"
         )
-    plan = plan_run(workspace, opened, path, choices, waivers)
+    plan = plan_run(workspace, opened, path, choices)
     journals = open_journals(workspace, choices)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        run = open_run(workspace, plan, Path(folder), waivers=waivers, started_at=started_at)
+        run = open_run(workspace, plan, Path(folder), started_at=started_at)
         if choices.cache:
             refuse_unpinned_arms(plan)
         session = open_session(
@@ -66,20 +65,12 @@ def run_pack(
         )
         asked = ask_arms(run, session, now=workspace.clock)
         answered = make_answered_run(run, asked)
-        origin = describe_origin(answered, asked, session.graders.spent())
-        result = judge_and_seal(workspace, answered, origin)
+        result = judge_and_seal(workspace, answered, asked)
     remove_journals(journals, [result], on_notice)
     return result
 
 
-def open_run(
-    workspace: Workspace,
-    plan: RunPlan,
-    folder: Path,
-    *,
-    waivers: Sequence[Waiver],
-    started_at: datetime,
-) -> Run:
+def open_run(workspace: Workspace, plan: RunPlan, folder: Path, *, started_at: datetime) -> Run:
     """Run the exams over the evidence that the pack names; a baseline result brings its own."""
     opened, choices, how = plan.opened, plan.choices, None
     files = list_pack_files(opened)
@@ -94,7 +85,7 @@ def open_run(
         started_at=started_at,
         exams=run_exams(workspace, opened, files),
         limit=choices.limit,
-        waivers=tuple(waivers),
+        waivers=choices.waivers,
         claims=Claims(names=choices.names, baseline_how=how, stated_time=stated),
     )
 
@@ -109,8 +100,14 @@ def run_exams(
     }
 
 
-def judge_and_seal(workspace: Workspace, answered: AnsweredRun, origin: Origin) -> Result:
-    """Judge a run by everybody's answers, and seal the result."""
+def judge_and_seal(
+    workspace: Workspace, answered: AnsweredRun, asked: AskedArms, *graded: str
+) -> Result:
+    """Judge a run by everybody's answers, and seal the result.
+
+    ``graded`` names whose grading the result pays for, if not all of it.
+    """
     finished_at = workspace.clock()
     judged = judge_run(answered, now=finished_at)
+    origin = describe_origin(answered, asked, *graded)
     return seal_run(workspace, answered, judged, origin, finished_at=finished_at)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.policy import Waiver
 from gatemark.packs.baselines import ChosenBaseline, choose_baseline
 from gatemark.packs.frozen_version import refuse_changed_version
 from gatemark.packs.pack_file import OpenPack, describe_scoring
@@ -33,7 +32,6 @@ def plan_run(
     opened: OpenPack,
     path: str,
     choices: RunChoices,
-    waivers: Sequence[Waiver],
 ) -> RunPlan:
     """Return who answers; refuse what could not be judged, before any call is made."""
     if choices.cache and opened.pack.adaptive is not None:
@@ -47,7 +45,7 @@ def plan_run(
         opened.pack,
         has_baseline=plan.baseline is not None,
         limit=choices.limit,
-        waivers=waivers,
+        waivers=choices.waivers,
     )
     return plan
 

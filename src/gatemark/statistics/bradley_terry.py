@@ -18,6 +18,7 @@ from gatemark.core.errors import InvalidValueError
 
 PSEUDO_WINS: Final = 0.5
 RESAMPLES: Final = 1_000
+LEVEL: Final = 0.95
 MAX_STEPS: Final = 2_000
 TOLERANCE: Final = 1e-10
 DRAWN_AT_ONCE: Final = 100
@@ -69,7 +70,6 @@ def rank_sides(
     item_wins: Floats,
     *,
     seed: int,
-    level: float = 0.95,
     resamples: int = RESAMPLES,
 ) -> Ranking:
     """Rank by ``item_wins[item, i, j]``: how often i beat j on an item, a tie half each way."""
@@ -81,7 +81,7 @@ def rank_sides(
     total = table.sum(axis=0)
     if not _is_connected(total + total.T):
         reason = "the sides fall into groups that never met"
-        return Ranking((), items, level, reason)
+        return Ranking((), items, LEVEL, reason)
     best = fit_strengths(total)
     rng = np.random.default_rng(seed)
     weights = rng.multinomial(items, np.full(items, 1 / items), size=resamples)
@@ -90,7 +90,7 @@ def rank_sides(
     drawn = np.einsum("ri,ijk->rjk", weights.astype(np.float64), table) + trace
     spread = fit_strengths(drawn)
     low, high = np.quantile(
-        spread, [(1 - level) / 2, (1 + level) / 2], axis=0, method="inverted_cdf"
+        spread, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0, method="inverted_cdf"
     )
     sides = [
         Strength(
@@ -102,7 +102,7 @@ def rank_sides(
         )
         for at in np.argsort(-best, kind="stable")
     ]
-    return Ranking(tuple(sides), items, level)
+    return Ranking(tuple(sides), items, LEVEL)
 
 
 def _is_connected(met: Floats) -> bool:

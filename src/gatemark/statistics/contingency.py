@@ -85,12 +85,6 @@ def gwet_ac1(table: npt.ArrayLike, *, label_space: LabelSpace) -> Estimate:
     )
 
 
-def percent_agreement_each(tables: Counts) -> Floats:
-    """Return the percent agreement of each table."""
-    counts = tables.astype(np.float64)
-    return _divide(_get_diagonal(counts), counts.sum(axis=(-2, -1)))
-
-
 def cohen_kappa_each(tables: Counts) -> Floats:
     """Return Cohen's kappa of each table: ``(n * agreed - chance) / (n * n - chance)``."""
     counts = tables.astype(np.float64)

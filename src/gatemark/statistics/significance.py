@@ -130,12 +130,6 @@ def mcnemar_test(lost: int, gained: int) -> McNemar:
     return McNemar(lost, gained, min(1.0, 2 * tail), min(1.0, tail + shorter_tail))
 
 
-def loss_p_value(lost: int, gained: int) -> float:
-    """Return the one-sided exact p-value of "more was lost than gained"."""
-    _refuse_negative(lost, gained)
-    return half_binomial_cdf(gained, lost + gained)
-
-
 def half_binomial_cdf(k: int, n: int) -> float:
     """Return P(X <= k) for X ~ Binomial(n, 1/2), accurate far into the tail."""
     if k < 0:

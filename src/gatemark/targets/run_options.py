@@ -15,11 +15,10 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the runner needs besides the calls.
 
     ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is not
-    waited for. ``retry_errors`` makes a resumed run repeat calls with an error in the journal.
-    ``is_remote`` means that calls go to a service: a call that times out counts as not made, and
-    the first call goes alone. After ``stop_after`` failed calls of this kind in a row the run ends;
-    None is for recordings. ``ahead`` is how many calls per slot are passed to a target with its own
-    queue.
+    waited for. ``is_remote`` means that calls go to a service: a call that times out counts as not
+    made, and the first call goes alone. After ``stop_after`` failed calls of this kind in a row the
+    run ends; None is for recordings. ``ahead`` is how many calls per slot are passed to a target
+    with its own queue.
     """
 
     concurrency: int = 1
@@ -39,7 +38,6 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: Budget = Budget()
     prices: Prices | None = None
     reuse: Reuse = "resume"
-    retry_errors: bool = False
 
     def __post_init__(self) -> None:
         at_least = {

@@ -53,20 +53,18 @@ async def run_calls(
     sleep: Sleep,
     rng: Random,
     on_progress: Callable[[RunProgress], None] | None = None,
-    stop: asyncio.Event | None = None,
     spent: Spending | None = None,
     passes: Callable[[CallOutcome], bool] | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> tuple[CallOutcome, ...]:
     """Make every call and return every outcome, sorted by (id, epoch).
 
-    Cancelling the task leaves the journal intact and raises; setting ``stop`` instead ends the run
-    early with outcomes: unfinished calls are errors of kind ``cancelled``, and are not written to
-    the journal, nor are those that exceeded a budget or could not be made. A cost budget can be
-    exceeded by the calls in flight when it is reached. On resume, earlier calls and their cost
-    count; so does ``spent`` from runs under the same budget, and this run adds to it. ``passes`` is
-    called once for every reply, to report progress. ``now`` stamps replies with the time at which
-    they were given; omit it for a target that repeats recorded ones.
+    Cancelling the task leaves the journal intact and raises. Calls that exceeded a budget or could
+    not be made are not written to the journal. A cost budget can be exceeded by the calls in flight
+    when it is reached. On resume, earlier calls and their cost count; so does ``spent`` from runs
+    under the same budget, and this run adds to it. ``passes`` is called once for every reply, to
+    report progress. ``now`` stamps replies with the time at which they were given; omit it for a
+    target that repeats recorded ones.
     """
     run = _Run(
         target=target,
@@ -81,7 +79,7 @@ async def run_calls(
         passes=passes,
         now=now,
     )
-    return await run.finish(stop)
+    return await run.finish()
 
 
 @dataclass
@@ -112,7 +110,7 @@ class _Run:
         self._outages_in_a_row = 0
         self._first_is_over = asyncio.Event()
 
-    async def finish(self, stop: asyncio.Event | None) -> tuple[CallOutcome, ...]:
+    async def finish(self) -> tuple[CallOutcome, ...]:
         if not self.calls:
             return ()
         loop = asyncio.get_running_loop()
@@ -122,7 +120,6 @@ class _Run:
             self._first_is_over.set()
         for slot in range(min(slots, len(self.calls))):
             self._workers.append(loop.create_task(self._work(waiting, leads=slot == 0)))
-        watcher = None if stop is None else loop.create_task(self._watch(stop))
         wall_s = self.options.budget.wall_s
         alarm = None
         if wall_s is not None:
@@ -133,7 +130,7 @@ class _Run:
         finally:
             if alarm is not None:
                 alarm.cancel()
-            await self._wind_up(watcher)
+            await self._wind_up()
             self.spent.wall_s += self.clock() - self._started_at
         for worker in done:
             if not worker.cancelled() and (error := worker.exception()) is not None:
@@ -147,12 +144,11 @@ class _Run:
         logger.info("calls finished", extra={**counts, "cached": made.cached})
         return tuple(self._outcomes[key] for key in sorted(self._outcomes))
 
-    async def _wind_up(self, watcher: asyncio.Task[None] | None) -> None:
-        tasks = self._workers if watcher is None else [*self._workers, watcher]
-        for task in tasks:
-            task.cancel()
+    async def _wind_up(self) -> None:
+        for worker in self._workers:
+            worker.cancel()
         try:
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._workers, return_exceptions=True)
         finally:
             if self.journal is not None:
                 self.journal.sync()
@@ -180,7 +176,7 @@ class _Run:
         if self.journal is None or self.options.reuse == "nothing":
             return False
         entry = self.journal.find(key, call.id, self.options.reuse)
-        if entry is None or (entry.error is not None and self.options.retry_errors):
+        if entry is None:
             return False
         attempts = 0
         if self.options.reuse == "resume":
@@ -334,10 +330,6 @@ class _Run:
     def _halt_on_wall(self, *, cut: bool = True) -> None:
         wall_s = self.options.budget.wall_s
         self._halt("budget", f"the time budget of {wall_s:g} s is spent", cut=cut)
-
-    async def _watch(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        self._halt("cancelled", "the run was stopped before this call finished", cut=True)
 
     def _compute_key(self, call: Call) -> str:
         return "" if self.journal is None else compute_call_key(self._pins, call, self.target.reads)

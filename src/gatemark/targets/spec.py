@@ -124,9 +124,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether the model behind its address can change and no version is vouched for."""
         return self.kind in _NETWORK and self.version is None
 
-    def options(
-        self, *, concurrency: int = 1, reuse: Reuse = "resume", retry_errors: bool = False
-    ) -> RunOptions:
+    def options(self, *, concurrency: int = 1, reuse: Reuse = "resume") -> RunOptions:
         """Return the runner's options; raise for impossible limits."""
         timeout_s, retries = self.timeout_s, self.retries
         if timeout_s is None and self.kind in ("command", "http", "openai"):
@@ -146,7 +144,6 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             budget=self.budget,
             prices=self.cost,
             reuse=reuse,
-            retry_errors=retry_errors,
         )
         if self.python is None or self.in_process:
             return options

@@ -46,6 +46,8 @@ def _check_files(schema: RecordSchema) -> None:
             if remark.grade == "error":
                 raise AssertionError(f"{schema.name}: a good file is refused: {remark.message}")
     for bad in schema.bad_files:
+        if schema.file_rules and bad.rule not in schema.file_rules:
+            raise AssertionError(f"{schema.name}: rule {bad.rule} is not among the rules of a file")
         found = {
             (remark.line, remark.rule)
             for remark in run_file_rules(schema, bad.records)

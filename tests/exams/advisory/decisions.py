@@ -11,13 +11,19 @@ import msgspec
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Finding, Verdict, decide
 from gatemark.evidence.exam import ExamReport
-from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
+from gatemark.exams.advisory.category import (
+    CategoryKey,
+    categorize_signal,
+    make_category_key,
+    state_outcome,
+)
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
-from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.kind import derive_kind
+from gatemark.exams.advisory.pinned_fixtures import PinnedFixtures
 from gatemark.exams.advisory.policy import AdvisoryPolicy
-from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.exams.advisory.record import KERNEL_COUNTER, AdvisoryDecision, ProofGrade
 from gatemark.exams.advisory.record_examples import AGREEING, change_record
+from gatemark.exams.advisory.record_kind import RecordKind
+from gatemark.exams.advisory.record_rules import BREACHES
 
 LANE = "cron_n8n_event/cron_n8n_advisory"
 OTHER = "context_gate/openvino_context_gate"
@@ -66,7 +72,49 @@ UNPROVED: dict[str, Any] = {
 
 def compared_parts(record: AdvisoryDecision) -> CategoryKey:
     """The parts of a record that decide its category."""
-    return derive_kind(record, noted=False, private_text=False).compared
+    return make_category_key(
+        record.source,
+        record.service.mode,
+        record.recommendation,
+        record.confidence.bucket,
+        record.human_or_atlas_decision,
+    )
+
+
+def derive_kind(record: AdvisoryDecision, *, private_text: bool) -> RecordKind:
+    """The kind of a record without a case among its notes, by the record alone."""
+    violated = {rule.kind for rule, _ in BREACHES.find_broken(record)}
+    proof, outcome = record.npu_proof, record.outcome
+    grade: ProofGrade
+    if not proof.proof_ok:
+        grade = "none"
+    elif proof.proof_mode != "sysfs_busy_delta":
+        grade = "service"
+    else:
+        grade = "kernel" if KERNEL_COUNTER.match(proof.counter_path or "") else "counter"
+    return RecordKind(
+        **msgspec.structs.asdict(compared_parts(record)),
+        lane=f"{record.input_class}/{record.service.name}",
+        timed=record.latency.total_ms is not None,
+        noted=False,
+        authority="authority" in violated,
+        side_effect="side_effect" in violated,
+        privacy=private_text or "privacy" in violated,
+        no_reason="fallback_reason" in violated,
+        mode=record.service.mode,
+        source_kind=record.source.kind,
+        bucket_rule=record.confidence.bucket_rule,
+        comparison=outcome.comparison,
+        error_type=outcome.error_type or None,
+        promotion_blocker=outcome.promotion_blocker,
+        proof_mode=proof.proof_mode,
+        proof_ok=proof.proof_ok,
+        inference_ran=proof.inference_ran,
+        timeout=record.latency.timeout,
+        fallback=record.fallback.kind or None,
+        fallback_expected=record.fallback.expected,
+        proof_grade=grade,
+    )
 
 
 def decision(

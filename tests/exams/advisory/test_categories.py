@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.buckets import BUCKETS, choose_bucket
 from gatemark.exams.advisory.category import (
     CATEGORIES,
     COMPARABLE,
@@ -20,6 +19,7 @@ from gatemark.exams.advisory.category import (
     is_stated,
     state_outcome,
 )
+from gatemark.exams.advisory.confidence_buckets import BUCKETS, choose_bucket
 from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.exams.advisory.record_examples import AGREEING, change_record
 from gatemark.exams.advisory.taxonomy import Taxonomy

@@ -21,7 +21,7 @@ from tests.exams.advisory.decisions import (
     numbered,
 )
 
-from gatemark.exams.advisory.message import MESSAGE_CHARS_MAX
+from gatemark.exams.advisory.chat_message import MESSAGE_CHARS_MAX
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.result import Stacks, Table
-from gatemark.exams.advisory import collect, merge
-from gatemark.exams.advisory.buckets import BUCKETS, choose_bucket
+from gatemark.exams.advisory import merge_states
 from gatemark.exams.advisory.category import CATEGORIES, COMPARABLE, SEVERITY_ORDER
-from gatemark.exams.advisory.kind import RecordKind, derive_kind
+from gatemark.exams.advisory.confidence_buckets import BUCKETS, choose_bucket
 from gatemark.exams.advisory.record import CLOSED_FLAGS
+from gatemark.exams.advisory.record_kind import RecordKind
 from gatemark.testing.exams import check_exam
 
 from .decisions import (
@@ -32,6 +32,7 @@ from .decisions import (
     UNSURE,
     WRONG,
     decision,
+    derive_kind,
     exam_of,
     findings_of,
     good_lane,
@@ -167,9 +168,8 @@ def test_sketches_and_forgotten_names_do_not_depend_on_the_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exact = report_of(mixed(150)).facts
-    monkeypatch.setattr(merge, "EXACT_MAX", 100)
-    for module in (collect, merge):
-        monkeypatch.setattr(module, "NAMES_MAX", 2)
+    monkeypatch.setattr(merge_states, "EXACT_MAX", 100)
+    monkeypatch.setattr(merge_states, "NAMES_MAX", 2)
     check_exam(exam_of(), typed(mixed(150)))
     sketched = report_of(mixed(150)).facts
     assert sketched["latency"]["total_ms"]["method"] == "percentile_disc of a sketch"
@@ -325,8 +325,8 @@ def test_cases_are_told_by_notes_or_else_by_fields() -> None:
 
 
 def test_times_beyond_the_exact_size_say_so() -> None:
-    assert merge.EXACT_MAX == 2_000_000
-    assert report_of(numbered([NORMAL])).facts["latency"]["exact_up_to"] == merge.EXACT_MAX
+    assert merge_states.EXACT_MAX == 2_000_000
+    assert report_of(numbered([NORMAL])).facts["latency"]["exact_up_to"] == merge_states.EXACT_MAX
 
 
 def test_every_bucket_is_on_the_page() -> None:
@@ -429,7 +429,7 @@ def test_records_are_counted_together_as_each_would_be_alone(odd: list[dict[str,
     alone: Counter[RecordKind] = Counter()
     for record in records:
         private = "notes" in odd[int(record.decision_id[3:])]
-        alone[derive_kind(record, noted=False, private_text=private)] += 1
+        alone[derive_kind(record, private_text=private)] += 1
     assert exam.finalize_shard(exam.step(exam.zero(0), records)).kinds == alone
 
 

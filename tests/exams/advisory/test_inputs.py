@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gatemark.exams.advisory.category import CategoryKey
-from gatemark.exams.advisory.inputs import (
-    InputGroup,
-    InputTable,
-    build_rows,
-    derive_lane_inputs,
-    join_tables,
-)
+from gatemark.exams.advisory.input_rows import InputGroup, InputTable, join_tables
+from gatemark.exams.advisory.lane_inputs import derive_lane_inputs
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 
 from .decisions import ACTION, LANE, decision, findings_of, good_lane, named, numbered, summary_of
@@ -155,33 +149,35 @@ def test_a_lane_that_is_pinned_and_not_there_is_missed() -> None:
 
 def _table(names: list[int], run: str) -> InputTable:
     pairs = np.array([[name, name + 7] for name in names], dtype=np.uint64)
-    zeros = np.zeros(len(names), dtype=np.int64)
-    table = build_rows(pairs, zeros, zeros)
-    table.groups, table.runs = [_GROUP], [run]
+    group = {field: getattr(_GROUP, field) for field in _GROUP.__struct_fields__}
+    columns = {name: [value] * len(names) for name, value in (group | {"run": run}).items()}
+    table = InputTable()
+    table.add_rows(columns, pairs)
     return table
 
 
 _GROUP = InputGroup(
+    label="log",
+    severity="info",
+    bucket="high",
+    reference_source="fixture_expected",
+    reference_label="log",
+    reference_severity="info",
+    applicable=True,
     lane="a/b",
     fixture_set=None,
     model=None,
-    compared=CategoryKey(
-        label="log",
-        severity="info",
-        bucket="high",
-        reference_source="fixture_expected",
-        reference_label="log",
-        reference_severity="info",
-        applicable=True,
-    ),
+    is_shadow=False,
+    is_disguised=False,
 )
 
 
 def test_an_input_is_kept_once_per_run_and_group() -> None:
     once = _table([1, 2, 2, 3], "run:1")
+    once.drop_repeats()
     assert len(once) == 3
     both = join_tables([once, _table([3, 4], "run:2"), _table([1, 2], "run:1")])
-    assert (both.groups, both.runs) == ([_GROUP], ["run:1", "run:2"])
+    assert (list(both.groups), list(both.runs)) == ([_GROUP], ["run:1", "run:2"])
     found = derive_lane_inputs(both, "a/b", AdvisoryPolicy())
     assert found.comparable == 4
     assert {run: own.size for run, own in found.by_run.items()} == {"run:1": 3, "run:2": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gatemark.exams.advisory.rules import build_rules
+from gatemark.exams.advisory.gate_rules import build_rules
 
 from .decisions import (
     FALSE_POSITIVE,

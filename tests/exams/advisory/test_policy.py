@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.exams.advisory.limits import LaneBounds, OverallBounds
 from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.policy_limits import LaneBounds, OverallBounds
 
 from .decisions import LANE, PROMOTION, named, policy_of
 

@@ -11,7 +11,7 @@ from gatemark.core.policy import Waiver, decide
 from gatemark.core.result import Table
 from gatemark.evidence.exam import VerdictNotes
 from gatemark.evidence.private_text import PrivateTextRules
-from gatemark.exams.advisory.loosening import list_loosened
+from gatemark.exams.advisory.loosened_policy import list_loosened
 
 from .decisions import (
     LANE,

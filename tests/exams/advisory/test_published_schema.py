@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import jsonschema_rs
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.changed_records import change_all, list_changes
 
-from gatemark.evidence.columns import ColumnReader
+from gatemark.evidence.columns import read_columns
 from gatemark.evidence.diagnose import diagnose
+from gatemark.evidence.private_text import PrivateTextRules, PrivateTextScan
 from gatemark.evidence.record_fields import list_text_fields
 from gatemark.evidence.record_rules import RecordRules
 from gatemark.exams.advisory.record import TIME_PATTERN, AdvisoryDecision
+from gatemark.exams.advisory.record_columns import read_fields
 from gatemark.exams.advisory.record_examples import AGREEING, change_record
 from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS
-from gatemark.exams.advisory.record_schema import SCHEMA
-from gatemark.exams.advisory.shared_parts import Profiler
+from gatemark.exams.advisory.record_schema import SCHEMA, are_all_sound
+from gatemark.exams.advisory.violations import find_violations
 from gatemark.packs.documents import make_json_schema
 
 _FORM = SCHEMA.form("decision")
@@ -33,7 +35,9 @@ _VALIDATOR = jsonschema_rs.validator_for(make_json_schema(SCHEMA.name))
 
 _STRICT = _FORM.strictest
 _RULES = RecordRules((*CONTRADICTIONS.rules, *BREACHES.rules))
-_FIELDS = ColumnReader(_RULES.paths)
+_NOTHING_PRIVATE = PrivateTextRules(
+    private_roots=(), code_chars_max=10_000, note_chars_max=10_000, code_words_max=500
+)
 
 
 def refused(record: dict[str, Any]) -> bool:
@@ -48,47 +52,18 @@ def is_refused_in_batch(record: dict[str, Any]) -> bool:
     except msgspec.ValidationError:
         return True
     agreeing = msgspec.convert(AGREEING, AdvisoryDecision)
-    return not _RULES.hold_for_all(_FIELDS.read([agreeing, typed, agreeing]))
+    return not _RULES.hold_for_all(read_columns([agreeing, typed, agreeing], AdvisoryDecision))
 
 
 def contradicts_itself(record: AdvisoryDecision) -> bool:
     return bool(CONTRADICTIONS.find_problems(record))
 
 
-def literals(hint: Any) -> Iterator[Any]:
-    """Every value that a type spells out."""
-    if get_origin(hint) is Literal:
-        yield from get_args(hint)
-    elif hint is bool:
-        yield from (True, False)
-    elif get_origin(hint) in (Union, type(int | str)):
-        for part in get_args(hint):
-            yield from literals(part)
-
-
-def mutants(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return copies with one field gone, null, of another type, or of another allowed value."""
-    for section, value in record.items():
-        places: list[tuple[str, ...]] = [(section,)]
-        hints: dict[str, Any] = {}
-        if isinstance(value, dict):
-            struct = get_type_hints(AdvisoryDecision)[section]
-            hints = get_type_hints(struct)
-            places += [(section, name) for name in hints]
-        for place in places:
-            choices: list[Any] = [..., None, 0, 1, -1, 0.5, 0.97, True, False, "", " ", "x", [], {}]
-            choices += [["send_message"], ["a"] * 33, "a?b=1", "2026-02-30T00:00:00Z"]
-            choices += [["local_report_write:restarted nginx"], ["local_report:../a.json"]]
-            if len(place) == 2:
-                choices += list(literals(hints[place[1]]))
-            for choice in choices:
-                copy = deepcopy(record)
-                parent = copy if len(place) == 1 else copy[section]
-                if choice is ...:
-                    parent.pop(place[-1], None)
-                else:
-                    parent[place[-1]] = choice
-                yield ".".join(place) + f"={choice!r}", copy
+_VALUES = (
+    *(0.97, ["send_message"], ["a"] * 33, "a?b=1", "2026-02-30T00:00:00Z"),
+    *(["local_report_write:restarted nginx"], ["local_report:../a.json"]),
+)
+_CHANGES = list(list_changes(AdvisoryDecision, _VALUES))
 
 
 _CASES = [pytest.param(dict(good), id=str(number)) for number, good in enumerate(_FORM.good)]
@@ -97,12 +72,11 @@ _CASES = [pytest.param(dict(good), id=str(number)) for number, good in enumerate
 @pytest.mark.parametrize("good", _CASES)
 def test_the_schema_and_the_command_agree_on_mutants(good: dict[str, Any]) -> None:
     assert _VALIDATOR.is_valid(good)
-    seen = 0
-    for name, mutant in mutants(good):
-        seen += 1
-        answers = {not _VALIDATOR.is_valid(mutant), refused(mutant), is_refused_in_batch(mutant)}
-        assert len(answers) == 1, f"{name}: {json.dumps(mutant)}"
-    assert seen > 1_000
+    for change in _CHANGES:
+        changed = change_all(good, [change])
+        answers = {not _VALIDATOR.is_valid(changed), refused(changed), is_refused_in_batch(changed)}
+        assert len(answers) == 1, f"{change.name}: {json.dumps(changed)}"
+    assert len(_CHANGES) > 1_000
 
 
 @pytest.mark.parametrize("bad", [pytest.param(one, id=one.title) for one in _FORM.bad])
@@ -110,53 +84,40 @@ def test_the_schema_refuses_every_bad_example(bad: Any) -> None:
     assert not _VALIDATOR.is_valid(bad.record)
 
 
-_CHANGES = [list(mutants(dict(good))) for good in _FORM.good]
-
-
 @given(data=st.data())
 def test_schema_record_and_batch_agree_on_several_changes_at_once(data: st.DataObject) -> None:
-    number = data.draw(st.integers(0, len(_FORM.good) - 1))
-    record = deepcopy(dict(_FORM.good[number]))
-    for _ in range(data.draw(st.integers(1, 4))):
-        name, changed = data.draw(st.sampled_from(_CHANGES[number]))
-        section, _, field = name.partition("=")[0].partition(".")
-        if not field:
-            record.pop(section, None)
-            if section in changed:
-                record[section] = deepcopy(changed[section])
-        elif isinstance(record.get(section), dict):
-            record[section].pop(field, None)
-            if field in changed[section]:
-                record[section][field] = deepcopy(changed[section][field])
+    good = data.draw(st.sampled_from(list(_FORM.good)))
+    changes = data.draw(st.lists(st.sampled_from(_CHANGES), min_size=1, max_size=4))
+    record = change_all(dict(good), changes)
     is_broken = refused(record)
     assert is_broken != _VALIDATOR.is_valid(record), json.dumps(record)
     assert is_broken == is_refused_in_batch(record), json.dumps(record)
 
 
 @given(data=st.data())
-def test_records_that_share_a_part_are_judged_as_if_alone(data: st.DataObject) -> None:
-    """The exam judges shared parts once, so nothing may hide behind a part that was seen before."""
+def test_records_of_a_batch_are_judged_as_if_alone(data: st.DataObject) -> None:
+    """The exam checks whole columns, so nothing may hide behind another record."""
     drawn = data.draw(
-        st.lists(st.sampled_from([one for every in _CHANGES for one in every]), min_size=1)
+        st.lists(st.tuples(st.sampled_from(_FORM.good), st.sampled_from(_CHANGES)), min_size=1)
     )
     records = []
-    for _, changed in drawn:
+    for good, change in drawn:
         try:
-            records.append(msgspec.convert(changed, AdvisoryDecision))
+            records.append(msgspec.convert(change_all(dict(good), [change]), AdvisoryDecision))
         except msgspec.ValidationError:
             continue
-    profile = Profiler().profile(records)
-    assert profile.sound == (not any(map(contradicts_itself, records)))
-    for record, part in zip(records, profile.parts, strict=True):
-        assert part.violated == {rule.kind for rule, _ in BREACHES.find_broken(record)}
-        assert part.sound or contradicts_itself(record)
+    assert are_all_sound(records) == (not any(map(contradicts_itself, records)))
+    found = find_violations(records, read_fields(records), PrivateTextScan(_NOTHING_PRIVATE))
+    for place, record in enumerate(records):
+        alone = {rule.kind for rule, _ in BREACHES.find_broken(record)}
+        assert found.kinds.get(place, set()) == alone
 
 
 def test_the_command_refuses_every_broken_record_of_a_file(
     gatemark: Callable[..., Any], write_jsonl: Callable[..., Path]
 ) -> None:
     """Every single change of the good records, in one file: what the schema refuses, no more."""
-    cases = [mutant for good in _FORM.good for _, mutant in mutants(dict(good))]
+    cases = [change_all(dict(good), [change]) for good in _FORM.good for change in _CHANGES]
     broken = [case for case in cases if not _VALIDATOR.is_valid(case)]
     sound = [case for case in cases if _VALIDATOR.is_valid(case)]
     assert len(broken) > 4_000

@@ -10,7 +10,7 @@ import pytest
 
 from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.record_fields import TextField
-from gatemark.exams.advisory.free_texts import FREE_FIELDS
+from gatemark.exams.advisory.privacy_scan import FREE_FIELDS
 from gatemark.exams.advisory.record import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,
@@ -19,8 +19,7 @@ from gatemark.exams.advisory.record import (
 )
 from gatemark.exams.advisory.record_examples import AGREEING, change_record
 from gatemark.exams.advisory.record_rules import CONTRADICTIONS
-from gatemark.exams.advisory.record_schema import SCHEMA
-from gatemark.exams.advisory.shared_parts import are_all_sound
+from gatemark.exams.advisory.record_schema import SCHEMA, are_all_sound
 from gatemark.testing.schemas import check_schema
 
 from .decisions import NORMAL, decision, findings_of
@@ -120,7 +119,6 @@ def test_a_text_that_looks_wrong_is_told_in_words_and_not_repeated() -> None:
 
 @pytest.mark.parametrize("field", FREE_FIELDS, ids=[field.path for field in FREE_FIELDS])
 def test_every_free_text_is_searched_for_private_content(field: TextField) -> None:
-    """Also in the second record of a part: what many records share is judged once."""
     private = "ada@example.org"
     change = {field.path: [private] if field.is_list else private}
     if field.path == "fallback.reason":

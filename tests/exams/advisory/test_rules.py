@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gatemark.exams.advisory.gate_rules import build_rules
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.exams.advisory.record_examples import change_record
-from gatemark.exams.advisory.rules import build_rules
 
 from .decisions import (
     ACTION,

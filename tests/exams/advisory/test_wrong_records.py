@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gatemark.exams.advisory.message import MESSAGE_CHARS_MAX, render_message
+from gatemark.exams.advisory.chat_message import MESSAGE_CHARS_MAX, render_message
 from gatemark.exams.advisory.wrong_records import SHOWN_WRONG
 
 from .decisions import (

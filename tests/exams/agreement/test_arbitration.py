@@ -5,8 +5,8 @@ import itertools
 import msgspec
 import pytest
 
+from gatemark.exams.agreement.arbitrate import arbitrate, find_red_flag
 from gatemark.exams.agreement.records import SCHEMA, JudgementPair
-from gatemark.exams.agreement.rules import arbitrate, find_red_flag
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 

@@ -324,6 +324,10 @@ def test_coverage_on_its_line_and_beyond_it(
         ({"claim": "A"}, {"claim": "A", "steps": [1]}, 3),
         ({}, {"claim": "A"}, 3),
         (None, {}, 3),
+        ({"x": [1.0, {"y": 1e16}]}, {"x": [1, {"y": 10**16}]}, 0),
+        ({"x": 1.5, "y": "\u00e9"}, {"y": "\u00e9", "x": 1.5}, 0),
+        ({"x": 1}, {"x": True}, 3),
+        ({"x": "1"}, {"x": 1}, 3),
     ],
 )
 def test_the_same_answer_means_all_of_it(

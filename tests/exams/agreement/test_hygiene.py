@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gatemark.exams.agreement.rules import SOURCE_SPACE
+from gatemark.evidence.look_alikes import bare_text
+from gatemark.exams.agreement.arbitrate import SOURCE_SPACE
+from gatemark.exams.agreement.hygiene import is_copied
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]
@@ -175,6 +180,21 @@ def test_a_copy_without_blanks_between_words_is_a_copy(reason: str, count: int, 
     for row in rows:
         row["scholar"]["reason"] = row["auditor"]["reason"] = reason
     assert score(rows).json["copied_reasons"] == count
+
+
+MARKS = ("", " ", "-", "\u0301", "\u0345", "\u00ad", "(", "\u1160")
+SIGNS = "abAB\u00e9\u0430\u03b1\u1fb3\ufb01\u00df\u0130\uac01\u5024\u0645 1"
+
+
+@given(st.text(SIGNS, max_size=40), st.text(SIGNS, max_size=40), st.randoms(use_true_random=False))
+def test_a_copy_is_found_by_its_letters_alone(one: str, more: str, draw: random.Random) -> None:
+    disguised = "".join(
+        sign + draw.choice(MARKS) if draw.random() < 0.3 else sign.swapcase() for sign in one
+    )
+    for other in (one, disguised, draw.choice(MARKS) + disguised, disguised + more, more):
+        same = bare_text(one, folds=True) == bare_text(other, folds=True)
+        reasons = [f"{text} in so many words" if text else "" for text in (one, other)]
+        assert is_copied(*reasons) == (same and all(reasons))
 
 
 def test_reasons_that_begin_alike_are_no_copies(score: Run) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gatemark.core.record import Remark
 from gatemark.exams.runlog.records.trace import Decoding, TraceRecord
-from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
+from gatemark.exams.runlog.records.trace_file_rules import Mode, TraceRules
 from gatemark.exams.runlog.traces.dataset import ScriptTurn, TraceOrigin, build_trace_records
 from gatemark.exams.runlog.traces.trace import Trace, build_trace
 

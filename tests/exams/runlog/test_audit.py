@@ -84,8 +84,8 @@ def test_a_log_whose_counts_were_fixed_after_a_cut_is_told_by_its_trace(variant:
 
 
 def test_text_between_two_windows_is_lost_and_blanks_are_not() -> None:
-    seqs = [seq for _, text, _, seq in TRACE.said() if text.strip()]
-    assert TRACE.outside([(0, TRACE.last_seq)]) == []
-    assert TRACE.outside([]) == seqs
-    assert TRACE.outside([(seqs[2], seqs[-1]), (0, seqs[0])]) == [seqs[1]]
-    assert TRACE.outside([(0, seqs[-1]), (seqs[1], seqs[2])]) == []
+    seqs = [seq for _, text, _, seq in TRACE.list_content() if text.strip()]
+    assert TRACE.find_uncovered([(0, TRACE.last_seq)]) == []
+    assert TRACE.find_uncovered([]) == seqs
+    assert TRACE.find_uncovered([(seqs[2], seqs[-1]), (0, seqs[0])]) == [seqs[1]]
+    assert TRACE.find_uncovered([(0, seqs[-1]), (seqs[1], seqs[2])]) == []

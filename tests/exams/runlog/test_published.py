@@ -134,7 +134,7 @@ def test_the_published_flushes_are_those_of_our_gate() -> None:
     for path in sorted((EXAIM / "traces").glob("*.gz"))[:3]:
         trace = read_trace(str(path), mode="inspect").trace
         gate = TokenGate(v0.config.components.token_gate.settings(), "source")
-        flushed = [*gate.add_all(trace.said()), *gate.flush_all("end_of_trace")]
+        flushed = [*gate.add_all(trace.list_content()), *gate.flush_all("end_of_trace")]
         log = read_run_log(str(EXAIM / "runs" / "V0" / path.name), compat="source")
         found = [(one.start_seq, one.end_seq, one.reason) for one in flushed]
         assert found == [(one.start_seq, one.end_seq, one.trigger_reason) for one in log.flushes]

@@ -14,7 +14,7 @@ from gatemark.evidence.measures import measures
 from gatemark.exams.runlog.exam import RunlogExam
 from gatemark.exams.runlog.options import RunlogOptions
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.exams.runlog.records.metrics_rules import find_contradictions
+from gatemark.exams.runlog.records.metrics_rules import NUMBERS
 
 from .toys import WordTrace, decision, event, flush, letters, log, measure, usage
 
@@ -133,7 +133,7 @@ def test_every_metric_of_a_case_is_what_a_second_count_finds(case: Any) -> None:
     words, plans, made = case
     found = measure(made, words)
     check(found, recounted(words, plans))
-    assert list(find_contradictions(found)) == []
+    assert list(NUMBERS.find_problems(found)) == []
 
 
 @given(drawn=st.lists(cases(), min_size=1, max_size=5))

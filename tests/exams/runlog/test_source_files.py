@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.record_schemas import schemas
 from gatemark.exams.runlog.records.names import write_compact_json
+from gatemark.exams.runlog.records.run import BufferDecision
 from gatemark.exams.runlog.replay.chunks import read_chunk_report, refuse_mismatch
 from gatemark.exams.runlog.traces.files import find_traces, read_run_log
 
@@ -274,6 +276,60 @@ def test_an_older_log_migrates_within_its_version(gatemark: Run, tmp_path: Path)
     assert ran.code == 0, ran.err
     log = read_run_log(str(tmp_path / "new" / f"{CASE}.jsonl.gz"))
     assert (log.meta.schema_version, log.meta.mas_run_id) == ("1.3.0", "mas_unknown")
+
+
+def in_one_object() -> dict[str, Any]:
+    """The log as 1.2.x would have written it, with everything that 1.3.0 asks for."""
+    meta, *others = older("1.2.0")
+    lists: dict[str, list[Any]] = {}
+    for kind, name in (
+        ("tokengate_flush", "tokengate_flushes"),
+        ("buffer_decision", "buffer_decisions"),
+        ("summary_event", "summary_events"),
+    ):
+        found = [dict(one) for one in others if one["record_type"] == kind]
+        lists[name] = [
+            {key: value for key, value in one.items() if key not in ("record_type", "case_id")}
+            for one in found
+        ]
+    return {key: value for key, value in meta.items() if key != "record_type"} | lists
+
+
+@pytest.mark.parametrize(
+    ("is_single", "complete", "value"),
+    [
+        (True, True, True),
+        (False, None, None),
+        (False, None, False),
+        (False, True, None),
+        (False, True, False),
+    ],
+)
+def test_a_log_reads_the_same_before_and_after_it_is_migrated(
+    is_single: bool, complete: bool | None, value: bool | None, gatemark: Run, tmp_path: Path
+) -> None:
+    filters = {"completeness_passed": complete, "value_passed": value, "novelty_passed": None}
+    if is_single:
+        records = [in_one_object()]
+    else:
+        records = as_source(older())
+        records[2]["filter_results"] = filters
+    path = write(tmp_path / "old" / "a.jsonl.gz", records)
+    ran = gatemark("runlog", "migrate", path, "--out", tmp_path / "new")
+    assert ran.code == 0, ran.err
+    before = read_run_log(str(path), compat="source")
+    after = read_run_log(str(tmp_path / "new" / f"{CASE}.jsonl.gz"))
+    renamed = {"mas_run_id": "mas_unknown", "schema_version": "1.3.0"}
+    assert msgspec.to_builtins(before.meta) | renamed == msgspec.to_builtins(after.meta)
+    assert (before.flushes, before.events) == (after.flushes, after.events)
+    assert [settled(one) for one in before.decisions] == [settled(one) for one in after.decisions]
+
+
+def settled(decision: BufferDecision) -> tuple[object, ...]:
+    """A decision, with the same for null and for no novelty."""
+    filters = msgspec.to_builtins(decision.filter_results) if decision.filter_results else {}
+    given = {key: value for key, value in filters.items() if value is not None}
+    return (msgspec.structs.replace(decision, filter_results=msgspec.UNSET), given)
 
 
 def report(**changes: Any) -> dict[str, Any]:

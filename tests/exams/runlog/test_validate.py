@@ -16,7 +16,7 @@ from gatemark.evidence.json_schema import schema_document
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.validate import validate_files
-from gatemark.exams.runlog.records.older_run import SINCE_1_5
+from gatemark.exams.runlog.records.older_fields import SINCE_1_5
 from gatemark.exams.runlog.records.run import RunMeta, SummaryEvent
 from gatemark.exams.runlog.traces.files import read_run_log
 
@@ -124,7 +124,8 @@ def test_a_suffix_in_the_case_id_is_refused_where_it_stands(
     ran = gatemark("validate", write_jsonl("a.jsonl", json.loads(text)))
     assert ran.code == 2
     assert (
-        '"case-synth-000.trace" does not match ^[a-zA-Z0-9][a-zA-Z0-9_-]*$ at $.case_id' in ran.err
+        'got "case-synth-000.trace", expected a case id of letters, digits, - and _ at $.case_id'
+        in ran.err
     )
     assert "8 rejected" in ran.out
 

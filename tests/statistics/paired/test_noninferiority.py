@@ -8,11 +8,10 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.paired.noninferiority import (
-    NonInferiority,
     judge_point,
-    non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
+from gatemark.statistics.significance import drop_bounds
 
 ALPHA = 0.05
 
@@ -22,8 +21,13 @@ def _within_noise(hits: int, runs: int) -> bool:
 
 
 @cache
-def _judged(lost: int, gained: int, n: int, margin: float) -> NonInferiority:
-    return non_inferiority_of_counts(lost, gained, n, margin=margin, alpha=ALPHA)
+def _judged(lost: int, gained: int, n: int, margin: float) -> str:
+    """The rule that the bounds of a drop are for."""
+    lower, upper = drop_bounds(lost, gained, n, one_sided_alpha=ALPHA)
+    if judge_point(upper, margin) == "pass":
+        return "pass"
+    is_beyond = judge_point((lost - gained) / n, margin) == "fail" and lower > 0
+    return "fail" if is_beyond else "inconclusive"
 
 
 def _count_outcomes(drop: float, rate: float, n: int, margin: float, runs: int) -> dict[str, int]:
@@ -31,7 +35,7 @@ def _count_outcomes(drop: float, rate: float, n: int, margin: float, runs: int) 
     shares = [(rate + drop) / 2, (rate - drop) / 2, 1 - rate]
     found = {"pass": 0, "fail": 0, "inconclusive": 0}
     for lost, gained, _ in rng.multinomial(n, shares, size=runs).tolist():
-        found[_judged(lost, gained, n, margin).outcome] += 1
+        found[_judged(lost, gained, n, margin)] += 1
     return found
 
 
@@ -117,23 +121,24 @@ def test_graded_models_pass_and_fail_when_it_is_clear():
 
 
 def test_no_change_on_few_items_is_inconclusive():
-    few = non_inferiority_of_counts(0, 0, 100, margin=0.02)
-    assert (few.outcome, few.point) == ("inconclusive", "pass")
-    assert non_inferiority_of_counts(0, 0, 150, margin=0.02).outcome == "pass"
+    assert _judged(0, 0, 100, 0.02) == "inconclusive"
+    assert _judged(0, 0, 150, 0.02) == "pass"
     graded = non_inferiority_of_deltas(np.zeros(20), np.random.default_rng(0), margin=0.02)
     assert (graded.outcome, graded.point) == ("inconclusive", "pass")
 
 
 def test_a_drop_above_the_margin_that_may_be_chance_is_inconclusive():
-    found = non_inferiority_of_counts(3, 1, 50, margin=0.02)
+    deltas = np.array([-1.0] * 3 + [1.0] + [0.0] * 46)
+    found = non_inferiority_of_deltas(deltas, np.random.default_rng(0), margin=0.02)
     assert (found.outcome, found.point) == ("inconclusive", "fail")
     assert "may be chance" in found.reason
 
 
 def test_the_reason_names_drop_bounds_margin_and_n():
-    found = non_inferiority_of_counts(30, 2, 400, margin=0.02)
+    deltas = np.array([-1.0] * 50 + [1.0] * 2 + [0.0] * 348)
+    found = non_inferiority_of_deltas(deltas, np.random.default_rng(0), margin=0.02)
     assert found.outcome == "fail"
-    assert found.reason.startswith("drop 0.07 [0.0")
+    assert found.reason.startswith("drop 0.12 [0.0")
     assert found.reason.endswith("0.02 (n=400)")
 
 
@@ -144,18 +149,15 @@ def test_the_point_rule_forgives_rounding_and_nothing_else():
 
 
 def test_nothing_paired_is_inconclusive_both_ways():
-    for found in (
-        non_inferiority_of_counts(0, 0, 0, margin=0.02),
-        non_inferiority_of_deltas([], np.random.default_rng(0), margin=0.02),
-    ):
-        assert (found.outcome, found.point, found.drop) == ("inconclusive", "inconclusive", None)
-        assert found.reason == "no paired items"
+    found = non_inferiority_of_deltas([], np.random.default_rng(0), margin=0.02)
+    assert (found.outcome, found.point, found.drop) == ("inconclusive", "inconclusive", None)
+    assert found.reason == "no paired items"
 
 
 @pytest.mark.parametrize(("margin", "alpha"), [(-0.1, 0.05), (1.0, 0.05), (0.02, 0.0), (0.02, 0.5)])
 def test_impossible_designs_are_refused(margin, alpha):
     with pytest.raises(InvalidValueError):
-        non_inferiority_of_counts(1, 1, 10, margin=margin, alpha=alpha)
+        non_inferiority_of_deltas([0.0], np.random.default_rng(0), margin=margin, alpha=alpha)
 
 
 def test_scores_outside_their_range_are_refused():

@@ -10,7 +10,11 @@ from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
-from gatemark.exams.advisory.packet import build_packet, render_packet_html, render_packet_markdown
+from gatemark.exams.advisory.promotion_packet import (
+    build_packet,
+    render_packet_html,
+    render_packet_markdown,
+)
 from gatemark.workspace import Workspace
 
 

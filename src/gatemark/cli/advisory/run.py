@@ -25,10 +25,10 @@ from gatemark.cli.options import (
 from gatemark.cli.screen import logged_progress, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
+from gatemark.exams.advisory.chat_message import render_message
 from gatemark.exams.advisory.dry_run.ask import AdvisoryChoices
 from gatemark.exams.advisory.dry_run.run import DryRunOutcome, dry_run
 from gatemark.exams.advisory.fixtures.files import open_fixtures
-from gatemark.exams.advisory.message import render_message
 from gatemark.exams.advisory.record import FallbackKind, Mode
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.workspace import Workspace

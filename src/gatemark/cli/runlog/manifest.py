@@ -11,7 +11,7 @@ from gatemark.cli.runlog.options import mode_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.import_traces import UNKNOWN_SOURCE, ManifestMade, write_manifest
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_file_rules import Mode
 
 
 @click.command("manifest", cls=StrictCommand)

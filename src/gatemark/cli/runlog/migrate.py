@@ -7,7 +7,7 @@ import click
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
-from gatemark.exams.runlog.migrate import migrate_logs, report_lines
+from gatemark.exams.runlog.migrate import describe_migration, migrate_logs
 
 
 @click.command("migrate", cls=StrictCommand)
@@ -32,5 +32,5 @@ def migrate_command(*, paths: tuple[str, ...], out: str, json: bool) -> int:
     for log in refused:
         for problem in log.problems:
             say(f"gatemark: {problem}", err=True)
-    show({"logs": logs, "refused": len(refused)}, lambda _: report_lines(logs), json=json)
+    show({"logs": logs, "refused": len(refused)}, lambda _: describe_migration(logs), json=json)
     return ExitCode.FAIL if refused else ExitCode.PASS

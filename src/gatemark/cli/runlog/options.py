@@ -72,12 +72,6 @@ stoplists_option = click.option(
     metavar="DIR",
     help="Folder with stop_entities.txt and stop_cuis.txt (default: no stoplists).",
 )
-processes_option = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1, 256),
-    help="Number of cases at once (default: the number of cores).",
-)
 cases_option = click.option(
     "-j",
     "--jobs",

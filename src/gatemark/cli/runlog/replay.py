@@ -39,7 +39,7 @@ def replay_command(
     for warning in view.warnings:
         say(f"gatemark: {warning}", err=True)
     if classifications or audit:
-        show(view, lambda view: _turn_lines(view, audit=audit), json=json)
+        show(view, lambda view: _describe_turns(view, audit=audit), json=json)
     else:
         show(view, _render_events, json=json)
 
@@ -51,14 +51,14 @@ def _render_headline(view: TraceView) -> str:
     )
 
 
-def _turn_lines(view: TraceView, *, audit: bool) -> Iterator[str]:
+def _describe_turns(view: TraceView, *, audit: bool) -> Iterator[str]:
     yield _render_headline(view)
     for turn in view.turns:
         if turn.flag is not None or not audit:
-            yield _turn_words(turn)
+            yield _describe_turn(turn)
 
 
-def _turn_words(turn: TurnLine) -> str:
+def _describe_turn(turn: TurnLine) -> str:
     flag = f" [{turn.flag}]" if turn.flag else ""
     said = one_line(f"{turn.reason}{flag}: {turn.opening}")
     return f"{turn.turn_id:>4}  {one_line(turn.agent_id):<12} {turn.plane:<13} {said}"

@@ -70,7 +70,7 @@ def stoplists_command(
         made = make_stoplists(Workspace(jobs=jobs), request, progress)
     written = write_attachments(out, made.files)
     found = made.found
-    stopped = {"cuis": found.stopped("CUI"), "entities": found.stopped("SURFACE")}
+    stopped = {"cuis": found.list_stopped("CUI"), "entities": found.list_stopped("SURFACE")}
     lines = [
         f"{len(stopped['cuis'])} ids and {len(stopped['entities'])} surfaces occur "
         f"in at least {found.cutoff} of {found.case_count} traces",

@@ -18,6 +18,7 @@ from gatemark.exams.advisory.record import (
     Reference,
     ReferenceSource,
     Severity,
+    SourceKind,
 )
 from gatemark.exams.advisory.taxonomy import DEFAULT_TAXONOMY, Taxonomy
 
@@ -33,7 +34,7 @@ UNCERTAIN_BUCKETS: Final[frozenset[str]] = frozenset(("very_low", "low", "unknow
 _RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITY_ORDER)}
 
 
-class CategoryKey(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class CategoryKey(msgspec.Struct, frozen=True, gc=False, array_like=True, cache_hash=True):
     """Everything that the category of a record depends on."""
 
     label: str
@@ -45,10 +46,15 @@ class CategoryKey(msgspec.Struct, frozen=True, gc=False, array_like=True):
     applicable: bool
 
 
+def is_applicable(source_kind: SourceKind, mode: Mode) -> bool:
+    """Whether there was an input to recommend for; a health probe has none."""
+    return source_kind != "service_health_probe" and mode != "health_only"
+
+
 def make_category_key(
     source: InputSource, mode: Mode, advice: Recommendation, bucket: Bucket, reference: Reference
 ) -> CategoryKey:
-    """Return what the category of a record depends on; a health probe recommends nothing."""
+    """Return what the category of a record depends on."""
     return CategoryKey(
         label=advice.label,
         severity=advice.severity,
@@ -56,7 +62,7 @@ def make_category_key(
         reference_source=reference.source,
         reference_label=reference.label or None,
         reference_severity=reference.severity or None,
-        applicable=source.kind != "service_health_probe" and mode != "health_only",
+        applicable=is_applicable(source.kind, mode),
     )
 
 

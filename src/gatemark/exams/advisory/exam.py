@@ -10,62 +10,60 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Setting, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun, VerdictNotes
 from gatemark.evidence.exam_job import ExamJob, build_exam
 from gatemark.evidence.exam_suite import DocumentType, EvidenceRole, ExamSuite
-from gatemark.evidence.fold_files import FoldedFiles, fold_each
+from gatemark.evidence.fold_files import fold_each
 from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.evidence.run_exam import examine_files
-from gatemark.exams.advisory.buckets import choose_bucket
-from gatemark.exams.advisory.collect import Collector
-from gatemark.exams.advisory.facts import SUMMARY_SCHEMA, build_facts
+from gatemark.exams.advisory.broken_rules import find_broken_rules
+from gatemark.exams.advisory.count_batch import count_batch
+from gatemark.exams.advisory.earlier_files import (
+    EarlierFile,
+    count_shared,
+    read_earlier_file,
+    refuse_shared_records,
+)
+from gatemark.exams.advisory.earlier_runs import EarlierRun, Terms
+from gatemark.exams.advisory.exam_state import AdvisoryExamState, list_lanes
 from gatemark.exams.advisory.figures import draw_figures
-from gatemark.exams.advisory.findings import Findings, derive_findings, find_broken_rules
+from gatemark.exams.advisory.findings import Findings, derive_findings
 from gatemark.exams.advisory.fixtures.fixture import (
     Fixture,
     FixtureLabel,
     FixtureManifest,
     ShadowInput,
 )
-from gatemark.exams.advisory.history import EarlierRun, Terms
-from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.merge import merge_states
+from gatemark.exams.advisory.gate_rules import build_rules
+from gatemark.exams.advisory.merge_states import bound_size, merge_states
 from gatemark.exams.advisory.metrics import NO_COMPARABLE_RECORDS
-from gatemark.exams.advisory.policy import ADVISORY_LANES_MAX, AdvisoryPolicy, make_lane_name
+from gatemark.exams.advisory.pinned_fixtures import PinnedFixtures
+from gatemark.exams.advisory.policy import ADVISORY_LANES_MAX, AdvisoryPolicy
 from gatemark.exams.advisory.promotion import build_notes, build_promotion
 from gatemark.exams.advisory.record import parse_moment
-from gatemark.exams.advisory.rules import build_rules
-from gatemark.exams.advisory.state import AdvisoryExamState, list_lanes
 from gatemark.exams.advisory.summary import AdvisorySummary, build_summary
+from gatemark.exams.advisory.summary_facts import SUMMARY_SCHEMA, build_facts
+from gatemark.exams.advisory.undefined_labels import find_undefined, has_undefined
 from gatemark.exams.advisory.wrong_records import describe_wrong_records
 
-FACTS_VERSION: Final = 1
+FACTS_VERSION: Final = 2
 """Changes whenever a state of the same records would hold something else."""
 FUTURE_HOURS_MAX: Final = 24
 """Maximum hours that a record's time may be ahead of the clock."""
 DECISIONS: Final = "decisions"
 HISTORY: Final = "history"
-
-
-class EarlierFile(NamedTuple):
-    """A decision file of earlier runs; ``ids`` are the hashed ids of its records, sorted."""
-
-    file: EvidenceFile
-    ids: npt.NDArray[np.uint64]
-    runs: tuple[EarlierRun, ...]
 
 
 class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +94,6 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self.now: datetime | None = None
         self._ids: bytes = b""
         self._scan = PrivateTextScan(options.policy.privacy)
-        self._collector = Collector(self._scan)
 
     @property
     def facts_key(self) -> str:
@@ -104,18 +101,17 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> AdvisoryExamState:
-        self._collector.forget()
         return AdvisoryExamState(shard=shard)
 
     def step(self, state: AdvisoryExamState, batch: Sequence[Any]) -> AdvisoryExamState:
-        self._collector.collect(state, batch)
+        count_batch(state, batch, self._scan)
         return state
 
     def finalize_shard(self, state: AdvisoryExamState) -> AdvisoryExamState:
-        return self._collector.settle(state)
+        return bound_size(state)
 
     def merge(self, left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
-        return merge_states(self.finalize_shard(left), self.finalize_shard(right))
+        return merge_states(left, right)
 
     def rebase_shard(self, state: AdvisoryExamState, shard: int) -> AdvisoryExamState:
         by = shard - state.shard
@@ -129,7 +125,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
     def needs_strict_pass(self, state: AdvisoryExamState) -> bool:
         fixed = frozenset(AdvisoryPolicy().bucket_rules)
-        return _has_undefined(self.finalize_shard(state), self.options.policy, fixed)
+        return has_undefined(state, self.options.policy, fixed)
 
     def refuse_future(self, state: AdvisoryExamState) -> None:
         """Refuse a time in the future.
@@ -149,34 +145,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
             )
 
     def problems(self, record: Any) -> Sequence[Problem]:
-        """Return labels and bucket rules that the policy does not define, without values."""
-        policy = self.options.policy
-        lane = make_lane_name(record.input_class, record.service.name)
-        known = policy.taxonomy(lane)
-        found = []
-        for path, label in (
-            ("$.recommendation.label", record.recommendation.label),
-            ("$.human_or_atlas_decision.label", record.human_or_atlas_decision.label),
-        ):
-            if label and not known.knows(label):
-                allowed = ", ".join((*known.labels, *known.aliases))
-                found.append(Problem(path, f"the policy knows no such label (it has: {allowed})"))
-        confidence = record.confidence
-        edges = policy.bucket_rules.get(confidence.bucket_rule)
-        if edges is None:
-            rules = ", ".join(policy.bucket_rules)
-            found.append(
-                Problem(
-                    "$.confidence.bucket_rule", f"the policy knows no such rule (it has: {rules})"
-                )
-            )
-        elif confidence.score or confidence.score == 0:
-            expected = choose_bucket(confidence.score, edges)
-            if confidence.bucket != expected:
-                found.append(
-                    Problem("$.confidence.bucket", f"must be {expected}, got {confidence.bucket}")
-                )
-        return found
+        return find_undefined(record, self.options.policy)
 
     def policy(self) -> Policy:
         options = self.options
@@ -283,7 +252,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         policy = self.options.policy
         self.finalize_shard(state)
         self.refuse_future(state)
-        if _has_undefined(state, policy, frozenset(policy.bucket_rules)):
+        if has_undefined(state, policy, frozenset(policy.bucket_rules)):
             raise BadInputError("some records use a label or bucket rule that is not in the policy")
         lane_count = len(list_lanes(state))
         if lane_count > ADVISORY_LANES_MAX:
@@ -291,21 +260,6 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 f"the evidence has {lane_count} lanes, more than {ADVISORY_LANES_MAX}"
             )
         return derive_findings(state, policy, terms, self._scan, lost=lost)
-
-
-def _has_undefined(
-    state: AdvisoryExamState, policy: AdvisoryPolicy, known_rules: frozenset[str]
-) -> bool:
-    """Whether some records use a label or bucket rule that is not among those that are known."""
-    taxonomies = {lane: policy.taxonomy(lane) for lane in list_lanes(state)}
-    explained = {
-        lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()
-    }
-    return any(
-        kind.bucket_rule not in known_rules
-        or not {kind.label, kind.reference_label} <= explained[kind.lane]
-        for kind in state.kinds
-    )
 
 
 def _measure_score(found: Findings) -> Measurement:
@@ -334,43 +288,14 @@ def examine_decisions(run: ExamRun) -> ExamOutcome:
         return examine_files(own, exam=exam)
     files: list[EarlierFile] = []
     for read in fold_each(run, exam, paths):
-        files.append(_read_earlier_file(read, judge))
-        _refuse_shared_records(files)
+        files.append(read_earlier_file(read, judge.derive_earlier_runs))
+        refuse_shared_records(files)
     judge.earlier = tuple(files)
     outcome = examine_files(own, exam=exam, on_ids=judge.note_ids)
     evidence = msgspec.structs.replace(
         outcome.evidence, files=(*outcome.evidence.files, *(earlier.file for earlier in files))
     )
     return msgspec.structs.replace(outcome, evidence=evidence)
-
-
-def _read_earlier_file(read: FoldedFiles, judge: AdvisoryExam) -> EarlierFile:
-    (file,) = read.files
-    ids = np.unique(np.frombuffer(bytes(read.hashes), dtype="<u8"))
-    if not read.accepted:
-        raise BadInputError(f"{file.name}: contains no records")
-    if len(ids) != read.accepted:
-        raise BadInputError(f"{file.name}: some decision ids occur more than once")
-    return EarlierFile(
-        file, ids, judge.derive_earlier_runs(read.state, file.digest, lost=read.rejected)
-    )
-
-
-def _refuse_shared_records(files: Sequence[EarlierFile]) -> None:
-    """Refuse files that share records: a copy with another run id is not a second run."""
-    *others, last = files
-    for other in others:
-        shared = count_shared(other.ids, last.ids)
-        if shared and other.file.digest != last.file.digest:
-            raise BadInputError(
-                f"{last.file.name}: has {shared} records that are in {other.file.name} too; "
-                "leave out one of the two files"
-            )
-
-
-def count_shared(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> int:
-    """Return how many ids two files have in common."""
-    return len(np.intersect1d(left, right))
 
 
 def _build(options: AdvisoryOptions, _measures: Registry[Measure[Any]]) -> AdvisoryExam:

@@ -7,11 +7,11 @@ from typing import Final
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Cell, Figure, Stack, Stacks, Table
-from gatemark.exams.advisory.buckets import BUCKETS
 from gatemark.exams.advisory.category import CATEGORIES
-from gatemark.exams.advisory.facts import summarize_bucket
+from gatemark.exams.advisory.confidence_buckets import BUCKETS
 from gatemark.exams.advisory.findings import Findings
 from gatemark.exams.advisory.metrics import METRIC_BY_NAME
+from gatemark.exams.advisory.summary_facts import summarize_bucket
 from gatemark.report.words import NOT_MEASURED
 from gatemark.statistics.quantiles import Times
 

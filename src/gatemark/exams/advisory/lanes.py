@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gatemark.exams.advisory.packet import build_packet
+from gatemark.exams.advisory.promotion_packet import build_packet
 from gatemark.packs.lanes import LaneExam
 from gatemark.packs.rescore import DerivedExam
 

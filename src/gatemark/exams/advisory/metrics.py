@@ -1,8 +1,13 @@
-"""The table of metrics over scored kinds. A new metric is one row of ``ADVISORY_METRICS``."""
+"""The table of metrics: what each counts, and over which records. A new metric is one row.
+
+The fold counts records by kind (``count_batch``), and a kind is scored under the policy
+(``ScoredKind``). A row of ``ADVISORY_METRICS`` says which scored kinds are in the numerator and in
+the denominator. Rows are counted for each lane and bucket and added up (``counted_groups``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -10,8 +15,8 @@ import msgspec
 from gatemark.core.measurement import Direction, measured, unmeasured
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.exams.advisory.category import CATEGORIES, HIGH_SEVERITIES, Category
-from gatemark.exams.advisory.numbers import RangedNumber
-from gatemark.exams.advisory.score_kind import ScoredKind
+from gatemark.exams.advisory.ranged_number import RangedNumber
+from gatemark.exams.advisory.scored_kind import ScoredKind
 
 Predicate = Callable[[ScoredKind], bool]
 WORSE: Final[Direction] = "lower_is_better"
@@ -30,8 +35,8 @@ NO_TIMES: Final = ReasonKind("no_times", "no time was measured")
 class Metric(msgspec.Struct, frozen=True):
     """One row of the table: numerator, denominator, and how the number is read.
 
-    A count has no denominator; a rate is over one. A metric without a numerator is
-    computed elsewhere. ``title`` is the head of its column in reports.
+    A count has no denominator; a rate is over one. A metric without a numerator is measured
+    elsewhere. ``title`` is the head of its column in reports.
     """
 
     name: str
@@ -184,16 +189,28 @@ ADVISORY_METRICS: Final[tuple[Metric, ...]] = (
         "proof",
         BETTER,
     ),
-    Metric("missing_case_kind_count"),
-    Metric("p50_total_ms", unit="ms", empty=NO_TIMES),
-    Metric("p95_total_ms", unit="ms", empty=NO_TIMES),
-    Metric("bucket_shift", unit="ratio", title="bucket shift"),
-    Metric("comparable_inputs", direction=BETTER, title="comparable inputs"),
-    Metric("input_conflict_count"),
-    Metric("failed_run_count"),
-    Metric("fixture_difference_count"),
-    Metric("other_lanes_below_count"),
+    # Over something other than counted records; the module that measures it is named.
+    Metric("missing_case_kind_count"),  # measure_group
+    Metric("p50_total_ms", unit="ms", empty=NO_TIMES),  # latency
+    Metric("p95_total_ms", unit="ms", empty=NO_TIMES),  # latency
+    Metric("bucket_shift", unit="ratio", title="bucket shift"),  # bucket_shift
+    Metric("comparable_inputs", direction=BETTER, title="comparable inputs"),  # lane_inputs
+    Metric("input_conflict_count"),  # input_conflicts
+    Metric("failed_run_count"),  # earlier_runs
+    Metric("fixture_difference_count"),  # pinned_fixtures
+    Metric("other_lanes_below_count"),  # other_lanes
 )
+Breakdown = Literal["category", "bucket", "label", "fallback", "case", "unexplained", "signal"]
+BREAKDOWNS: Final[dict[Breakdown, Callable[[ScoredKind], Iterable[str | None]]]] = {
+    "category": lambda r: (r.category,),
+    "bucket": lambda r: (r.kind.bucket,),
+    "label": lambda r: (r.label,),
+    "fallback": lambda r: (r.kind.fallback,),
+    "case": lambda r: r.cases,
+    "unexplained": lambda r: (r.unexplained,),
+    "signal": lambda r: (r.signal,),
+}
+"""By what the records of a group are broken down, alongside the metrics; None is left out."""
 METRIC_BY_NAME: Final = {metric.name: metric for metric in ADVISORY_METRICS}
 RATE_METRICS: Final = tuple(metric for metric in ADVISORY_METRICS if metric.of is not None)
 COUNT_METRICS: Final = tuple(

@@ -15,8 +15,8 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.private_text import PrivateTextRules
-from gatemark.exams.advisory.buckets import BUCKET_RULES, Edges
-from gatemark.exams.advisory.limits import COMPARABLE_MIN, LaneBounds, OverallBounds
+from gatemark.exams.advisory.confidence_buckets import BUCKET_RULES, Edges
+from gatemark.exams.advisory.policy_limits import COMPARABLE_MIN, LaneBounds, OverallBounds
 from gatemark.exams.advisory.record import LABEL_PATTERN, NAME_PATTERN, Share
 from gatemark.exams.advisory.taxonomy import Taxonomy
 

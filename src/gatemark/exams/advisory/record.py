@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gatemark.evidence.record_fields import searched_as, text_like
+from gatemark.evidence.record_fields import DATE, searched_as, text_like
 
 SCHEMA_NAME: Final = "npu_advisory_decision_v1"
 
@@ -22,16 +22,8 @@ ID_PATTERN: Final = (
     r"^(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
     r"|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})$"
 )
-_YEAR: Final = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
-_BY_FOUR: Final = "(?:0[48]|[2468][048]|[13579][26])"
-_DATE: Final = (
-    rf"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
-    rf"|(?:[0-9]{{2}}{_BY_FOUR}|{_BY_FOUR}00)-02-29)"
-)
-"""A day of the calendar; the last line has those of leap years."""
 TIME_PATTERN: Final = (
-    rf"^{_DATE}[Tt](?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|23:59:60)(?:\.[0-9]{{1,9}})?"
+    rf"^{DATE}[Tt](?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|23:59:60)(?:\.[0-9]{{1,9}})?"
     r"(?:[Zz]|[+-]00:00)$"
 )
 HASH_PATTERN: Final = r"^sha256:(?:[0-9a-fA-F]{64}|example)$"

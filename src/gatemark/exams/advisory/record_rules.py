@@ -32,7 +32,7 @@ from gatemark.evidence.record_rules import (
     one_of,
     rules_of_texts,
 )
-from gatemark.exams.advisory.buckets import BUCKET_RULES, BUCKETS
+from gatemark.exams.advisory.confidence_buckets import BUCKET_RULES, BUCKETS
 from gatemark.exams.advisory.record import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,

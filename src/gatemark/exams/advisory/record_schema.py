@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gatemark.core.record import Form, RecordSchema
-from gatemark.evidence.record_rules import words_of_patterns
+from gatemark.evidence.record_rules import publish, words_of_patterns
 from gatemark.exams.advisory.record import SCHEMA_NAME, AdvisoryDecision
+from gatemark.exams.advisory.record_columns import read_fields
 from gatemark.exams.advisory.record_examples import BAD, GOOD
 from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, FIELD_RULES
-from gatemark.exams.advisory.shared_parts import are_all_sound
+
+
+def are_all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
+    """Whether no record of a batch contradicts itself."""
+    return CONTRADICTIONS.hold_for_all(read_fields(batch))
+
 
 SCHEMA: Final = RecordSchema(
     name=SCHEMA_NAME,
@@ -27,9 +34,7 @@ SCHEMA: Final = RecordSchema(
             proof=are_all_sound,
             shows_values=False,
             looks=words_of_patterns(AdvisoryDecision),
-            published={
-                "allOf": [rule.to_json_schema() for rule in (*FIELD_RULES, *BREACHES.rules)]
-            },
+            published=publish((*FIELD_RULES, *BREACHES.rules)),
         ),
     ),
 )

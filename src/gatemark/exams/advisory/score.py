@@ -15,10 +15,10 @@ from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.exam_options import file_option
 from gatemark.evidence.judge_exam import Scored
+from gatemark.exams.advisory.chat_message import render_message
 from gatemark.exams.advisory.exam import HISTORY, SUITE
 from gatemark.exams.advisory.fixtures.files import open_fixtures
-from gatemark.exams.advisory.inputs import PinnedFixture
-from gatemark.exams.advisory.message import render_message
+from gatemark.exams.advisory.pinned_fixtures import PinnedFixture
 from gatemark.exams.advisory.policy_file import read_advisory_policy
 from gatemark.exams.score import (
     EVERY_EXAM,

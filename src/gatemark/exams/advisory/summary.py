@@ -10,9 +10,9 @@ import msgspec
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Policy, Verdict
 from gatemark.evidence.exam import ExamReport
-from gatemark.exams.advisory.limits import LaneBounds
 from gatemark.exams.advisory.metrics import COUNT_METRICS
 from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.policy_limits import LaneBounds
 from gatemark.exams.advisory.promotion import build_promotion
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from gatemark.evidence.private_text import PrivateTextScan
 from gatemark.exams.advisory.category import HIGH_SEVERITIES
-from gatemark.exams.advisory.score_kind import ScoredKind
-from gatemark.exams.advisory.state import AdvisoryExamState
+from gatemark.exams.advisory.exam_state import AdvisoryExamState
+from gatemark.exams.advisory.scored_kind import ScoredKind
 
 
 class WrongRecord(NamedTuple):
@@ -80,7 +80,12 @@ def find_wrong_records(
     totals: Counter[str] = Counter()
     found: list[tuple[int, WrongRecord]] = []
     private = scan.private(
-        name for all_named in state.named.values() for one in all_named if (name := one.fixture_id)
+        [
+            name
+            for all_named in state.named.values()
+            for one in all_named
+            if (name := one.fixture_id)
+        ]
     )
     for row, count in scored:
         kind, problem = row.kind, _name_problem(row)

@@ -1,8 +1,9 @@
 """The agreement exam: whether two independent validators give the same labels.
 
-``records`` is the evidence, ``measure`` has the numbers, ``rules`` says what labels mean, how a row
-is arbitrated and what is asked, ``labels`` reads a user's own labels, ``counting`` counts rows,
-``exam`` reports and declares, ``two_files`` reads one file per validator, ``table_file`` and
-``tables`` are the form with several raters, ``score`` is the command and ``views`` the summary.
+``records`` is the evidence and ``labels`` a user's own label space. ``arbitrate`` says what labels
+mean, when a row has a red flag and what its final label is; ``hygiene`` what is odd in its texts.
+``count`` counts rows of pairs, and ``join`` makes rows of one file per validator. ``table_file``
+and ``table`` are the form with several raters. ``measure`` has the numbers, ``label_use`` those of
+one label, ``rules`` the options and what is asked, ``views`` the summary, ``score`` the command.
 Start with ``exam``.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,18 +14,14 @@ from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun
 from gatemark.evidence.exam_job import ExamJob, build_exam
 from gatemark.evidence.exam_suite import EvidenceRole, ExamSuite
 from gatemark.evidence.run_exam import examine_files
-from gatemark.exams.agreement.counting import AgreementExamState, RowExam, order_by_shard
-from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
+from gatemark.exams.agreement.arbitrate import CLEAR, LabelCell, Ruling, arbitrate
+from gatemark.exams.agreement.count import AgreementExamState, RowExam, order_by_shard
+from gatemark.exams.agreement.label_use import LABEL_MINS, label_uses
+from gatemark.exams.agreement.records import ABSTAIN, AUDITOR, SCHOLAR
 from gatemark.exams.agreement.rules import (
-    AUDITOR,
-    CLEAR,
-    SCHOLAR,
     TABLE_OPTIONS,
     AgreementOptions,
-    LabelCell,
-    Ruling,
     add_next_step,
-    arbitrate,
     build_agreement_policy,
     label_count,
     refuse_unused,
@@ -54,14 +50,6 @@ K = TypeVar("K")
 
 class AgreementExam(RowExam):
     """Agreement, arbitration and hygiene over rows with two opinions."""
-
-    def by_column(
-        self, admit: Callable[[bytes], list[Any] | None]
-    ) -> Callable[[AgreementExamState, bytes], list[str] | None] | None:
-        # Imported late: only large files are worth it.
-        from gatemark.exams.agreement.plain_pairs import PairColumns  # noqa: PLC0415
-
-        return PairColumns(self, admit).count
 
     def policy(self) -> Policy:
         return build_agreement_policy(self.options)
@@ -258,7 +246,7 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
         raise UsageError(f"suite {job.kind} does not read one-sided records")
     if run.roles == (TABLE,):
         # Imported late: only tables need it.
-        from gatemark.exams.agreement.tables import examine_table  # noqa: PLC0415
+        from gatemark.exams.agreement.table import examine_table  # noqa: PLC0415
 
         return examine_table(run, exam.options)
     refuse_unused(exam.options, TABLE_OPTIONS, "pairs and judgements")
@@ -266,7 +254,7 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
         if run.roles == (PAIRS,):
             return examine_files(run)
         # Imported late: a file of pairs needs no join.
-        from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
+        from gatemark.exams.agreement.join import examine_joined  # noqa: PLC0415
 
         return ExamOutcome(exam, *examine_joined(run, job, exam))
     except BadInputError as error:

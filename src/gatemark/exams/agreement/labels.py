@@ -22,8 +22,9 @@ from msgspec import UNSET, UnsetType
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.settings_file import about, parse_settings, problem_in, settings_text
+from gatemark.exams.agreement.arbitrate import ROLES, Role
 from gatemark.exams.agreement.records import SCHEMA, Judgement, JudgementPair, Opinion
-from gatemark.exams.agreement.rules import REFUSAL_TOKEN, ROLES, AgreementOptions, Role
+from gatemark.exams.agreement.rules import REFUSAL_TOKEN, AgreementOptions
 
 
 class LabelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,8 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.reason import ReasonKind, find_reason
-from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, LabelUse, label_uses
+from gatemark.exams.agreement.label_use import LABEL_MINS, LabelUse, label_uses
+from gatemark.exams.agreement.records import ABSTAIN
 from gatemark.statistics.contingency import (
     Counts,
     EachStatistic,

@@ -6,21 +6,17 @@ validator's; two files of judgements are joined by ``qid``.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gatemark.core.measurement import Interval
 from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 Label = Literal["VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN"]
-LABEL_LEVEL = 0.95
 ABSTAIN = "ABSTAIN"
-LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
+SCHOLAR, AUDITOR = "scholar", "auditor"
 QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -92,28 +88,25 @@ class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     seed: int | UnsetType = UNSET
 
 
-class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
-    """The keys of an answer that arbitration reads."""
+class Grounds(Struct, frozen=True, gc=False):
+    """What a judgement is about: the answer, the passages and the flags.
 
-    claim: str | UnsetType | None = UNSET
-    citations: list[str] | UnsetType | None = UNSET
+    Of the answer, only what arbitration reads is kept, and a digest of the whole.
+    """
 
-
-class JoinedRow(msgspec.Struct, frozen=True, gc=False):
-    """The answer, passages and flags of a question, combined from all sides."""
-
-    answer_json: JoinedAnswer | UnsetType | None
-    retrieved_ids: list[str] | UnsetType | None
-    flags: RedFlags | UnsetType
-    same_evidence: bool
+    answer_json: JudgedAnswer | UnsetType | None = UNSET
+    answer_digest: bytes | UnsetType | None = UNSET
+    retrieved_ids: list[str] | UnsetType | None = UNSET
+    flags: RedFlags | UnsetType = UNSET
 
 
-_answer_of = attrgetter("answer_json")
-
-
-def has_no_answers(records: Sequence[Judgement]) -> bool:
-    """Return whether no record has an answer to check."""
-    return not any(map(_answer_of, records))
+def are_answers_typed(records: Sequence[Judgement]) -> bool:
+    """Return whether the known keys of all answers have their types."""
+    try:
+        msgspec.convert([one.answer_json for one in records if one.answer_json], list[JudgedAnswer])
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def answer_is_one(record: Judgement) -> Sequence[Problem]:
@@ -212,53 +205,7 @@ SCHEMA = RecordSchema(
                 ),
             ),
             rules=(answer_is_one,),
-            proof=has_no_answers,
+            proof=are_answers_typed,
         ),
     ),
 )
-
-
-class LabelUse(NamedTuple):
-    """How often each rater gave a label, and how often both gave it to the same item."""
-
-    first: int
-    second: int
-    agreed: int
-
-    @property
-    def n(self) -> int:
-        """The number of items that at least one rater gave the label."""
-        return self.first + self.second - self.agreed
-
-    @property
-    def agreement(self) -> float:
-        """The specific agreement: the share of the label's uses that both raters share."""
-        return 2 * self.agreed / (self.first + self.second)
-
-    @property
-    def interval(self) -> Interval:
-        """Return the interval of the specific agreement.
-
-        Among the ``n`` items, the agreed ones are a share ``s``, and the specific agreement is
-        ``2 s / (1 + s)``. The ends are those of Wilson's interval of ``s``.
-        """
-        # Imported late: the library takes longer to load than most files take to read.
-        from gatemark.statistics.proportion import wilson_interval  # noqa: PLC0415
-
-        low, high = (
-            2 * end / (1 + end) for end in wilson_interval(self.agreed, self.n, LABEL_LEVEL)
-        )
-        return Interval(low=low, high=high, level=LABEL_LEVEL, method="wilson")
-
-
-def label_uses(pairs: Mapping[tuple[str, str], int]) -> dict[str, LabelUse]:
-    """Return how each label was used, from the number of items with each pair of labels."""
-    first: Counter[str] = Counter()
-    second: Counter[str] = Counter()
-    for (one, other), count in pairs.items():
-        first[one] += count
-        second[other] += count
-    return {
-        label: LabelUse(first[label], second[label], pairs.get((label, label), 0))
-        for label in sorted(first | second)
-    }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from io import BytesIO
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,9 @@ from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import ExamReport
-from gatemark.exams.agreement.rules import AgreementOptions, LabelCell, LabelSpace, Ruling
-
-if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import LabelUse
+from gatemark.exams.agreement.arbitrate import LabelCell, LabelSpace, Ruling
+from gatemark.exams.agreement.label_use import LabelUse
+from gatemark.exams.agreement.rules import AgreementOptions
 
 SHOWN_ROWS: Final = 100
 FINALS_COLUMNS: Final = ("qid", "scholar", "auditor", "final", "why", "flag")
@@ -214,7 +213,6 @@ def format_names(names: Sequence[str], total: int) -> str:
 
 Codes = npt.NDArray[np.uint16]
 Places = npt.NDArray[np.int64]
-_CHUNK: Final = 50_000
 _NEWLINE: Final = ord("\n")
 _MAY_RUN: Final = np.array([chr(code) in "=+-@" or code == 0xEF for code in range(256)])
 """First bytes of ids that may need a mark before them; 0xEF begins the wide signs."""
@@ -255,23 +253,16 @@ class RowTable:
     def write(self, line_ends: Sequence[str], header: Sequence[str], codes: Sequence[int]) -> bytes:
         """Return a table with one line for each row that has one of the codes.
 
-        A line is the id followed by the text of its code in ``line_ends``. Ids stay bytes: as texts
-        they take twice as long (``bench agreement``).
+        A line is the id followed by the text of its code in ``line_ends``.
         """
         ends = [end.encode() for end in line_ends]
         stream = BytesIO()
         stream.write("\t".join(header).encode() + b"\n")
         for names, found, places in self._choose_rows(codes):
-            shown = _escape_names(names)
-            ids = shown.split(b"\n") if (lines := _align_names(shown, found.size)) is None else []
-            for start in range(0, places.size, _CHUNK):
-                some = places[start : start + _CHUNK]
-                if lines is not None:
-                    stream.write(_replace_ends(lines[some], found[some], ends))
-                    continue
-                chosen = map(ids.__getitem__, some.tolist())
-                pairs = zip(chosen, map(ends.__getitem__, found[some].tolist()), strict=True)
-                stream.write(b"".join(chain.from_iterable(pairs)))
+            ids = _escape_names(names).split(b"\n")
+            chosen = map(ids.__getitem__, places.tolist())
+            pairs = zip(chosen, map(ends.__getitem__, found[places].tolist()), strict=True)
+            stream.writelines(chain.from_iterable(pairs))
         return stream.getvalue()
 
     def _choose_rows(self, codes: Sequence[int]) -> Iterator[tuple[bytes, Codes, Places]]:
@@ -282,32 +273,6 @@ class RowTable:
             places = np.flatnonzero(is_wanted[found])
             if places.size:
                 yield bytes(names), found, places
-
-
-def _align_names(names: bytes, count: int) -> npt.NDArray[np.void] | None:
-    """Return lines of ids as an array, if all ids have the same number of bytes."""
-    width, rest = divmod(len(names), count)
-    lines = np.frombuffer(names, dtype=np.uint8)
-    if rest or not bool((lines[width - 1 :: width] == _NEWLINE).all()):
-        return None
-    return lines.view(f"V{width}")
-
-
-def _replace_ends(lines: npt.NDArray[np.void], codes: Codes, ends: Sequence[bytes]) -> memoryview:
-    """Return each line with the end of its code in place of its line break."""
-    width = lines.dtype.itemsize - 1
-    sizes = np.array([width + len(end) for end in ends])[codes]
-    until = np.cumsum(sizes)
-    starts = until - sizes
-    signs = np.empty(int(until[-1]), dtype=np.uint8)
-
-    def stretches(size: int) -> npt.NDArray[np.void]:
-        return np.ndarray(signs.size - size + 1, dtype=f"V{size}", buffer=signs, strides=(1,))
-
-    stretches(width + 1)[starts] = lines
-    for code in np.flatnonzero(np.bincount(codes)).tolist():
-        stretches(len(ends[code]))[starts[codes == code] + width] = np.void(ends[code])
-    return signs.data
 
 
 def _escape_names(names: bytes) -> bytes:

@@ -18,7 +18,6 @@ from gatemark.core.measurement import Direction, Interval, Measurement, measured
 from gatemark.core.reason import ReasonKind
 from gatemark.statistics.confidence.calibration import (
     DEFAULT_BINS,
-    DEFAULT_TWINS,
     Calibration,
     Groups,
     group_items,
@@ -89,13 +88,12 @@ def summarize_calibration(
     *,
     bins: int = DEFAULT_BINS,
     seed: int = DEFAULT_SEED,
-    twins: int = DEFAULT_TWINS,
 ) -> Calibration | None:
     """Return every number and bin, or None if there is no item to judge."""
     groups = _group_rows(state)
     if groups is None:
         return None
-    return measure_calibration(groups, np.random.default_rng(seed), bins=bins, twins=twins)
+    return measure_calibration(groups, np.random.default_rng(seed), bins=bins)
 
 
 def summarize_resolution(state: CalibrationState, *, bins: int = DEFAULT_BINS) -> Resolution | None:

@@ -18,7 +18,7 @@ from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import Source, digest_source, find_sources
 from gatemark.evidence.whole_file import read_tagged
 from gatemark.exams.runlog.records.metrics import MetricsRecord, PerCaseMetrics
-from gatemark.exams.runlog.records.metrics_rules import MetricsRules
+from gatemark.exams.runlog.records.metrics_file_rules import MetricsRules
 
 ROLE: Final = "metrics"
 

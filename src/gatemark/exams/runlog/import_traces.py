@@ -26,7 +26,7 @@ from gatemark.exams.runlog.records.names import (
     write_compact_json,
 )
 from gatemark.exams.runlog.records.trace import Decoding, TraceMeta
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_file_rules import Mode
 from gatemark.exams.runlog.traces.conversations import (
     BASE_MS,
     STEP_MS,

@@ -20,7 +20,7 @@ from gatemark.exams.runlog.concepts.stoplists import (
 )
 from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.names import format_moment
-from gatemark.exams.runlog.records.trace_rules import ReadingMode
+from gatemark.exams.runlog.records.trace_file_rules import ReadingMode
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
 from gatemark.exams.runlog.traces.trace import TextCompat, TracesFolder, join_canonical_text
 from gatemark.workspace import Workspace

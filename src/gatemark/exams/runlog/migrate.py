@@ -10,9 +10,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
@@ -21,8 +22,9 @@ from gatemark.evidence.reading_choices import Limits
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.strict_json import parse_strictly
-from gatemark.exams.runlog.records.names import TRACE_SUFFIX, name_run_file
-from gatemark.exams.runlog.records.older_run import strip_suffix
+from gatemark.exams.runlog.records.names import name_run_file
+from gatemark.exams.runlog.records.older_fields import MULTI_RECORD, change_fields, split_run
+from gatemark.exams.runlog.records.source_marks import find_source_marks
 from gatemark.exams.runlog.traces.files import (
     JSONL_ENDS,
     find_kind_of_file,
@@ -30,14 +32,6 @@ from gatemark.exams.runlog.traces.files import (
     pack_gzip,
     render_compact_lines,
 )
-
-_LISTS: Final = {
-    "tokengate_flushes": "tokengate_flush",
-    "buffer_decisions": "buffer_decision",
-    "summary_events": "summary_event",
-}
-MULTI_RECORD: Final = "1.3.0"
-"""The first version with one record per line."""
 
 
 class MigratedLog(msgspec.Struct, frozen=True):
@@ -76,7 +70,7 @@ def _migrate(path: Path, folder: Path) -> MigratedLog:
     try:
         records = list(_read_records(path))
         changes: dict[str, int] = {}
-        lines = [_repair_record(record, changes) for record in _lift_records(records, changes)]
+        lines = [_repair_record(record, changes) for record in _split_records(records, changes)]
         case_id = str(lines[0].get("case_id", path.name))
         target = folder / name_run_file(case_id)
         if target.exists():
@@ -118,7 +112,7 @@ def _read_records(path: Path) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def _lift_records(
+def _split_records(
     records: Sequence[dict[str, Any]], changes: dict[str, int]
 ) -> Iterator[Mapping[str, Any]]:
     """Yield records one by one, also if a run is one object."""
@@ -127,41 +121,25 @@ def _lift_records(
         yield from records
         return
     changes["one record per line"] = 1
-    names: dict[str, Any] = {
-        name: first[name] for name in ("case_id", "variant_id") if name in first
-    }
-    meta = {key: value for key, value in first.items() if key not in _LISTS}
-    yield meta | {"record_type": "run_meta", "schema_version": MULTI_RECORD}
-    for name, kind in _LISTS.items():
-        for part in first.get(name, ()):
-            yield {**names, **part, "record_type": kind}
+    version = ".".join(map(str, (*MULTI_RECORD, 0)))
+    for record in split_run(first):
+        is_meta = record["record_type"] == "run_meta"
+        yield record | ({"schema_version": version} if is_meta else {})
 
 
 def _repair_record(record: Mapping[str, Any], changes: dict[str, int]) -> dict[str, Any]:
-    """Return a record without what only the source writes, and count what was changed."""
+    """Return a record as it is written today, and count what was changed."""
     plain = dict(record)
-
-    def note(what: str) -> None:
-        changes[what] = changes.get(what, 0) + 1
-
-    case_id = plain.get("case_id")
-    if isinstance(case_id, str) and case_id.endswith(TRACE_SUFFIX):
-        note("ids without .trace")
-        plain |= strip_suffix(plain)
-    filters = plain.get("filter_results")
-    if isinstance(filters, dict) and filters.get("completeness_passed", 0) is None:
-        note("decisions without null filters")
-        given = {key: value for key, value in filters.items() if value is not None}
-        plain.pop("filter_results")
-        plain |= {"filter_results": given} if given else {}
-    run = plain.get("mas_run_id")
-    if isinstance(run, str) and run.startswith("mas-"):
-        note("mas_run_id with underscores")
-        plain["mas_run_id"] = run.replace("-", "_")
-    return plain
+    for mark, changed in find_source_marks(record):
+        changes[mark.says] = changes.get(mark.says, 0) + 1
+        plain |= changed
+    for says, field, value in change_fields(record):
+        changes[says] = changes.get(says, 0) + 1
+        plain[field] = value
+    return {key: value for key, value in plain.items() if value is not UNSET}
 
 
-def report_lines(logs: Sequence[MigratedLog]) -> Iterator[str]:
+def describe_migration(logs: Sequence[MigratedLog]) -> Iterator[str]:
     """Yield what was done, for people."""
     for log in logs:
         if log.output is not None:

@@ -20,7 +20,7 @@ from gatemark.exams.runlog.audit_run import audit_run
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import find_case_of_trace_file, strip_case_id
 from gatemark.exams.runlog.records.run import Compat, RunLog
-from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, ReadingMode
+from gatemark.exams.runlog.records.trace_file_rules import TRACE_RULES, ReadingMode
 from gatemark.exams.runlog.traces.dataset import find_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     CASE_LIST_END,
@@ -113,7 +113,7 @@ def validate_runlogs(
         if on_progress is not None:
             on_progress(len(by_path), len(files))
     checked = [by_path[path] for path in files]
-    checked.extend(checker.missing())
+    checked.extend(checker.list_missing())
     invalid = [file for file in checked if not file.valid]
     return RunlogReport(
         mode=request.mode,
@@ -194,7 +194,7 @@ class _Checker:
             path, checked.schema, checked.problems, checked.remarks, unlisted=checked.unlisted
         )
 
-    def missing(self) -> Iterator[CheckedFile]:
+    def list_missing(self) -> Iterator[CheckedFile]:
         """Yield traces of the manifest that are missing, if any traces were given."""
         if not self._seen:
             return
@@ -252,7 +252,7 @@ class _Checker:
             problems.extend(self._audit(path, looked.log, self._traces))
         return _report_file(path, "exaid.run", problems, looked.warnings, unlisted=looked.unlisted)
 
-    def _trace(self, case_id: str, traces: Path) -> ReadTrace | None:
+    def _find_trace(self, case_id: str, traces: Path) -> ReadTrace | None:
         """Return the trace of a case, read once for all logs of the case."""
         if self._trace_paths is None:
             self._trace_paths = group_traces_by_case(find_traces(str(traces)))
@@ -262,7 +262,7 @@ class _Checker:
         return self._read_traces(str(path))
 
     def _audit(self, path: Path, log: RunLog, traces: Path) -> Iterator[str]:
-        read = self._trace(log.meta.case_id, traces)
+        read = self._find_trace(log.meta.case_id, traces)
         if read is None:
             yield f"{path}: its trace is not in {traces}"
             return

@@ -41,7 +41,7 @@ MAX_PUBLIC_BYTES: Final = 4096
 class CommandSigner:
     """A key that signs through a command."""
 
-    def __init__(self, verifier: VerifierKey, command: str, seconds: float = SECONDS) -> None:
+    def __init__(self, verifier: VerifierKey, command: str) -> None:
         try:
             self._words = shlex.split(command)
         except ValueError as error:
@@ -49,7 +49,6 @@ class CommandSigner:
         if not self._words:
             raise UsageError("--signer-command: is empty")
         self.verifier = verifier
-        self._seconds = seconds
 
     def sign(self, data: bytes) -> bytes:
         """Return the command's signature of ``data``; raise an error if it is not valid."""
@@ -74,9 +73,9 @@ class CommandSigner:
             except OSError as error:
                 raise BadInputError(f"{name}: {error.strerror or error}") from error
         try:
-            printed = _read_until(running, time.monotonic() + self._seconds)
+            printed = _read_until(running, time.monotonic() + SECONDS)
         except TimeoutError as error:
-            raise BadInputError(f"{name}: took longer than {self._seconds:g} s") from error
+            raise BadInputError(f"{name}: took longer than {SECONDS:g} s") from error
         finally:
             running.kill()
             running.wait()

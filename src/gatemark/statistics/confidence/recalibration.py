@@ -19,6 +19,7 @@ Kind = Literal["temperature", "isotonic"]
 
 # A confidence of exactly 0 or 1 has no finite log-odds; this much is added or removed.
 CLIP = 1e-6
+LEVEL = 0.95
 TEMPERATURE_RANGE = (0.05, 20.0)
 MIN_ITEMS: dict[Kind, int] = {"temperature": 100, "isotonic": 1000}
 
@@ -93,7 +94,6 @@ def judge_refit(
     rng: np.random.Generator,
     *,
     held_out_share: float = 0.5,
-    level: float = 0.95,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> Refit:
     """Fit on a random part; accept if the Brier score on the rest clearly improves."""
@@ -123,7 +123,7 @@ def judge_refit(
     mending = fit(c[fitted], y[fitted])
     before = (c[held_out] - y[held_out]) ** 2
     after = (mending.apply(c[held_out]) - y[held_out]) ** 2
-    gain = bca_mean(before - after, rng, level=level, resamples=resamples)
+    gain = bca_mean(before - after, rng, level=LEVEL, resamples=resamples)
     is_accepted = gain.low > 0
     verb = "falls" if is_accepted else "does not clearly fall"
     reason = (

@@ -24,7 +24,6 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
 from gatemark.statistics.clustered_means import PooledDrop, cluster_totals
 from gatemark.statistics.resampling.bounded_mean import DEFAULT_DRAWS, bounded_mean_bounds
-from gatemark.statistics.significance import drop_bounds
 
 POINT_TOLERANCE = 1e-12
 
@@ -42,18 +41,6 @@ class NonInferiority(msgspec.Struct, frozen=True):
     n: int
     method: str
     reason: str
-
-
-def non_inferiority_of_counts(
-    lost: int, gained: int, n: int, *, margin: float, alpha: float = 0.05
-) -> NonInferiority:
-    """Judge binary answers to the same n items."""
-    _refuse_bad_design(margin, alpha)
-    if n == 0:
-        return _make_inconclusive(margin, alpha, "melded exact")
-    lower, upper = drop_bounds(lost, gained, n, one_sided_alpha=alpha)
-    drop = (lost - gained) / n
-    return _judge(drop, (lower, upper), margin=margin, alpha=alpha, n=n, method="melded exact")
 
 
 def non_inferiority_of_deltas(

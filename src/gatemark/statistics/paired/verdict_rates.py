@@ -64,7 +64,6 @@ def adaptive_rates(
     drop: float | Sequence[float],
     alpha: float = 0.05,
     draws: int = DRAWS,
-    seed: int = SEED,
 ) -> AdaptiveRates:
     """Return the verdicts of a pooled test at the margin with a limit for each suite.
 
@@ -75,7 +74,7 @@ def adaptive_rates(
     drops = [drop] * len(suites) if isinstance(drop, int | float) else list(drop)
     if not suites or len(drops) != len(suites):
         raise InvalidValueError("verdict rates need one true drop for each suite")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     counts = [np.zeros((draws, 3)) for _ in suites]
     asked = [0] * len(suites)
     is_open = np.ones(draws, dtype=bool)

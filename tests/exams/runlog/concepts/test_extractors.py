@@ -142,7 +142,7 @@ def test_trigram_likeness_agrees_with_scikit_learn(names: list[str], query: str)
     matrix = vectorizer.fit_transform(names)
     expected = (matrix @ vectorizer.transform([query]).T).toarray().ravel()
     index = TrigramIndex(names)
-    rows, scores = index.similar(query, 1e-12)
+    rows, scores = index.find_similar(query, 1e-12)
     found = dict(zip(rows.tolist(), scores.tolist(), strict=True))
     for row, score in enumerate(expected):
         assert found.get(row, 0.0) == pytest.approx(score, abs=1e-12)

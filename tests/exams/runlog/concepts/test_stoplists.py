@@ -49,8 +49,8 @@ def ten_cases() -> dict[str, tuple[set[str], set[str]]]:
 
 def test_concepts_in_nine_of_ten_cases_are_stopped_and_in_eight_kept() -> None:
     found = count_frequencies(ten_cases())
-    assert found.stopped("CUI") == ["C1", "C2"]
-    assert found.stopped("SURFACE") == ["plan"]
+    assert found.list_stopped("CUI") == ["C1", "C2"]
+    assert found.list_stopped("SURFACE") == ["plan"]
     assert [(row.concept, row.df_count) for row in found.rows] == [
         ("C1", 10),
         ("plan", 10),

@@ -12,9 +12,9 @@ from gatemark.core.errors import BadInputError
 from gatemark.exams.runlog.metrics.case import (
     compute_case_metrics,
     find_threshold_rates,
-    flush_intervals_ms,
     measure_coverage,
     measure_coverage_within,
+    measure_flush_intervals,
     measure_jaccard,
     measure_unsupported,
 )
@@ -268,7 +268,7 @@ def test_events_are_taken_in_the_order_of_their_index() -> None:
 def test_intervals_between_flushes_leave_out_steps_back() -> None:
     moments = ("10:00:00.000Z", "10:00:01.500Z", "10:00:01.000Z", "10:00:02.000Z")
     flushes = [flush(i, f"2025-12-21T{moment}") for i, moment in enumerate(moments)]
-    assert flush_intervals_ms(flushes) == ((1500.0, 500.0), 1)
+    assert measure_flush_intervals(flushes) == ((1500.0, 500.0), 1)
 
 
 def test_flushes_are_counted_by_reason() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from gatemark.evidence.record_schemas import schemas
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
-from gatemark.exams.runlog.records.metrics_rules import MetricsRules, find_contradictions
+from gatemark.exams.runlog.records.metrics_file_rules import MetricsRules
+from gatemark.exams.runlog.records.metrics_rules import NUMBERS
 
 
 def good_rows() -> list[PerCaseMetrics]:
@@ -16,7 +17,7 @@ def good_rows() -> list[PerCaseMetrics]:
 
 
 def test_rows_whose_numbers_agree_are_not_remarked_upon() -> None:
-    assert [list(find_contradictions(row)) for row in good_rows()] == [[], []]
+    assert [list(NUMBERS.find_problems(row)) for row in good_rows()] == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -44,13 +45,13 @@ def test_rows_whose_numbers_agree_are_not_remarked_upon() -> None:
 )
 def test_a_row_that_contradicts_itself_is_told_where(changes: dict[str, Any], path: str) -> None:
     row = msgspec.structs.replace(good_rows()[0], **changes)
-    assert [problem.path for problem in find_contradictions(row)] == [f"$.{path}"]
+    assert [problem.path for problem in NUMBERS.find_problems(row)] == [f"$.{path}"]
 
 
 def test_concepts_that_nobody_named_cannot_be_unsupported() -> None:
     changes: dict[str, Any] = {"m5_unsupported_global_rate": 0.5}
     row = msgspec.structs.replace(good_rows()[1], **changes)
-    assert [problem.path for problem in find_contradictions(row)] == [
+    assert [problem.path for problem in NUMBERS.find_problems(row)] == [
         "$.m5_unsupported_global_rate"
     ]
 

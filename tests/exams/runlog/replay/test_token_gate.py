@@ -165,22 +165,6 @@ def test_the_longest_wait_is_armed_anew_for_every_buffer_except_in_the_source() 
         assert [one.reason if one else None for one in found] == [None] * 4 + [reason]
 
 
-def test_timers_can_be_looked_at_without_new_text() -> None:
-    gate = TokenGate(GateSettings(3, 50, 100, 150))
-    assert gate.check_timers("A", 0) is None
-    gate.add("A", "a", 0, 0)
-    assert gate.check_timers("A", 99) is None
-    silent = gate.check_timers("A", 100)
-    assert silent is not None
-    assert silent.reason == "silence_timer"
-    gate.add("A", "a", 200, 1)
-    gate.add("A", "b", 280, 2)
-    waited = gate.check_timers("A", 350)
-    assert waited is not None
-    assert waited.reason == "max_wait_timeout"
-    assert gate.check_timers("A", 10_000) is None
-
-
 def test_words_are_counted_over_pieces_that_split_them() -> None:
     gate = TokenGate(SMALL)
     assert [

@@ -8,7 +8,7 @@ from tests.exams.runlog.talks import trace, turn
 from gatemark.exams.runlog.audit_run import audit_run
 from gatemark.exams.runlog.records.names import count_ctu, hash_text
 from gatemark.exams.runlog.records.run import RunLog, TimestampDerivation
-from gatemark.exams.runlog.records.run_rules import RunRules
+from gatemark.exams.runlog.records.run_file_rules import RunRules
 from gatemark.exams.runlog.replay.config import load_variants
 from gatemark.exams.runlog.replay.make_log import RunFacts, add_latencies, make_log
 from gatemark.exams.runlog.replay.model import (

@@ -6,7 +6,7 @@ from tests.exams.runlog.talks import T0, looked_at, records, trace, turn
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.runlog.records.names import hash_text
-from gatemark.exams.runlog.records.trace_rules import TraceRules
+from gatemark.exams.runlog.records.trace_file_rules import TraceRules
 from gatemark.exams.runlog.traces.trace import (
     LABEL_LIKE,
     TraceText,

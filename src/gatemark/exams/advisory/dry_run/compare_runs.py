@@ -12,14 +12,13 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.inputs import normalize_id
-from gatemark.exams.advisory.category import COMPARABLE, Category, categorize
+from gatemark.exams.advisory.category import COMPARABLE, Category, categorize, make_category_key
 from gatemark.exams.advisory.dry_run.ask import open_policy
 from gatemark.exams.advisory.dry_run.folder import (
     DECISIONS_FILE,
     RUNS_FOLDER,
     read_advisory_decisions,
 )
-from gatemark.exams.advisory.kind import derive_kind
 from gatemark.exams.advisory.policy import make_lane_name
 from gatemark.exams.advisory.record import AdvisoryDecision
 from gatemark.exams.advisory.score import find_history_files
@@ -128,8 +127,14 @@ def _make_categorizer(path: str | None) -> Categorizer:
     policy = open_policy(path)
 
     def category(record: AdvisoryDecision) -> Category:
-        kind = derive_kind(record, noted=False, private_text=False)
-        return categorize(kind, policy.taxonomy(kind.lane))
+        compared = make_category_key(
+            record.source,
+            record.service.mode,
+            record.recommendation,
+            record.confidence.bucket,
+            record.human_or_atlas_decision,
+        )
+        return categorize(compared, policy.taxonomy(_name_lane(record)))
 
     return category
 

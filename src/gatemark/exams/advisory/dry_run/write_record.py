@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.exams.advisory.buckets import DEFAULT_BUCKET_RULE, choose_bucket
 from gatemark.exams.advisory.category import Category, categorize, make_category_key, state_outcome
+from gatemark.exams.advisory.confidence_buckets import DEFAULT_BUCKET_RULE, choose_bucket
 from gatemark.exams.advisory.dry_run.question import (
     CallObservation,
     CallQuestion,
@@ -23,7 +23,7 @@ from gatemark.exams.advisory.dry_run.reply import (
     NoAdvice,
 )
 from gatemark.exams.advisory.fixtures.fixture import Fixture
-from gatemark.exams.advisory.proof import is_implausible
+from gatemark.exams.advisory.npu_proof import is_implausible
 from gatemark.exams.advisory.record import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,

@@ -56,7 +56,7 @@ class Frequencies(NamedTuple):
     threshold: float
     rows: tuple[Frequency, ...]
 
-    def stopped(self, kind: ConceptType) -> list[str]:
+    def list_stopped(self, kind: ConceptType) -> list[str]:
         """Return the concepts of one type that occur too often, sorted."""
         return sorted(
             row.concept for row in self.rows if row.type == kind and row.df_count >= self.cutoff
@@ -105,7 +105,7 @@ def render_stoplists(
 
 
 def _render_list(what: str, frequencies: Frequencies, kind: ConceptType) -> bytes:
-    names = frequencies.stopped(kind)
+    names = frequencies.list_stopped(kind)
     head = (
         f"# {what} in at least {frequencies.cutoff} of {frequencies.case_count} cases",
         "# generator: gatemark runlog stoplists",
@@ -127,7 +127,7 @@ def _render_report(frequencies: Frequencies) -> bytes:
     text.write(f"# cases: {frequencies.case_count}\n")
     text.write(f"# threshold: {frequencies.threshold:g}, cutoff: {frequencies.cutoff}\n")
     for kind in kinds:
-        count = len(frequencies.stopped(kind))
+        count = len(frequencies.list_stopped(kind))
         text.write(f"# {kind}: {count} of {totals[kind]} stoplisted\n")
     return text.getvalue().encode()
 

@@ -36,7 +36,7 @@ def count_reasons(flushes: Sequence[TokengateFlush]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def flush_intervals_ms(flushes: Sequence[TokengateFlush]) -> tuple[tuple[float, ...], int]:
+def measure_flush_intervals(flushes: Sequence[TokengateFlush]) -> tuple[tuple[float, ...], int]:
     """Return milliseconds between consecutive flushes, and the number of dropped intervals.
 
     Agents take turns, so a flush may be stamped before the one it follows. Such an interval is
@@ -336,7 +336,7 @@ def _convert_count(value: object) -> int:
 def _measure_pace(log: RunLog, trace: CaseText) -> dict[str, object]:
     """Return flushes, throughput in virtual time, and the split of the latency."""
     sizes = tuple(flush.accumulated_ctu for flush in log.flushes)
-    intervals, dropped = flush_intervals_ms(log.flushes)
+    intervals, dropped = measure_flush_intervals(log.flushes)
     trace_ctu = count_ctu(trace.whole)
     output = sum(find_size(event) for event in log.events)
     control = sum(_list_latencies(log.decisions))

@@ -20,7 +20,7 @@ from gatemark.exams.runlog.metrics.find_logs import find_logs
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.names import strip_case_id
 from gatemark.exams.runlog.records.run import BufferDecision, RunLog, TokengateFlush
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_file_rules import Mode
 from gatemark.exams.runlog.traces.files import (
     find_traces,
     group_traces_by_case,

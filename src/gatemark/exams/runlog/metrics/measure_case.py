@@ -20,7 +20,7 @@ from gatemark.exams.runlog.records.manifest import TraceEntry
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.names import strip_case_id
 from gatemark.exams.runlog.records.run import Compat, RunLog
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_file_rules import Mode
 from gatemark.exams.runlog.traces.files import ReadTrace, read_run_log, read_trace
 from gatemark.exams.runlog.traces.trace import TraceText, find_lost_text
 

@@ -8,17 +8,15 @@ longer than reading the record.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
-from types import UnionType
-from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final
 
-from msgspec import UNSET, Meta, Struct
+from msgspec import Meta
 
-from gatemark.core.canonical import is_digest
 from gatemark.core.errors import UsageError
-from gatemark.core.record import Problem
+from gatemark.evidence.record_fields import DATE, text_like
 
 
 def refuse_no_moment(given: str | None, option: str) -> None:
@@ -37,36 +35,18 @@ EVENT_PATTERN: Final = r"^[a-zA-Z0-9][a-zA-Z0-9_-]*-se-[0-9]{3,}$"
 DECISION_PATTERN: Final = r"^[a-zA-Z0-9][a-zA-Z0-9_-]*-bd-[0-9]{3,}$"
 DATASET_PATTERN: Final = r"^exaid_traces_[a-z0-9_]+$"
 VARIANT_PATTERN: Final = r"^[a-zA-Z][a-zA-Z0-9_]*$"
-URI_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9+.-]*:[^\s]+$"
-MOMENT_PATTERN: Final = (
-    r"^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$"
-)
+_SPACES: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""Written out: what ``\\s`` means differs between engines."""
+URI_PATTERN: Final = f"^[A-Za-z][A-Za-z0-9+.-]*:[^{_SPACES}]+$"
+_TIME: Final = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+MOMENT_PATTERN: Final = rf"^{DATE}T{_TIME}:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-]{_TIME})$"
 
 
-def _describe_text(pattern: str, **more: object) -> Meta:
-    return Meta(extra_json_schema={"pattern": pattern, **more})
-
-
-Hash = Annotated[str, _describe_text(HASH_PATTERN)]
-CaseId = Annotated[str, _describe_text(CASE_PATTERN)]
-Version = Annotated[str, _describe_text(VERSION_PATTERN)]
-MasRunId = Annotated[str, _describe_text(MAS_RUN_PATTERN)]
-OlderMasRunId = Annotated[str, _describe_text(OLDER_MAS_RUN_PATTERN)]
-EvalRunId = Annotated[str, _describe_text(EVAL_RUN_PATTERN)]
-DatasetId = Annotated[str, _describe_text(DATASET_PATTERN)]
-VariantName = Annotated[str, _describe_text(VARIANT_PATTERN)]
-Uri = Annotated[str, _describe_text(URI_PATTERN)]
-Moment = Annotated[str, _describe_text(MOMENT_PATTERN, format="date-time")]
-EventId = Annotated[str, _describe_text(EVENT_PATTERN)]
-DecisionId = Annotated[str, _describe_text(DECISION_PATTERN)]
 LARGEST: Final = 2**53 - 1
 """The largest integer that every JSON parser reads exactly."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Misplaced = Annotated[
-    Any, Meta(extra_json_schema={"not": {}}, description="belongs to run_meta, nowhere else")
-]
+Misplaced = Annotated[Any, Meta(description="belongs to run_meta, nowhere else")]
 
 
 _MOMENT_LENGTH: Final = len("2023-11-14T22:13:20.000Z")
@@ -90,7 +70,7 @@ def matches_pattern(pattern: str, text: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_moment(text: str) -> bool:
     """Whether a text is a valid date and time with an offset; cached, since records repeat it."""
-    return _compile_matcher(MOMENT_PATTERN)(text) is not None and parse_moment_ms(text) is not None
+    return _compile_matcher(MOMENT_PATTERN)(text) is not None
 
 
 def are_hashes(texts: Sequence[str]) -> bool:
@@ -135,47 +115,35 @@ def parse_moment_ms(text: str) -> int | None:
         return None
 
 
-class TextCheck(NamedTuple):
-    """A field, a check of its text, and what is expected."""
-
-    field: str
-    holds: Callable[[str], bool]
-    expected: str
-
-
-@cache
-def list_text_checks(kind: type[Struct]) -> tuple[TextCheck, ...]:
-    """Return a check of every field whose type has a pattern.
-
-    Names of events and decisions are left out: they must be those that follow from their record.
-    """
-    hints = get_type_hints(kind, include_extras=True)
-    patterns = {name: _find_pattern(hint) for name, hint in hints.items()}
-    return tuple(
-        _make_text_check(name, pattern)
-        for name, pattern in patterns.items()
-        if pattern not in (None, EVENT_PATTERN, DECISION_PATTERN)
-    )
-
-
-def _find_pattern(hint: object) -> Any:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    metas = [note for kind in kinds for note in getattr(kind, "__metadata__", ())]
-    return next(((meta.extra_json_schema or {}).get("pattern") for meta in metas), None)
-
-
-def _make_text_check(field: str, pattern: str) -> TextCheck:
-    if pattern == HASH_PATTERN:
-        return TextCheck(field, is_digest, pattern)
-    if pattern == MOMENT_PATTERN:
-        return TextCheck(field, is_moment, "a date and time with an offset")
-    return TextCheck(field, lambda text: matches_pattern(pattern, text), pattern)
-
-
-def check_texts(record: Struct, kind: type[Struct]) -> Iterator[Problem]:
-    """Yield the texts of a record that do not fit their types; skip unset and null fields."""
-    for field, holds, expected in list_text_checks(kind):
-        text = getattr(record, field)
-        if text is UNSET or text is None or holds(text):
-            continue
-        yield Problem(f"$.{field}", f"got {text[:80]!r}, expected {expected}")
+Hash = Annotated[
+    str, text_like(HASH_PATTERN, "sha256: and 64 hexadecimal digits", check_all=are_hashes)
+]
+CaseId = Annotated[str, text_like(CASE_PATTERN, "a case id of letters, digits, - and _")]
+Version = Annotated[str, text_like(VERSION_PATTERN, "a version such as 1.5.0")]
+MasRunId = Annotated[str, text_like(MAS_RUN_PATTERN, "mas_ and small letters, digits and _")]
+OlderMasRunId = Annotated[
+    str, text_like(OLDER_MAS_RUN_PATTERN, "mas_ or mas- and small letters, digits, - and _")
+]
+EvalRunId = Annotated[
+    str, text_like(EVAL_RUN_PATTERN, "a run id such as eval-c173b1f8-00000000 (hexadecimal digits)")
+]
+DatasetId = Annotated[
+    str, text_like(DATASET_PATTERN, "exaid_traces_ and small letters, digits and _")
+]
+VariantName = Annotated[
+    str, text_like(VARIANT_PATTERN, "a variant: letters, digits and _, a letter first")
+]
+Uri = Annotated[str, text_like(URI_PATTERN, "an address such as https://example.org/agents.git")]
+Moment = Annotated[
+    str,
+    text_like(
+        MOMENT_PATTERN,
+        "a date and time with an offset",
+        check_all=are_moments,
+        format="date-time",
+    ),
+]
+EventId = Annotated[str, text_like(EVENT_PATTERN, "the id of an event such as case-1-V0-se-000")]
+DecisionId = Annotated[
+    str, text_like(DECISION_PATTERN, "the id of a decision such as case-1-V0-bd-000")
+]

@@ -63,6 +63,22 @@ def name_decision(case_id: str, variant_id: str, index: int) -> str:
     return f"{case_id}-{variant_id}-bd-{index:03d}"
 
 
+def name_events(
+    case_ids: Iterable[str], variant_ids: Iterable[str], indices: Iterable[int]
+) -> list[str]:
+    """Return the names of many summary events."""
+    rows = zip(case_ids, variant_ids, indices, strict=True)
+    return [f"{case_id}-{variant_id}-se-{index:03d}" for case_id, variant_id, index in rows]
+
+
+def name_decisions(
+    case_ids: Iterable[str], variant_ids: Iterable[str], indices: Iterable[int]
+) -> list[str]:
+    """Return the names of many buffer decisions."""
+    rows = zip(case_ids, variant_ids, indices, strict=True)
+    return [f"{case_id}-{variant_id}-bd-{index:03d}" for case_id, variant_id, index in rows]
+
+
 def strip_case_id(name: str) -> str:
     """Return a case id without the ``.trace`` suffix that some logs kept."""
     return name.removesuffix(TRACE_SUFFIX)

@@ -10,7 +10,7 @@ from msgspec import Meta
 from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT
 from gatemark.exams.runlog.records.run import Compat
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_file_rules import Mode
 from gatemark.exams.runlog.replay.models import ModelChoice
 
 

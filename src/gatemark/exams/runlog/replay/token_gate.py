@@ -166,17 +166,6 @@ class TokenGate:
         buffer.words, buffer.in_word = words, in_word
         buffer.last_ms, buffer.last_seq = last_ms, last_seq
 
-    def check_timers(self, agent_id: str, now_ms: int) -> Flushed | None:
-        """Return what is flushed because time has passed, without new text."""
-        buffer = self._buffers.get(agent_id)
-        if buffer is None or not buffer.parts:
-            return None
-        if now_ms - buffer.last_ms >= self._silence_ms:
-            return self._open(agent_id, buffer, "silence_timer")
-        if buffer.start_ms is not None and now_ms - buffer.start_ms >= self._max_wait_ms:
-            return self._open(agent_id, buffer, "max_wait_timeout")
-        return None
-
     def flush(self, agent_id: str, reason: TriggerReason) -> Flushed | None:
         """Return and clear an agent's buffer; None if it is empty."""
         buffer = self._buffers.get(agent_id)

@@ -302,7 +302,7 @@ def _run_gate(trace: Trace, gate: TokenGate, recorder: CaseRecorder, *, with_buf
         else:
             recorder.summarise((segment,), start, end, "tokengate_flush")
 
-    for flushed in gate.add_all(trace.said()):
+    for flushed in gate.add_all(trace.list_content()):
         pass_on(flushed)
     for rest in gate.flush_all("end_of_trace"):
         if with_buffer:
@@ -317,7 +317,7 @@ def _run_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Compat)
     per_delta = compat == "source"
     parts: list[tuple[str, list[str]]] = []
     length = counted = start = 0
-    for agent_id, text, _, seq in trace.said():
+    for agent_id, text, _, seq in trace.list_content():
         if not parts:
             start, length, counted = seq, 0, 0
         if parts and parts[-1][0] == agent_id:

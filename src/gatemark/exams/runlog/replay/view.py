@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gatemark.evidence.exam_options import option
 from gatemark.evidence.whole_file import remark_words
-from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.records.trace_file_rules import Mode
 from gatemark.exams.runlog.traces.files import read_trace
 from gatemark.exams.runlog.traces.trace import ReplayEvent, Stream, Turn, replay
 

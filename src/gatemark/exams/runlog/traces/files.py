@@ -28,7 +28,8 @@ from gatemark.evidence.whole_file import (
     read_tagged,
     remark_words,
 )
-from gatemark.exams.runlog.records.manifest import ManifestRules, RunManifest
+from gatemark.exams.runlog.records.manifest import RunManifest
+from gatemark.exams.runlog.records.manifest_file_rules import ManifestRules
 from gatemark.exams.runlog.records.names import (
     TRACE_FILE_ENDS,
     TRACE_SUFFIX,
@@ -39,15 +40,17 @@ from gatemark.exams.runlog.records.older_run import (
     SingleRunRules,
     build_run_log,
     convert_to_run_log,
-    has_null_filters,
     is_single_record,
+)
+from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
+from gatemark.exams.runlog.records.run_bytes import RunByteRules, read_gzip_mtime
+from gatemark.exams.runlog.records.run_file_rules import RunRules
+from gatemark.exams.runlog.records.source_marks import (
+    has_null_filters,
     relax_schema,
     strip_source_marks,
 )
-from gatemark.exams.runlog.records.raw_run import RawRunRules, read_gzip_mtime
-from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
-from gatemark.exams.runlog.records.run_rules import RunRules
-from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
+from gatemark.exams.runlog.records.trace_file_rules import Mode, TraceRules
 from gatemark.exams.runlog.traces.dataset import CaseList, list_manifest_records
 from gatemark.exams.runlog.traces.trace import Trace, build_trace
 
@@ -242,10 +245,10 @@ def _read_run(
     schema = relax_schema(schema) if compat == "source" else schema
     rules = _Keeping(schema.across() if schema.across is not None else RunRules())
     with Path(source.path).open("rb") as stream:
-        raw = RawRunRules(read_gzip_mtime(stream.read(8)), check_bytes=check_bytes)
+        raw = RunByteRules(read_gzip_mtime(stream.read(8)), check_bytes=check_bytes)
     expected = schema if schema.tag is not None else schema.forms[0]
     reading = read_tagged(source, expected, rules, choices, raw.update)
-    found = raw.remarks()
+    found = raw.list_remarks()
     problems = [*reading.problems]
     problems += [remark_words(source.name, one) for one in found if one.grade == "error"]
     warnings = [

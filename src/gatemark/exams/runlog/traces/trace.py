@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.exam_options import option
 from gatemark.exams.runlog.records.run import Compat, RunLog
-from gatemark.exams.runlog.records.run_rules import find_covering_windows
+from gatemark.exams.runlog.records.run_file_rules import find_covering_windows
 from gatemark.exams.runlog.records.trace import (
     Piece,
     StreamDelta,
@@ -28,7 +28,7 @@ from gatemark.exams.runlog.records.trace import (
     TurnBoundary,
     split_spans,
 )
-from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
+from gatemark.exams.runlog.records.trace_file_rules import TraceRules, TurnNotes
 
 TracesFolder = Annotated[str, option("Folder of traces.", metavar="DIR")]
 TextCompat = Annotated[
@@ -104,13 +104,13 @@ class Trace(Struct, frozen=True, dict=True):
         last = self.parts[-1]
         return last.last_seq if isinstance(last, TextSpan) else last.seq
 
-    def said(self) -> Iterator[Piece]:
+    def list_content(self) -> Iterator[Piece]:
         """Yield the non-empty pieces of text of the content plane, in order."""
         content = self.content_turns
         found = (part for part in self.parts if isinstance(part, TextSpan))
         return chain.from_iterable(_pick_content(span, content) for span in found)
 
-    def outside(self, windows: Iterable[tuple[int, int]]) -> list[int]:
+    def find_uncovered(self, windows: Iterable[tuple[int, int]]) -> list[int]:
         """Return the ``seq`` of every piece of content that no window has; blanks do not count."""
         starts: list[int] = []
         ends: list[int] = []
@@ -156,7 +156,7 @@ def _pick_content(span: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
 def find_lost_text(log: RunLog, trace: Trace) -> str | None:
     """Return what a log lacks of its trace; None if its windows have all content."""
     windows = find_covering_windows(log)
-    lost = [] if windows is None else trace.outside(windows)
+    lost = [] if windows is None else trace.find_uncovered(windows)
     if not lost:
         return None
     kind = "flush" if log.flushes else "summary"

@@ -73,7 +73,7 @@ class TrigramIndex:
         for gram, (where, weights) in self._postings.items():
             self._postings[gram] = (where, weights / lengths[where])
 
-    def similar(self, text: str, least: float) -> tuple[NDArray[np.int64], Floats]:
+    def find_similar(self, text: str, least: float) -> tuple[NDArray[np.int64], Floats]:
         """Return the rows of names that are at least this similar, and their similarities."""
         query = {
             gram: count * self._idf[gram]
@@ -192,7 +192,7 @@ class HpoSource:
 
     def link(self, surface: str) -> tuple[Candidate, ...]:
         """Return the identifiers with the names most similar to a surface, best first."""
-        rows, scores = self._index.similar(surface.lower(), LEAST_LIKENESS)
+        rows, scores = self._index.find_similar(surface.lower(), LEAST_LIKENESS)
         best: dict[str, float] = {}
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             for cui in self._ontology.aliases[self._names[row]]:
