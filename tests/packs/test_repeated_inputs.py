@@ -44,6 +44,24 @@ def item(number: int, **more: Any) -> Row:
     }
 
 
+GOLDEN = {"id": "golden", "kind": "golden", "weight": 1.0, "dataset": "d.jsonl"}
+
+
+def open_pack(rows: list[Row], suites: list[dict[str, Any]], **pack: Any) -> OpenPack:
+    fields = {
+        "gatemark": 1,
+        "name": "copied",
+        "version": 1,
+        "asset": {"kind": "model", "name": "copied"},
+        "score_min": 0.5,
+        "regression_max": 0.05,
+        "targets": {"candidate": {}, "baseline": {}},
+        "suites": suites,
+    }
+    snapshots = {suite["id"]: frozen_rows("d", rows) for suite in suites}
+    return OpenPack(msgspec.convert(fields | pack, Pack), Path(), snapshots)
+
+
 def judge(
     rows: list[Row],
     answer: Callable[[int], Scored],
@@ -53,26 +71,8 @@ def judge(
     **pack: Any,
 ) -> PackDecision:
     """Judge rows whose answer in both arms is a score and a confidence, by the item's number."""
-    golden = {"id": "golden", "kind": "golden", "weight": 1.0, "dataset": "d.jsonl"}
-    found = suites or [golden]
-    opened = OpenPack(
-        msgspec.convert(
-            {
-                "gatemark": 1,
-                "name": "copied",
-                "version": 1,
-                "asset": {"kind": "model", "name": "copied"},
-                "score_min": 0.5,
-                "regression_max": 0.05,
-                "targets": {"candidate": {}, "baseline": {}},
-                **pack,
-                "suites": [one | {"epochs": epochs} if "dataset" in one else one for one in found],
-            },
-            Pack,
-        ),
-        Path(),
-        {one["id"]: frozen_rows("d", rows) for one in found},
-    )
+    asked = [one | {"epochs": epochs} if "dataset" in one else one for one in suites or [GOLDEN]]
+    opened = open_pack(rows, asked, **pack)
     given = tuple(
         Answer(
             row.id,
@@ -90,7 +90,8 @@ def judge(
         for score, confidence in (answer(int(row.id[-3:])),)
     )
     arms = {
-        name: ArmAnswers({one["id"]: given for one in found}) for name in ("candidate", "baseline")
+        arm: ArmAnswers({suite["id"]: given for suite in asked})
+        for arm in ("candidate", "baseline")
     }
     return judge_run(AnsweredRun(Run(opened, NOW), arms), now=NOW)
 
@@ -193,3 +194,26 @@ def test_the_same_words_with_another_field_in_all_of_them_are_different_inputs()
     decision = judge(rows, lambda _: (1.0, None))
     assert numbers(decision)["score", "golden"].n == 90
     assert decision.verdict.outcome == "pass"
+
+
+def test_a_copied_probe_that_the_baseline_lost_once_still_breaks_newly() -> None:
+    suites = [
+        {"id": "golden", "kind": "adversarial", "weight": 1.0, "dataset": "d.jsonl", "min": 0.0}
+    ]
+    rows = copy_rows([item(n, cluster=None) for n in range(8)], "capitals")
+    opened = open_pack(rows, suites, score_min=0.0, regression_max=1.0)
+    lost = {"candidate": {"q000", "z1-q000"}, "baseline": {"z3-q000"}}
+    arms = {
+        arm: ArmAnswers(
+            {
+                "golden": tuple(
+                    Answer(row["id"], 1, "x", float(row["id"] not in ids), None) for row in rows
+                )
+            }
+        )
+        for arm, ids in lost.items()
+    }
+    decision = judge_run(AnsweredRun(Run(opened, NOW), arms), now=NOW)
+    assert numbers(decision)["newly_broken_count", "golden"].value == 1
+    assert numbers(decision)["score", "golden"].n == 8
+    assert decision.verdict.outcome == "fail"
