@@ -55,7 +55,8 @@ def copy(tmp_path: Path) -> Path:
     """A copy of the package, its tests and the makers of its pages."""
     copy_package(tmp_path / "src")
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
-    for folder in ("tests/docs", "tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
+    folders = ("docs", "doors", "exams/advisory", "lifecycle", "web")
+    for folder in (*(f"tests/{name}" for name in folders), "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for helper in (ROOT / "tests").glob("[!t]*.py"):
         shutil.copy(helper, tmp_path / "tests" / helper.name)
@@ -86,7 +87,7 @@ def python(folder: Path, *arguments: str) -> list[str]:
 
 
 def test_a_new_event_is_known_everywhere(copy: Path) -> None:
-    apply(copy, diffs()["A new kind of lifecycle event: three files"])
+    apply(copy, diffs()["A new kind of lifecycle event: one file"])
     python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/lifecycle/test_risk.py")
     answer, risk, history, page, verified = python(copy, "-c", THROUGH_A_STORE, "store")
     assert re.fullmatch(r"triage: the risk is high: new users \(event \d+\)", answer)
@@ -105,7 +106,7 @@ def test_a_new_field_is_read(copy: Path) -> None:
     python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", name)
 
 
-def test_a_new_column_is_shown(copy: Path) -> None:
-    apply(copy, diffs()["A new column on a page: three files"])
-    name = "tests/web/test_pages.py::test_the_overview_names_the_required_pack"
-    python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", name)
+def test_a_new_option_is_at_every_door(copy: Path) -> None:
+    apply(copy, diffs()["A new option of a command: one file"])
+    names = ("tests/doors/test_only.py", "tests/doors/test_doors.py")
+    python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *names)

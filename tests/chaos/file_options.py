@@ -180,7 +180,7 @@ READINGS: tuple[str, ...] = (
     "advisory lint fixtures.jsonl",
     "advisory queue advisory.jsonl --fixtures fixtures.jsonl -o out.jsonl",
     "advisory queue advisory.jsonl --shadow shadowed.jsonl -o out.jsonl",
-    "drift push points.jsonl",
+    "drift push points.jsonl --actor olu",
     "drift derive --run-log RUNLOG --asset triage",
     "drift derive --decisions advisory.jsonl",
     "drift derive --points advisory=advisory.jsonl",

@@ -25,13 +25,11 @@ ONE_MEANING = frozenset(
             "--policy",
             "--port",
             "--profile",
-            "--question",
         ),
         *(
             "--reason",
             "--repeat",
             "--result",
-            "--reviewer",
             "--schedules",
             "--schema",
             "--score",

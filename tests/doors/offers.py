@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import click
 
 from gatemark.cli.main import gatemark as root
 
-NO_DEFAULT: tuple[object, ...] = (None, "", (), [], False)
+NO_DEFAULT: tuple[object, ...] = (None, "", (), [], {}, False)
 """What stands for nothing at one door or another."""
 
 
@@ -49,12 +49,22 @@ def command_at(path: str) -> click.Command:
     return found
 
 
+def command_paths(command: click.Command = root, *words: str) -> Iterator[str]:
+    """The words of every command."""
+    if not isinstance(command, click.Group):
+        yield " ".join(words)
+        return
+    context = click.Context(command)
+    for word in command.list_commands(context):
+        child = command.get_command(context, word)
+        assert child is not None
+        yield from command_paths(child, *words, word)
+
+
 def command_offers(path: str, names: Mapping[str, str]) -> Offers:
-    """The options of a command, by the name of their field."""
+    """The options and arguments of a command, by the name of their field."""
     offers: Offers = {}
     for option in command_at(path).params:
-        if not isinstance(option, click.Option):
-            continue
         kind = option.type
         words = kind.choices if isinstance(kind, click.Choice) else ()
         low, high = getattr(kind, "min", None), getattr(kind, "max", None)
@@ -69,9 +79,11 @@ def command_offers(path: str, names: Mapping[str, str]) -> Offers:
     return offers
 
 
-def body_offers(document: Mapping[str, Any], path: str) -> Offers:
-    """The fields of the body that the OpenAPI document describes for a POST."""
-    operation = document["paths"][f"/api/v1{path}"]["post"]
+def body_offers(document: Mapping[str, Any], method: str, path: str) -> Offers:
+    """The fields of the body that the OpenAPI document describes for a route."""
+    operation = document["paths"][f"/api/v1{path}"][method.lower()]
+    if "requestBody" not in operation:
+        return {}
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     schema = _follow(document, schema)
     assert schema["additionalProperties"] is False, path
@@ -91,6 +103,12 @@ def _follow(document: Mapping[str, Any], schema: dict[str, Any]) -> dict[str, An
 def _schema_offer(schema: dict[str, Any], *, is_required: bool) -> Offer:
     parts = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
     (plain,) = parts
+    if plain.get("type") == "array" and "enum" in plain["items"]:
+        plain = {"enum": plain["items"]["enum"]}
+    if isinstance(plain.get("additionalProperties"), dict) and "enum" in (
+        of := plain["additionalProperties"]
+    ):
+        plain = {"enum": of["enum"]}
     merged = {**schema, **plain}
     words = [merged["const"]] if "const" in merged else merged.get("enum") or ()
     return Offer(
@@ -125,16 +143,23 @@ class Forms(HTMLParser):
             self._select, self._words, self._chosen = (name, "required" in given), [], None
         elif tag == "option":
             self._option = given
+        elif tag == "button" and name:
+            self._add_word(name, given)
         elif tag in ("input", "textarea") and name:
             self._take_input(name, given)
 
+    def _add_word(self, name: str, given: dict[str, str | None]) -> None:
+        """One of the values that a field may have, or of those that a list or a map may hold."""
+        name = name.partition(":")[0]
+        before = self._form.get(name)
+        words = (before.words if before else frozenset()) | {str(given["value"])}
+        is_required = "required" in given or (before is not None and before.is_required)
+        self._form[name] = Offer(is_required, words=words)
+
     def _take_input(self, name: str, given: dict[str, str | None]) -> None:
         kind = given.get("type", "text")
-        before = self._form.get(name)
-        if kind == "radio":
-            words = (before.words if before else frozenset()) | {str(given["value"])}
-            is_required = "required" in given or (before is not None and before.is_required)
-            self._form[name] = Offer(is_required, words=words)
+        if kind == "radio" or (kind == "checkbox" and given["value"] != "yes"):
+            self._add_word(name, given)
             return
         length = given.get("maxlength")
         is_chosen = kind in ("checkbox", "hidden")
@@ -164,7 +189,7 @@ class Forms(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "select" and self._select is not None:
-            name, is_required = self._select
+            name, is_required = self._select[0].partition(":")[0], self._select[1]
             words = frozenset(word for word in self._words if word)
             offer = Offer(is_required, default=_default(self._chosen), words=words)
             self._form.setdefault(name, offer)

@@ -2,137 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
 
 import pytest
+from fastapi.routing import APIRoute
 from httpx2 import Client
-from tests.doors.offers import Forms, Offers, body_offers, command_offers
-from tests.web.scene import ASSET, Scene
+from tests.doors.acts import ACTS, ALONE, NO_ACTS, ONLY_COMMANDS, ONLY_READ, OTHERWISE
+from tests.doors.offers import Forms, Offers, body_offers, command_offers, command_paths
+from tests.web.scene import Scene
+
+from gatemark.web.app import THINGS
 
 Run = Callable[..., Any]
 
 
-class Doors(NamedTuple):
-    """Where one act is found, and what its options are called where their name is shorter."""
-
-    command: str
-    route: str
-    page: str
-    form: str
-    options: Mapping[str, str] = MappingProxyType({})
-
-
-VERSION = "/assets/{asset}/versions/{version}"
-HERE = f"/assets/{ASSET}"
-ACTS = {
-    "promote": Doors(
-        "promote",
-        f"{VERSION}/promotion",
-        HERE,
-        f"{HERE}/promote",
-        {"cite": "result_ids", "break_glass": "incident"},
-    ),
-    "approve": Doors(
-        "approve",
-        f"{VERSION}/votes",
-        f"/approvals/{ASSET}/4.0.0",
-        f"/approvals/{ASSET}/4.0.0",
-        {"cite": "result_ids", "to": "stage"},
-    ),
-    "demote": Doors(
-        "demote", "/assets/{asset}/demotion", HERE, f"{HERE}/demote", {"reason": "note"}
-    ),
-    "rollback": Doors("rollback", "/assets/{asset}/rollback", HERE, f"{HERE}/rollback"),
-    "pause": Doors("asset pause", f"{VERSION}/pause", HERE, f"{HERE}/pause"),
-    "resume": Doors("asset resume", f"{VERSION}/resumption", HERE, f"{HERE}/resume"),
-    "waive": Doors("asset waive", f"{VERSION}/waiver", HERE, f"{HERE}/waive"),
-    "confirm-break-glass": Doors(
-        "approve", f"{VERSION}/break-glass-review", HERE, f"{HERE}/confirm-break-glass"
-    ),
-    "labels": Doors(
-        "review labels create",
-        "/labels",
-        "/new-labels",
-        "/new-labels",
-        {"label": "labels", "reviewer": "reviewers"},
-    ),
-    "add": Doors(
-        "asset add",
-        VERSION,
-        "/new-version",
-        "/new-version",
-        {"pin": "pins", "scope_change": "is_scope_change"},
-    ),
-}
 OF_THE_DOOR = {
-    "command line": {"actor", "store", "json", "expect", "dry_run", "confirm_break_glass"},
-    "HTTP": {"version", "name", "samples"},
-    "page": {"form_mark", "tag", "asset", "version", "name", "samples"},
+    "command line": {
+        *("actor", "store", "json", "expect", "dry_run", "confirm_break_glass"),
+        *("subject", "name", "asset", "episode", "attribution", "person"),
+    },
+    "HTTP": {"version", "name"},
+    "page": {"form_mark", "tag", "asset", "version", "name"},
 }
 """What a door has for itself: who asks, which store, what they have seen; and the subject."""
-FILES = {"add": {"file", "files", "schema"}}
-"""Files of the person who asks: a server cannot read them."""
-
-
-OTHERWISE = {
-    # The command has one of two options: this one, or --confirm-break-glass.
-    ("command line", "approve", "stage"),
-    # The form of break-glass access is beside that of a usual promotion.
-    ("page", "promote", "incident"),
-}
-"""Where a door cannot say what is required as the others do."""
 
 
 def offered(place: tuple[Scene, Client], name: str) -> dict[str, Offers]:
     """What each door offers for an act, without what is the door's own."""
     scene, client = place
     doors = ACTS[name]
-    scene.session(client, "olu")
-    document = client.get("/api/v1/openapi.json").json()
-    forms = Forms(client.get(doors.page).text).forms
-    assert doors.form in forms, sorted(forms)
-    found = {
-        "command line": command_offers(doors.command, doors.options),
-        "HTTP": body_offers(document, doors.route),
-        "page": forms[doors.form],
-    }
-    if name == "confirm-break-glass":
-        # An option of the command that votes; what only a vote has is not its own.
-        found["command line"] = {
-            field: offer
-            for field, offer in found["command line"].items()
-            if field not in {"stage", "result_ids", "decision", "cite", "to"} | BOUND
-        }
-    own = FILES.get(name, set())
+    scene.session(client, doors.viewer)
+    page, form = doors.page, doors.form
+    if name == "verdicts":
+        (line,) = client.get("/api/v1/attributions").json()["items"]
+        page = form = f"/attributions/{quote(line['attribution'], safe='')}"
+    found: dict[str, Offers] = {}
+    if doors.command:
+        found["command line"] = command_offers(doors.command, doors.options)
+    if doors.route:
+        document = client.get("/api/v1/openapi.json").json()
+        found["HTTP"] = body_offers(document, doors.method, doors.address)
+    if doors.page:
+        forms = Forms(client.get(page).text).forms
+        assert form in forms, sorted(forms)
+        found["page"] = forms[form]
     return {
         door: {
             field: offer
             for field, offer in offers.items()
-            if field not in OF_THE_DOOR[door] | (own if door == "command line" else set())
+            if field not in OF_THE_DOOR[door] | _alone(name, door)
         }
         for door, offers in found.items()
     }
 
 
-BOUND = {"candidate_digest", "policy_digest"}
+def _alone(name: str, door: str) -> set[str]:
+    return {field for one in ALONE.get(name, ()) if one.door == door for field in one.fields}
 
 
 @pytest.mark.parametrize("name", ACTS)
 def test_every_door_offers_the_same_of_an_act(place: tuple[Scene, Client], name: str) -> None:
     found = offered(place, name)
     differences = []
-    api = found.pop("HTTP")
-    for door, offers in found.items():
-        for field in sorted({*api, *offers}):
+    first, *others = found
+    told = found[first]
+    for door in others:
+        offers = found[door]
+        for field in sorted({*told, *offers}):
             if field not in offers:
-                differences.append(f"{field}: over HTTP, not at the {door}")
+                differences.append(f"{field}: at the {first}, not at the {door}")
                 continue
-            if field not in api:
-                differences.append(f"{field}: at the {door}, not over HTTP")
+            if field not in told:
+                differences.append(f"{field}: at the {door}, not at the {first}")
                 continue
-            here, there = offers[field], api[field]
+            here, there = offers[field], told[field]
+            if "command line" in (first, door):
+                # Click has no name for the length of a text; the table of refusals tries it.
+                here, there = (one._replace(max_length=None) for one in (here, there))
             if door == "page" and (here.is_fixed or here.words):
                 # A form is made for a version and its stage: it offers what they allow.
                 here = here._replace(
@@ -142,11 +90,53 @@ def test_every_door_offers_the_same_of_an_act(place: tuple[Scene, Client], name:
                     max_length=there.max_length,
                     words=there.words if here.words <= (there.words or here.words) else here.words,
                 )
-            if (door, name, field) in OTHERWISE:
+            if (name, field) in OTHERWISE:
                 here = here._replace(is_required=there.is_required)
-            if door == "command line":
-                # Click has no name for the length of a text; the table below tries it.
-                here = here._replace(max_length=there.max_length)
             if here != there:
-                differences.append(f"{field}: {here} at the {door}, {there} over HTTP")
+                differences.append(f"{field}: {here} at the {door}, {there} at the {first}")
     assert not differences, "\n".join(differences)
+
+
+def _pages() -> set[str]:
+    """What the pages send forms to, as the server routes it."""
+    return {
+        f"{method} {route.path}"
+        for thing in THINGS
+        for route in thing.doors.pages.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods - {"GET", "HEAD"}
+    }
+
+
+def _interface(client: Client) -> set[str]:
+    document = client.get("/api/v1/openapi.json").json()
+    return {
+        f"{method.upper()} {path.removeprefix('/api/v1')}"
+        for path, operations in document["paths"].items()
+        for method in operations
+        if method != "get"
+    }
+
+
+def test_every_route_and_form_that_changes_something_is_an_act(
+    place: tuple[Scene, Client],
+) -> None:
+    _, client = place
+    routes = {f"{one.method} {one.address}" for one in ACTS.values() if one.route}
+    forms = {f"POST {one.path}" for one in ACTS.values() if one.path}
+    assert _interface(client) | _pages() == routes | forms | set(NO_ACTS)
+
+
+def test_every_command_is_an_act_or_has_no_other_door_or_only_reads() -> None:
+    acts = {one.command for one in ACTS.values() if one.command}
+    listed = [*acts, *ONLY_COMMANDS, *ONLY_READ]
+    assert sorted(listed) == sorted(command_paths())
+
+
+def test_what_a_door_has_alone_is_there() -> None:
+    """A reason for a field that is gone would excuse the next one of that name."""
+    for name, several in ALONE.items():
+        for one in several:
+            if one.door == "command line":
+                found = set(command_offers(ACTS[name].command, ACTS[name].options))
+                assert one.fields & found, f"{name}: {one.fields}"

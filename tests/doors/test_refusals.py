@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from httpx2 import Client
-from tests.doors.test_doors import ACTS, HERE
+from tests.doors.acts import ACTS, HERE
 from tests.web.scene import ASSET, Scene
 
 from gatemark.core.request_fields import request_fields

@@ -52,7 +52,7 @@ class Live:
         self.folder = folder
         self.kind: AssetKind = "prompt"
         self.measurements: tuple[Measurement, ...] = ()
-        self.workspace = Workspace(store=store, clock=lambda: self.now)
+        self.workspace = Workspace(store=store, actor="olu", clock=lambda: self.now)
 
     def enable(
         self, version: str = "1.0.0", kind: AssetKind = "prompt", score: float | None = None

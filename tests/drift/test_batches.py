@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gatemark.accounts.identity import Identity
 from gatemark.core.errors import BadInputError
 from gatemark.drift.derive import DeriveRequest, derive_points
+from gatemark.drift.push import push_points
 from gatemark.drift.stores import points
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.verify import VerifyRequest
-from gatemark.web.areas.ingest import hand_in_points
+from gatemark.web.sent_files import write_records
 from gatemark.workspace import Workspace
 
 from .live import ASSET, Live, lively, point
@@ -193,16 +193,16 @@ def test_a_push_that_fails_has_no_event(live: Live) -> None:
 
 def test_points_that_are_derived_or_handed_in_are_told_too(live: Live) -> None:
     live.enable()
-    hand_in = Workspace(store=live.workspace.store_setting, clock=lambda: day(2), actor="server")
-    person = Identity(person="eve", roles=("evaluator",), way="token", authentication="token t1")
-    hand_in_points(hand_in, person, [point(0, 1.0)])
+    sent = Workspace(store=live.workspace.store_setting, clock=lambda: day(2), actor="eve")
+    with write_records([point(0, 1.0)]) as path:
+        push_points(sent, [path], ReadingChoices(), now=day(2))
     derive_points(live.workspace, DeriveRequest(results=True), ReadingChoices(), now=day(3))
     actors = [event.actor for event, _ in live.workspace.events.events(kind="points_pushed")]
     assert actors[0] == "eve"
     derived = rows(live, "SELECT count(*) FROM points WHERE source LIKE 'result-%'")[0][0]
     assert len(actors) == 1 + bool(derived)
     assert not rows(live, "SELECT 1 FROM points WHERE batch IS NULL")
-    hand_in.store.close()
+    sent.store.close()
 
 
 def test_a_clock_that_is_behind_keeps_no_points_out(live: Live) -> None:

@@ -411,7 +411,7 @@ def test_a_person_closes_a_warning_with_a_reason_and_a_breach_only_with_a_result
 
     live.now = day(18.5)
     for unsaid in (" ", "\u200b\u2800"):
-        with pytest.raises(UsageError, match="give a reason"):
+        with pytest.raises(UsageError, match="needs a reason that says why"):
             close(reason=unsaid)
     with pytest.raises(RefusedError, match="can only be closed with a fresh passing result"):
         close(reason="new normal")

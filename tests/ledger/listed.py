@@ -22,7 +22,6 @@ from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, VoteRequest, cast_vote, create_review
 from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import AcceptLabels, GiveLabel, accept_labels, create_labels, give_label
-from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 OTHER = "helper"
@@ -52,10 +51,10 @@ def write_more(store: str, folder: Path) -> None:
     live.probe(32)
     workspace = live.workspace.acting_as("olu")
     files = {arm: write_arm(folder, arm, 2) for arm in ("new", "old")}
-    plan = ReviewPlan(name="later", candidates=("new",), baseline="old", min_decisive=1)
-    create_review(workspace, CreateReview(plan=plan, files=files))
+    arms: dict[str, Any] = {"candidates": ("new",), "baseline": "old", "files": files}
+    create_review(workspace, CreateReview(name="later", min_decisive=1, **arms))
     close_review(workspace, CloseReview(review="notes", early="time is up"))
-    give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item="q002", label="bad"))
+    give_label(workspace, GiveLabel(labels="tone", actor="bob", item="q002", label="bad"))
     accept_labels(workspace, AcceptLabels(labels="tone"))
     live.workspace.store.close()
 
@@ -79,14 +78,14 @@ def _write_reviews(live: Live, folder: Path) -> None:
     workspace = live.workspace.acting_as("olu")
     files = {arm: write_arm(folder, arm, 6) for arm in ("new", "old")}
     for name in ("letters", "notes"):
-        plan = ReviewPlan(name=name, candidates=("new",), baseline="old", min_decisive=1)
+        arms: dict[str, Any] = {"candidates": ("new",), "baseline": "old", "files": files}
         live.now += timedelta(minutes=1)
-        create_review(workspace, CreateReview(plan=plan, files=files, note="a pilot"))
+        create_review(workspace, CreateReview(name=name, min_decisive=1, note="a pilot", **arms))
     live.now += timedelta(minutes=1)
     seen = vote_all(workspace, "bob", prefers("new"))
     for answered in ("both_bad", "a"):
         vote = VoteRequest(
-            review="letters", reviewer="bob", token=seen[0].token, answered=answered, reason="hm"
+            review="letters", actor="bob", token=seen[0].token, answered=answered, reason="hm"
         )
         cast_vote(workspace, vote)
     live.now += timedelta(minutes=1)
@@ -99,9 +98,9 @@ def _write_labels(live: Live, folder: Path) -> None:
     for name in ("tone", "unsettled"):
         create_labels(workspace, LabelPlan(name=name, labels=("good", "bad"), source="pilot"), path)
     for item, label in (("q000", "good"), ("q001", "bad")):
-        give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item=item, label=label))
+        give_label(workspace, GiveLabel(labels="tone", actor="bob", item=item, label=label))
     for label in ("bad", "good"):
-        give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item="q001", label=label))
+        give_label(workspace, GiveLabel(labels="tone", actor="bob", item="q001", label=label))
         live.now += timedelta(minutes=1)
         accept_labels(workspace, AcceptLabels(labels="tone"))
 

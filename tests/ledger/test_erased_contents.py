@@ -83,7 +83,7 @@ def an_item(workspace: Workspace, folder: Path) -> str:
     act(workspace, GrantRoles(actor="ada", person="ada", roles=("admin",)))
     act(workspace, GrantRoles(actor="ada", person="olga", roles=("pack_owner",)))
     plan = LabelPlan(name="tone", labels=("good", "bad"), source="pilot")
-    create_labels(workspace, plan, write_arm(folder, "new", 3))
+    create_labels(workspace.acting_as("olga"), plan, write_arm(folder, "new", 3))
     return "item:tone/q001"
 
 
@@ -350,7 +350,7 @@ def test_an_erased_item_is_left_out_of_labels_and_cannot_return(
 ) -> None:
     what = an_item(workspace, tmp_path)
     for item in ("q000", "q001", "q002"):
-        give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item=item, label="good"))
+        give_label(workspace, GiveLabel(labels="tone", actor="bob", item=item, label="good"))
     olga = workspace.acting_as("olga")
     first = accept_labels(olga, AcceptLabels(labels="tone"))
     planned = erase(workspace, what, "request 4711", dry_run=True)
@@ -359,7 +359,7 @@ def test_an_erased_item_is_left_out_of_labels_and_cannot_return(
     with pytest.raises(RefusedError, match=r"item q001 was erased.*accept the labels again"):
         read_accepted_rows(workspace, "tone")
     with pytest.raises(RefusedError, match="item q001 was erased"):
-        give_label(workspace, GiveLabel(labels="tone", reviewer="eve", item="q001", label="bad"))
+        give_label(workspace, GiveLabel(labels="tone", actor="eve", item="q001", label="bad"))
     again = accept_labels(olga, AcceptLabels(labels="tone"))
     assert (again.accepted_count, again.in_all_count) == (0, 2)
     assert b"q001" not in read_accepted_rows(workspace, "tone")
@@ -367,7 +367,7 @@ def test_an_erased_item_is_left_out_of_labels_and_cannot_return(
     assert find_issues(workspace) == []
     plan = LabelPlan(name="second", labels=("good", "bad"), source="pilot")
     with pytest.raises(RefusedError, match=r"item q001 was erased by ada on .* leave it out"):
-        create_labels(workspace, plan, write_arm(tmp_path, "new", 3))
+        create_labels(workspace.acting_as("olga"), plan, write_arm(tmp_path, "new", 3))
 
 
 def test_the_command_tells_before_and_after(
@@ -394,7 +394,7 @@ def again(workspace: Workspace, folder: Path, kind: str) -> str:
         make_review(workspace, folder, name="second", count=6, min_decisive=1)
         return "pair:second/3"
     plan = LabelPlan(name="second", labels=("good", "bad"), source="pilot")
-    create_labels(workspace, plan, write_arm(folder, "new", 3))
+    create_labels(workspace.acting_as("olga"), plan, write_arm(folder, "new", 3))
     return "item:second/q001"
 
 

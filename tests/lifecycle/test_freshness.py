@@ -16,7 +16,7 @@ from gatemark.core.result import Result, answer_time_of
 from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.lifecycle.act import act
-from gatemark.lifecycle.assets import NewVersion, add_version, set_required_pack
+from gatemark.lifecycle.assets import NewVersion, RequirePack, add_version, require_pack
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
@@ -233,7 +233,7 @@ def test_runs_and_judgements_know_when_the_answers_were_given(tmp_path: Path) ->
     assert answer_time_of(silent) is None
     new = NewVersion(asset=ASSET, version="1.0.0", kind="classifier", result=silent.id)
     add_version(workspace, new, actor="ann")
-    set_required_pack(workspace, ASSET, pack, actor="pam")
+    require_pack(workspace, RequirePack(asset=ASSET, pack=pack), actor="pam")
     place.promote("1.0.0", "evaluating")
     said = refusal(lambda: place.promote("1.0.0", "eligible", silent.id))
     assert "does not say when its answers were given" in said

@@ -15,11 +15,9 @@ from tests.ledger.tamper import reseal
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
-from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_schemas import schemas
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
-from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 from .test_rescore import add, check_reasons_of, forged, verify, with_blob
@@ -60,11 +58,11 @@ def seal_overhead(gatemark: Run, folder: Path, store: Path) -> Result:
 def seal_review(_: Run, folder: Path, store: Path, **plan: Any) -> Result:
     """A review with an item that one arm lacks and, when looked into, votes that never came."""
     workspace = Workspace(store=str(store), actor="bob")
-    settled = ReviewPlan(name="letters", candidates=("new",), baseline="old", **plan)
     files = {"new": write_arm(folder, "new", 20), "old": write_arm(folder, "old", 21)}
-    choices = ReadingChoices(on_unpaired="exclude")
-    create_review(workspace, CreateReview(plan=settled, files=files), choices)
-    vote_all(workspace, "bob", prefers("new"), 14 if settled.peeking else None)
+    arms: dict[str, Any] = {"candidates": ("new",), "baseline": "old", "files": files}
+    request = CreateReview(name="letters", on_unpaired="exclude", **arms, **plan)
+    create_review(workspace, request)
+    vote_all(workspace, "bob", prefers("new"), 14 if request.peeking else None)
     outcome = close_review(workspace, CloseReview(review="letters"))
     assert outcome.candidates[0].items_missing == 1
     workspace.store.close()

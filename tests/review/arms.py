@@ -15,7 +15,6 @@ from gatemark.review.create import (
     create_review,
     next_pair,
 )
-from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 KEY = bytes(range(32))
@@ -54,9 +53,11 @@ def make_review(workspace: Workspace, folder: Path, count: int = 24, **plan: Any
     gold = plan.pop("gold", None)
     arms = plan.pop("arms", ("new", "old"))
     name = plan.pop("name", "letters")
-    settled = ReviewPlan(name=name, candidates=arms[:-1], baseline=arms[-1], **plan)
     files = {arm: write_arm(folder, arm, count) for arm in arms}
-    create_review(workspace, CreateReview(plan=settled, files=files, gold=gold), key=KEY)
+    request = CreateReview(
+        name=name, candidates=arms[:-1], baseline=arms[-1], files=files, gold=gold, **plan
+    )
+    create_review(workspace, request, key=KEY)
 
 
 def prefers(*order: str) -> Callable[[ShownPair], str]:
@@ -84,6 +85,6 @@ def vote_all(
         answered: Any = choose(pair)
         cast_vote(
             workspace,
-            VoteRequest(review="letters", reviewer=reviewer, token=pair.token, answered=answered),
+            VoteRequest(review="letters", actor=reviewer, token=pair.token, answered=answered),
         )
     return seen

@@ -94,9 +94,9 @@ def open_labels(workspace: Workspace, folder: Path) -> None:
     act(workspace, GrantRoles(actor="ada", person="ada", roles=("admin",)))
     act(workspace, GrantRoles(actor="ada", person="olga", roles=("pack_owner",)))
     plan = LabelPlan(name="tone", labels=("good", "bad"), source="pilot")
-    create_labels(workspace, plan, write_arm(folder, "new", 3))
+    create_labels(workspace.acting_as("olga"), plan, write_arm(folder, "new", 3))
     for item in ("q000", "q001", "q002"):
-        give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item=item, label="good"))
+        give_label(workspace, GiveLabel(labels="tone", actor="bob", item=item, label="good"))
 
 
 @pytest.mark.parametrize("name", LABEL_EDITS)

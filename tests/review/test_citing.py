@@ -17,19 +17,19 @@ from gatemark.lifecycle.citations import summed_up
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
 from gatemark.review.open_stores import reviews_of
-from gatemark.review.plan import ReviewPlan
 from gatemark.web.views.approvals import sealed_results
 
 from .arms import prefers, vote_all, write_arm
 
-PLAN = ReviewPlan(name="letters", candidates=("new",), baseline="old")
-
 
 def reviewed(scene: Scene, folder: Path, **assets: str) -> str:
-    files = {arm: write_arm(folder, arm, 24) for arm in PLAN.arms}
-    create_review(scene.workspace, CreateReview(plan=PLAN, files=files, assets=assets))
+    files = {arm: write_arm(folder, arm, 24) for arm in ("new", "old")}
+    request = CreateReview(
+        name="letters", candidates=("new",), baseline="old", files=files, assets=assets
+    )
+    create_review(scene.workspace.acting_as("eve"), request)
     vote_all(scene.workspace, "bob", prefers("new"))
-    outcome: Any = close_review(scene.workspace, CloseReview(review="letters"))
+    outcome: Any = close_review(scene.workspace.acting_as("eve"), CloseReview(review="letters"))
     return str(outcome.candidates[0].result_id)
 
 

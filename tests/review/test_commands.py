@@ -70,7 +70,10 @@ def test_the_sealed_key_is_nowhere_in_what_an_open_review_prints(
     for command in (("status", "letters"), ("next", "letters")):
         told = review(*command, "--json").json
         assert "key" not in json.dumps(told)
-    assert "hidden until" in review("status", "letters", "--look").out
+    assert "hidden until" in review("status", "letters").out
+    looked = review("status", "letters", "--look")
+    assert (looked.code, looked.out) == (1, "")
+    assert "hidden until" in looked.err
     assert gatemark("ledger", "verify", "--store", tmp_path / "store").code == 0
 
 
@@ -92,7 +95,7 @@ def test_an_open_review_is_not_closed_in_silence(review: Run) -> None:
             "names",
         ),
         (("create", "a b", "--candidate", "x", "--baseline", "y"), 2, "name"),
-        (("create", "other", "--result", "sha256:00"), 2, "is not a result id"),
+        (("create", "other", "--result", "sha256:00"), 2, "must be a result id"),
         (("create", "other", "--pack", "nothing"), 2, "no sealed result of a pack"),
         (("next", "nothing"), 2, "no review"),
         (("vote", "letters", "skip"), 2, "reason"),

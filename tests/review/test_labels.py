@@ -48,9 +48,7 @@ def make_set(workspace: Workspace, folder: Path, count: int = 3, **plan: Any) ->
 
 
 def give(workspace: Workspace, reviewer: str, item: str, label: str) -> int:
-    return give_label(
-        workspace, GiveLabel(labels="tone", reviewer=reviewer, item=item, label=label)
-    )
+    return give_label(workspace, GiveLabel(labels="tone", actor=reviewer, item=item, label=label))
 
 
 def accept(workspace: Workspace, **chosen: str) -> Any:
@@ -89,7 +87,7 @@ def test_a_golden_set_gets_targets(acting: As, tmp_path: Path) -> None:
 @pytest.mark.parametrize("person", ["bob", "root"])
 def test_only_a_pack_owner_accepts(acting: As, tmp_path: Path, person: str) -> None:
     workspace = acting(person)
-    make_set(workspace, tmp_path)
+    make_set(acting("olga"), tmp_path)
     give(workspace, "cyd", "q000", "good")
     with pytest.raises(RefusedError, match="must be pack_owner to accept labels"):
         accept(workspace)

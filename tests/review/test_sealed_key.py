@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.review.create import find_tells
+from gatemark.core.errors import BadInputError, IntegrityError, InvalidValueError
+from gatemark.core.request_fields import read_request
+from gatemark.review.create import CreateReview, find_tells
 from gatemark.review.plan import MAX_PAIR_BYTES, ReviewPair, ReviewPlan
 from gatemark.review.queue import PairProgress, next_number
 from gatemark.review.sealed_key import (
@@ -115,8 +116,8 @@ def test_undecided_means_that_no_choice_leads(answers: list[str], expected: bool
 )
 def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], problem: str) -> None:
     fields: dict[str, Any] = {"name": "letters", "candidates": ("new",), "baseline": "old"}
-    with pytest.raises(InvalidValueError, match=problem):
-        ReviewPlan(**(fields | change))
+    with pytest.raises((InvalidValueError, BadInputError), match=problem):
+        read_request(CreateReview, fields | change)
 
 
 def test_a_giant_answer_is_refused() -> None:

@@ -12,7 +12,6 @@ from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, VoteRequest, cast_vote, create_review, next_pair
 from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import GiveLabel, create_labels, give_label, next_sample
-from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 ASKED = (
@@ -72,7 +71,7 @@ def judged(workspace: Workspace, name: str, person: str, *, slips: int, limit: i
             answered = "b" if a else "a"
         cast_vote(
             workspace,
-            VoteRequest(review=name, reviewer=person, token=pair.token, answered=answered),
+            VoteRequest(review=name, actor=person, token=pair.token, answered=answered),
         )
 
 
@@ -99,19 +98,14 @@ def add_reviews(scene: Scene, folder: Path) -> None:
         ),
         encoding="utf-8",
     )
-    plan = ReviewPlan(
-        name="reply-tone",
-        candidates=("candidate",),
-        baseline="baseline",
-        votes_per_pair=2,
-        reviewers=("ann", "bob"),
-        arbiter="cat",
-        question="Which reply would you rather get?",
-    )
     create_review(
         workspace,
         CreateReview(
-            plan=plan,
+            name="reply-tone",
+            votes_per_pair=2,
+            reviewers=("ann", "bob"),
+            arbiter="cat",
+            question="Which reply would you rather get?",
             files={"candidate": warm, "baseline": short},
             gold=str(gold),
             assets={"candidate": f"{ASSET}@1.2.0", "baseline": f"{ASSET}@1.0.0"},
@@ -121,22 +115,21 @@ def add_reviews(scene: Scene, folder: Path) -> None:
     judged(workspace, "reply-tone", "bob", slips=12)
     judged(workspace, "reply-tone", "cat", slips=100_000)
     close_review(workspace, CloseReview(review="reply-tone"))
-    three = ReviewPlan(name="three-drafts", candidates=("warm", "brief"), baseline="old")
     texts = {"warm": WARM, "brief": SHORT, "old": "Ticket {case}, {what}. Closed."}
     files = {arm: write_samples(folder, arm, text, 24) for arm, text in texts.items()}
-    create_review(workspace, CreateReview(plan=three, files=files))
+    three = CreateReview(
+        name="three-drafts", candidates=("warm", "brief"), baseline="old", files=files
+    )
+    create_review(workspace, three)
     judged(workspace, "three-drafts", "bob", slips=7)
     close_review(workspace, CloseReview(review="three-drafts"))
-    opened = ReviewPlan(
+    opened = CreateReview(
         name="parcel-replies",
-        candidates=("candidate",),
-        baseline="baseline",
         votes_per_pair=5,
         question="Which reply would you rather get?",
+        files={"candidate": warm, "baseline": short},
     )
-    create_review(
-        workspace, CreateReview(plan=opened, files={"candidate": warm, "baseline": short})
-    )
+    create_review(workspace, opened)
     judged(workspace, "parcel-replies", "bob", slips=9, limit=11)
     mood = LabelPlan(
         name="mood",
@@ -157,6 +150,4 @@ def add_reviews(scene: Scene, folder: Path) -> None:
     for person, odd in (("ann", ""), ("bob", "mail-002")):
         while (item := next_sample(workspace, "tone", person)) is not None:
             word = "neutral" if item.id == odd else "friendly"
-            give_label(
-                workspace, GiveLabel(labels="tone", reviewer=person, item=item.id, label=word)
-            )
+            give_label(workspace, GiveLabel(labels="tone", actor=person, item=item.id, label=word))

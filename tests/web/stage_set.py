@@ -122,5 +122,5 @@ def push_drift(workspace: Workspace, folder: Path, asset: str, until: datetime) 
             }
         )
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    push_points(workspace, [str(path)], ReadingChoices(), now=until)
+    push_points(workspace.acting_as("olu"), [str(path)], ReadingChoices(), now=until)
     probe(workspace, DriftPolicy(on_breach="stop"), now=until)

@@ -21,8 +21,9 @@ def said(scene: Scene) -> list[tuple[str, object]]:
     return [(event.actor, (payload or {})["verdicts"]) for event, payload in events]
 
 
-def judged(client: Client, scene: Scene, name: str, **fields: str) -> int:
-    form = {"form_mark": scene.mark(client), **fields}
+def judged(client: Client, scene: Scene, name: str, **verdicts: str) -> int:
+    said = {f"verdicts:{kind}": verdict for kind, verdict in verdicts.items()}
+    form = {"form_mark": scene.mark(client), "note": "seen it", **said}
     return client.post(f"/attributions/{name}", data=form).status_code
 
 
@@ -53,7 +54,7 @@ def test_a_pack_owner_accepts_on_the_page_and_the_items_become_rows(
     assert "the proposals about decision parcel-17" in overview
     assert client.get(f"/attributions/{name}/items").status_code == 409
     assert judged(client, scene, name) == 422
-    done = judged(client, scene, name, golden_item="accept", rule_gap="reject", note="seen it")
+    done = judged(client, scene, name, golden_item="accepted", rule_gap="rejected")
     assert done == 303
     assert said(scene) == [("eve", {"golden_item": "accepted", "rule_gap": "rejected"})]
     shown = client.get(f"/attributions/{name}").text
@@ -61,7 +62,7 @@ def test_a_pack_owner_accepts_on_the_page_and_the_items_become_rows(
     rows = client.get(f"/attributions/{name}/items")
     assert "attachment" in rows.headers["content-disposition"]
     assert json.loads(rows.text)["target"] == EXPECTED
-    assert judged(client, scene, name, golden_item="reject") == 409
+    assert judged(client, scene, name, golden_item="rejected") == 409
     assert len(said(scene)) == 1
     assert verify(scene.workspace, VerifyRequest()).issues == ()
 
@@ -115,7 +116,7 @@ def test_no_token_judges_and_no_form_of_another_session(
     place = f"/api/v1/attributions/{name}/verdicts"
     assert client.post(place, json=body, headers=bearer).status_code == 403
     assert client.get(f"/api/v1/attributions/{name}", headers=bearer).status_code == 200
-    form = {"form_mark": "of another session", "golden_item": "accept"}
+    form = {"form_mark": "of another session", "verdicts:golden_item": "accepted"}
     assert client.post(f"/attributions/{name}", data=form).status_code == 403
     assert said(scene) == []
 

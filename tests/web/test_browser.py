@@ -22,7 +22,7 @@ from tests.web.test_oidc import settings_file
 
 from gatemark.accounts.nouns import PageRun
 from gatemark.accounts.open_stores import page_runs_of, people_of
-from gatemark.web.areas.attributions import attribution_list
+from gatemark.web.views.attributions import attribution_list
 
 __all__ = ["browser"]
 pytestmark = [needs_browser, pytest.mark.slow]

@@ -64,7 +64,7 @@ def test_two_people_review_blind_to_a_verdict(
         page.get_by_label("Name", exact=True).fill("walk")
         for label, path in arms.items():
             page.get_by_label(f"File for {label}").set_input_files(path)
-            expect(page.locator(f"textarea[name={label}]")).to_have_value(text_of(path))
+            expect(page.locator(f"textarea[name='samples:{label}']")).to_have_value(text_of(path))
         page.get_by_label("Candidate is").fill(f"{ASSET}@1.2.0")
         page.get_by_label("Votes per pair").fill("2")
         page.locator("input[name=reviewers]").fill("ann, bob")
@@ -170,7 +170,7 @@ def test_answers_of_a_model_stay_text(
         page.get_by_label("Question to reviewers").fill(HOSTILE.splitlines()[0])
         for label in ("candidate", "baseline"):
             samples = text_of(write_samples(tmp_path, label, HOSTILE, 2))
-            page.locator(f"textarea[name={label}]").fill(samples)
+            page.locator(f"textarea[name='samples:{label}']").fill(samples)
         page.get_by_role("button", name="Create the review").click()
         page.get_by_role("link", name="Begin").click()
         expect(page.get_by_role("region", name="Answer A")).to_have_text(HOSTILE)

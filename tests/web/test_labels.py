@@ -116,8 +116,8 @@ def test_the_forms_do_what_the_interface_does(scene: Scene, client: Client) -> N
     fields = {
         "form_mark": scene.mark(client),
         "name": "letters",
-        "candidate": lines("New", 1),
-        "baseline": lines("Old", 1),
+        "samples:candidate": lines("New", 1),
+        "samples:baseline": lines("Old", 1),
         "peeking": "yes",
     }
     assert client.post("/new-review", data=fields).status_code == 303
@@ -127,7 +127,7 @@ def test_the_forms_do_what_the_interface_does(scene: Scene, client: Client) -> N
     )
     scene.session(client, "bob")
     token = client.get(f"{API}/letters/next").json()["pair"]["token"]
-    ballot = {"form_mark": scene.mark(client), "pair": token}
+    ballot = {"form_mark": scene.mark(client), "token": token}
     there = "/reviews/letters"
     assert client.post(there, data=ballot | {"answered": "c"}).status_code == 422
     unsaid = client.post(there, data=ballot | {"answered": "skip"})

@@ -187,7 +187,7 @@ def test_a_form_of_another_session_changes_nothing(scene: Scene, client: Client,
     scene.session(client, "eve")
     token = client.get(f"{API}/letters/next").json()["pair"]["token"]
     forms = {
-        "/reviews/letters": {"pair": token, "answered": "a"},
+        "/reviews/letters": {"token": token, "answered": "a"},
         "/reviews/letters/close": {"early": "now"},
         "/reviews/letters/look": {},
         "/labels/tone": {"item": "q00", "label": "good"},
@@ -205,7 +205,7 @@ def test_what_is_written_keeps_its_lines_and_hides_nothing(scene: Scene, client:
     make(scene, client)
     scene.session(client, "bob")
     token = client.get(f"{API}/letters/next").json()["pair"]["token"]
-    fields = {"form_mark": scene.mark(client), "pair": token, "answered": "a"}
+    fields = {"form_mark": scene.mark(client), "token": token, "answered": "a"}
     hidden = client.post("/reviews/letters", data=fields | {"reason": "a\x00b"})
     assert (hidden.status_code, "control characters" in hidden.text) == (422, True)
     kept = client.post("/reviews/letters", data=fields | {"reason": "one\r\ntwo"})

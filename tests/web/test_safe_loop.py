@@ -46,7 +46,8 @@ class Loop:
     def push(self, *lines: dict[str, Any]) -> None:
         path = self.folder / "points.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        ran = self.gatemark("drift", "push", path, "--store", self.store, "--now", stamp(day(60)))
+        now = ("--now", stamp(day(60)))
+        ran = self.gatemark("drift", "push", path, "--store", self.store, *now, "--actor", "olu")
         assert ran.code == 0, ran.err
 
     def days(self, first: int, values: list[float], **more: Any) -> None:
@@ -240,7 +241,11 @@ def test_routing_notes_stand_on_the_page_and_in_the_interface_as_soon_as_accepte
         assert before.json()["notes"] == []
         address = f"/assets/{ASSET}"
         assert "accepted by olu" not in client.get(address).text
-        form = {"form_mark": loop.scene.mark(client), "routing_note": "accept", "note": "yes"}
+        form = {
+            "form_mark": loop.scene.mark(client),
+            "verdicts:routing_note": "accepted",
+            "note": "yes",
+        }
         assert client.post(f"/attributions/{name}", data=form).status_code == 303
         unchanged = {**headers, "If-None-Match": before.headers["etag"]}
         after = client.get(f"{API}/route", headers=unchanged)
@@ -329,7 +334,7 @@ def test_samples_of_small_canary_windows_count_together(loop: Loop) -> None:
 
 
 def test_positions_of_a_review_are_not_guessable_by_page(loop: Loop, tmp_path: Path) -> None:
-    make_review(loop.live.workspace, tmp_path, count=24)
+    make_review(loop.live.workspace.acting_as("eve"), tmp_path, count=24)
     firsts = []
     with loop.scene.running() as client:
         headers = loop.scene.session(client, "bob")

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from gatemark.accounts.identity import identify_session
 from gatemark.accounts.links import join, make_first_link
-from gatemark.accounts.people import add_person, close_person
+from gatemark.accounts.people import AddPerson, add_person, close_person
 from gatemark.accounts.sign_in import FailedSignIns, sign_in, sign_out
-from gatemark.accounts.tokens import make_token, revoke_token
+from gatemark.accounts.tokens import MakeToken, make_token, revoke_token
 from gatemark.core.errors import NotAllowedError
 from gatemark.workspace import Workspace
 from store_fixture import data
@@ -28,17 +28,21 @@ def reviews(on: Stage) -> None:
     on.run(
         *("review", "create", "letters", *arms, "--gold", gold, "--votes-per-pair", 2),
         *("--arbiter", "eve", "--question", "Which answer would you send?"),
+        actor="dai",
     )
     for person in ("ben", "cleo"):
         vote_all(on, "letters", person)
-    on.run("review", "close", "letters")
-    on.run("review", "create", "looked-at", *arms, "--peeking", "--trim", "--reviewer", "ben")
+    on.run("review", "close", "letters", actor="dai")
+    on.run(
+        *("review", "create", "looked-at", *arms, "--peeking", "--trim", "--reviewer", "ben"),
+        actor="dai",
+    )
     vote_all(on, "looked-at", "ben", most=5)
     on.run("review", "vote", "looked-at", "skip", "--reason", "not my field", actor="ben")
     on.run("review", "status", "looked-at", "--look", actor="dai")
-    on.run("review", "close", "looked-at", "--early", "ben left", codes=(3,))
+    on.run("review", "close", "looked-at", "--early", "ben left", actor="dai", codes=(3,))
     several = ("--candidate", f"a={new}", "--candidate", f"b={third}", "--baseline", f"c={old}")
-    on.run("review", "create", "open-review", *several, "--min-decisive", 8)
+    on.run("review", "create", "open-review", *several, "--min-decisive", 8, actor="dai")
     vote_all(on, "open-review", "cleo", most=4)
     on.notes["reviews"] = ["letters", "looked-at", "open-review"]
 
@@ -65,6 +69,7 @@ def labels(on: Stage) -> None:
     on.run(
         *("review", "labels", "create", "tone", rows, "--label", "good", "--label", "bad"),
         *("--source", "invented letters", "--labels-per-item", 2),
+        actor="dai",
     )
     for number, person, label in (
         (0, "ben", "bad"),
@@ -82,6 +87,7 @@ def labels(on: Stage) -> None:
     on.run(
         *("review", "labels", "create", "targets", rows, "--label", "late", "--label", "praise"),
         *("--source", "invented letters", "--field", "target"),
+        actor="dai",
     )
     on.run("review", "labels", "give", "targets", "t00", "late", actor="ben")
     on.run("review", "labels", "accept", "targets", actor="dai")
@@ -123,11 +129,11 @@ def accounts_of_people(on: Stage) -> None:
     if who is None:
         raise RuntimeError("the session of ana is not known")
     on.clock.add(minutes=1)
-    add_person(workspace, who, "fay", ("viewer",))
-    add_person(workspace, who, "gus", ("auditor",))
+    add_person(workspace, who, AddPerson(name="fay", roles=("viewer",)))
+    add_person(workspace, who, AddPerson(name="gus", roles=("auditor",)))
     close_person(workspace, who, "gus")
-    kept: Any = make_token(workspace, who, "nightly upload", ("read",), 30)
-    dropped = make_token(workspace, who, "once", ("read",), 1)
+    kept: Any = make_token(workspace, who, MakeToken(label="nightly upload", scopes=("read",)))
+    dropped = make_token(workspace, who, MakeToken(label="once", scopes=("read",), days=1))
     revoke_token(workspace, who, dropped.token.id)
     sign_out(workspace, session)
     on.clock.add(minutes=1)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.accounts.account_events import record_access_given, record_account_event
 from gatemark.accounts.events import ACCOUNT_ADDED, ACCOUNT_CLOSED
 from gatemark.accounts.identity import ADMIN, Identity, require_admin
 from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
-from gatemark.lifecycle.act import act, preview
-from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.act import CommandResult, act, preview
+from gatemark.lifecycle.commands import GrantRoles, NoteField, Roles
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
@@ -27,6 +28,18 @@ class PersonLine(msgspec.Struct, frozen=True):
     is_closed: bool
     has_password: bool
     is_provided: bool
+
+
+PersonName = Annotated[str, Meta(min_length=1, max_length=64, description="Name of the person.")]
+
+
+class AddPerson(msgspec.Struct, frozen=True, kw_only=True):
+    """Add a person with roles."""
+
+    name: PersonName
+    roles: Roles
+    note: NoteField = ""
+    is_in_person: ClassVar[bool] = True
 
 
 def list_people(workspace: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
@@ -48,23 +61,23 @@ def list_people(workspace: Workspace, identity: Identity) -> tuple[PersonLine, .
     )
 
 
-def add_person(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> str:
+def add_person(workspace: Workspace, identity: Identity, new: AddPerson) -> str:
     """Add an account with roles; return the secret of the link to set its password."""
     require_admin(identity, "add people")
-    command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
+    command = GrantRoles(actor=identity.person, person=new.name, roles=new.roles, note=new.note)
     preview(workspace, command)
-    people_of(workspace).add(name, workspace.clock())
+    people_of(workspace).add(new.name, workspace.clock())
     act(workspace, command)
-    record_access_given(workspace, ACCOUNT_ADDED, identity.person, name)
-    return people_of(workspace).new_link(name, workspace.clock())
+    record_access_given(workspace, ACCOUNT_ADDED, identity.person, new.name)
+    return people_of(workspace).new_link(new.name, workspace.clock())
 
 
-def set_roles(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> None:
+def set_roles(workspace: Workspace, identity: Identity, command: GrantRoles) -> CommandResult:
     """Give a person exactly these roles."""
-    require_admin(identity, "grant roles")
-    if name not in {line.name for line in list_people(workspace, identity)}:
-        raise UnknownNameError(f"there is no person {name}")
-    act(workspace, GrantRoles(actor=identity.person, person=name, roles=tuple(roles)))
+    preview(workspace, command)
+    if command.person not in {line.name for line in list_people(workspace, identity)}:
+        raise UnknownNameError(f"there is no person {command.person}")
+    return act(workspace, command)
 
 
 def close_person(workspace: Workspace, identity: Identity, name: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.accounts.account_events import record_account_event
 from gatemark.accounts.events import TOKEN_MADE, TOKEN_REVOKED
@@ -14,6 +15,7 @@ from gatemark.accounts.nouns import (
     Token,
 )
 from gatemark.accounts.open_stores import people_of
+from gatemark.accounts.stores.people import MAX_TOKEN_DAYS
 from gatemark.core.errors import NotAllowedError, UnknownNameError
 from gatemark.workspace import Workspace
 
@@ -25,14 +27,23 @@ class NewToken(msgspec.Struct, frozen=True):
     secret: str | None
 
 
-def make_token(
-    workspace: Workspace, identity: Identity, label: str, scopes: Sequence[Scope], days: int
-) -> NewToken:
+class MakeToken(msgspec.Struct, frozen=True, kw_only=True):
+    """Make a token for programs that act in somebody's name."""
+
+    label: Annotated[str, Meta(min_length=1, max_length=100, description="What it is for.")]
+    scopes: Annotated[
+        tuple[Scope, ...], Meta(min_length=1, max_length=3, description="What it may do.")
+    ]
+    days: Annotated[int, Meta(ge=1, le=MAX_TOKEN_DAYS, description="Days until it expires.")] = 30
+    is_in_person: ClassVar[bool] = True
+
+
+def make_token(workspace: Workspace, identity: Identity, request: MakeToken) -> NewToken:
     """Make a token for the signed-in person; a token cannot make another."""
     if identity.way != "session":
         raise NotAllowedError("a token cannot make tokens; sign in first")
     token, secret = people_of(workspace).new_token(
-        identity.person, label, scopes, days, workspace.clock()
+        identity.person, request.label, request.scopes, request.days, workspace.clock()
     )
     record_account_event(
         workspace,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.decision_files import MAX_DEPTH, read_bounded
@@ -30,7 +30,7 @@ from gatemark.core.text import check_words
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.ledger.event import EventDraft
 from gatemark.lifecycle.decisions.decision import require_role
-from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.model.nouns import Note, Role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
@@ -46,12 +46,14 @@ SHORTEST: Final = len("sha256:") + 8
 
 
 class ReviewAttribution(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's verdicts on the proposals of an attribution."""
+    """Accept or reject what a sealed attribution proposes."""
 
     attribution: str
-    accept: tuple[ProposalKind, ...] = ()
-    reject: tuple[ProposalKind, ...] = ()
-    note: str = ""
+    verdicts: Annotated[
+        Mapping[ProposalKind, Verdict], Meta(description="Verdict on a proposal, by its kind.")
+    ] = {}
+    note: Annotated[Note, Meta(description="Reason, recorded in the ledger.")] = ""
+    is_in_person: ClassVar[bool] = True
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,12 +105,7 @@ def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribut
 
 def review_attribution(workspace: Workspace, request: ReviewAttribution) -> ReviewedAttribution:
     """Accept or reject proposals, recorded in the ledger once each."""
-    found = sealed_attribution(workspace, request.attribution)
-    verdicts: dict[ProposalKind, Verdict] = dict.fromkeys(request.accept, "accepted")
-    for kind in request.reject:
-        if kind in verdicts:
-            raise UsageError(f"{kind} cannot be accepted and rejected at once")
-        verdicts[kind] = "rejected"
+    found, verdicts = sealed_attribution(workspace, request.attribution), request.verdicts
     if not verdicts:
         raise UsageError("name at least one proposal to accept or reject")
     check_words(request.note, "a note")
@@ -179,7 +176,7 @@ def _cite_proposal(attribution: Attribution, proposal: Remedy) -> dict[str, obje
 
 
 def _check(
-    workspace: Workspace, found: ReviewedAttribution, verdicts: dict[ProposalKind, Verdict]
+    workspace: Workspace, found: ReviewedAttribution, verdicts: Mapping[ProposalKind, Verdict]
 ) -> None:
     rules = read_state(workspace, "*").governance
     proposed = {one.kind for one in found.attribution.proposals}

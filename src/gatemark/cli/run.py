@@ -22,13 +22,15 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.screen import Reports, report_options, say, show
+from gatemark.cli.struct_options import request_option
 from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
+from gatemark.core.request_fields import require_field
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.answering import OnProgress
 from gatemark.packs.gate import gate_result
 from gatemark.packs.pack_file import has_matrix
-from gatemark.packs.run_choices import RunChoices
+from gatemark.packs.run_choices import RunChoices, StartRun
 from gatemark.packs.run_pack import run_pack
 from gatemark.report.outputs import write_documents
 from gatemark.workspace import EngineName, Workspace
@@ -69,11 +71,7 @@ waiver_options = OptionGroup(
     is_flag=True,
     help="Cache replies, and reuse those of earlier runs with the same calls.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    help="Maximum number of items per suite; a limited run never passes.",
-)
+@request_option(require_field(StartRun, "limit"))
 @click.option(
     "--cell",
     "cells",

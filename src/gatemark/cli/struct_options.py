@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
@@ -12,7 +13,14 @@ import msgspec
 from msgspec import NODEFAULT
 
 from gatemark.cli.options import MOMENT, FiniteRange, OptionDecorator, OptionGroup
-from gatemark.core.request_fields import Hint, RequestField, request_fields, unwrap_hint
+from gatemark.core.request_fields import (
+    Hint,
+    RequestField,
+    read_request,
+    request_fields,
+    require_field,
+    unwrap_hint,
+)
 
 Decorator = Callable[[Any], Any]
 S = TypeVar("S", bound=msgspec.Struct)
@@ -55,15 +63,55 @@ def request_options(
 
 
 def given_group(
-    struct: type[msgspec.Struct], *, without: Sequence[str] = ()
+    struct: type[msgspec.Struct],
+    *,
+    without: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    **own: OptionDecorator,
 ) -> OptionGroup[dict[str, object]]:
-    """Return options whose values arrive as given, for ``read_request`` to read."""
-    return OptionGroup(partial(_keep_given, struct), **request_options(struct, without=without))
+    """Return options whose values arrive as given, for ``read_request`` to read.
+
+    ``arguments`` are fields that stand without a name, in this order; ``own`` replace some options.
+    """
+    placed = {name: _request_argument(require_field(struct, name)) for name in arguments}
+    options = request_options(struct, without=(*without, *arguments))
+    return OptionGroup(partial(_keep_given, struct), **{**placed, **options, **own})
 
 
 def _keep_given(_: type[msgspec.Struct], /, **given: object) -> dict[str, object]:
     # An option that was not given has the default of its field.
     return {name: value for name, value in given.items() if value is not None}
+
+
+def read_given(
+    struct: type[S],
+    given: Mapping[str, object],
+    known: Mapping[str, object] = MappingProxyType({}),
+    *,
+    arguments: Sequence[str] = (),
+) -> S:
+    """Return a request; a value that it may not hold is refused with its option or argument."""
+    flags = {field.name: field.flags for field in request_fields(struct)}
+
+    def place(name: str) -> str:
+        if name in arguments:
+            return name.upper()
+        own = flags.get(name)
+        return own[0] if own else "--" + name.replace("_", "-")
+
+    return read_request(struct, given, known, place=place)
+
+
+def _request_argument(field: RequestField) -> OptionDecorator:
+    if field.is_list:
+        kind = _request_type(field.entry or field)
+        return click.argument(field.name, nargs=-1, type=kind, metavar=field.metavar)
+    return click.argument(
+        field.name,
+        type=_request_type(field),
+        metavar=field.metavar,
+        required=field.is_required,
+    )
 
 
 def request_option(field: RequestField, **changes: Any) -> OptionDecorator:
@@ -74,8 +122,11 @@ def request_option(field: RequestField, **changes: Any) -> OptionDecorator:
     settings: dict[str, Any] = {"help": field.description, "metavar": field.metavar, **changes}
     if field.kind is bool:
         return click.option(*flags, is_flag=True, **settings)
-    if field.is_list:
+    if field.is_list or field.is_map:
         settings["help"] = f"{field.description} Repeatable."
+        settings["type"] = _request_type(field.entry or field)
+        if field.is_map:
+            settings |= {"type": click.STRING, "callback": _parse_entries}
         return click.option(*flags, multiple=True, required=field.is_required, **settings)
     settings["type"] = _request_type(field)
     if field.is_required:
@@ -95,6 +146,20 @@ def _request_type(field: RequestField) -> click.ParamType[Any]:
         low = None if field.low is None else int(field.low)
         return click.IntRange(low, None if field.high is None else int(field.high))
     return MOMENT if field.kind is datetime else click.STRING
+
+
+def _parse_entries(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> dict[str, str] | None:
+    """Return entries by name, from texts such as ITEM=LABEL; a name may contain ``=``."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.rpartition("=")
+        if not equals or name in found:
+            problem = "is given twice" if name in found else f"expected {param.metavar}"
+            raise click.BadParameter(f"{text!r}: {problem}", ctx, param)
+        found[name] = value
+    return found or None
 
 
 def _make_option(name: str, hint: Hint, default: object) -> Decorator | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from datetime import UTC, datetime
 from functools import cache
 from inspect import get_annotations
@@ -25,13 +25,16 @@ from gatemark.core.errors import BadInputError, InvalidValueError
 
 S = TypeVar("S", bound=msgspec.Struct)
 _MOST_SHOWN: Final = 80
+_MAPS: Final = (dict, Mapping)
+_MANY: Final = (tuple, *_MAPS)
 
 
 class RequestField(msgspec.Struct, frozen=True, kw_only=True):
     """One field: its type without ``None``, its limits, its default and its words.
 
     ``words`` are the texts that may be chosen, with their values. ``looks`` says what a text must
-    look like, for the message. ``flags`` are the names of the option, if they differ.
+    look like, for the message. ``flags`` are the names of the option, if they differ. A list or a
+    map has ``entry`` for what it holds, and a map ``key`` for the names of its entries.
     """
 
     name: str
@@ -52,8 +55,12 @@ class RequestField(msgspec.Struct, frozen=True, kw_only=True):
     words: Mapping[str, object] = {}
     flags: tuple[str, ...] = ()
     metavar: str | None = None
+    entry: RequestField | None = None
+    key: RequestField | None = None
     is_local: bool = False
     """Whether it names files of the person who asks, which only the command line can read."""
+    is_exact: bool = False
+    """Whether a form gives it back as the page has it: spaces at its ends belong to it."""
 
     @property
     def is_required(self) -> bool:
@@ -62,15 +69,22 @@ class RequestField(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_list(self) -> bool:
-        """Whether the field takes several texts."""
+        """Whether the field takes several entries."""
         return get_origin(self.kind) is tuple
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the field takes several entries by name."""
+        return get_origin(self.kind) in _MAPS
 
     def read(self, value: object) -> object:
         """Return a value that the field may hold; raise InvalidValueError with the reason."""
-        if value is None and self.is_optional:
-            return None
+        if (value is None and self.is_optional) or self.kind is object:
+            return value
         if self.is_list:
             return self._read_list(value)
+        if self.is_map:
+            return self._read_map(value)
         if self.words:
             return self._read_word(value)
         if self.kind is bool:
@@ -86,13 +100,24 @@ class RequestField(msgspec.Struct, frozen=True, kw_only=True):
     def _read_list(self, value: object) -> tuple[object, ...]:
         if not isinstance(value, list | tuple):
             raise InvalidValueError(f"{_quote(value)} is not a list.")
+        self._check_count(value)
+        assert self.entry is not None  # noqa: S101 - of a list
+        return tuple(map(self.entry.read, value))
+
+    def _read_map(self, value: object) -> dict[object, object]:
+        if not isinstance(value, dict):
+            raise InvalidValueError(f"{_quote(value)} is not an object.")
+        self._check_count(value)
+        assert self.key is not None and self.entry is not None  # noqa: S101, PT018 - of a map
+        return {self.key.read(name): self.entry.read(one) for name, one in value.items()}
+
+    def _check_count(self, value: Sized) -> None:
         if self.min_count is not None and len(value) < self.min_count:
             raise InvalidValueError(
                 f"must have at least {self.min_count} entries, got {len(value)}"
             )
         if self.max_count is not None and len(value) > self.max_count:
             raise InvalidValueError(f"must have at most {self.max_count} entries, got {len(value)}")
-        return tuple(self._read_text(one) for one in value)
 
     def _read_word(self, value: object) -> object:
         if not isinstance(value, str) or value not in self.words:
@@ -165,7 +190,11 @@ def request_fields(struct: type[msgspec.Struct]) -> tuple[RequestField, ...]:
     for name in dict.fromkeys(name for name in names if name in fields):
         notes = unwrap_hint(hints[name])
         if notes.description is not None:
-            found.append(_describe(name, notes, fields[name].default))
+            field = fields[name]
+            made = NODEFAULT if field.default_factory is NODEFAULT else field.default_factory()
+            found.append(
+                _describe(name, notes, made if field.default is NODEFAULT else field.default)
+            )
     return tuple(found)
 
 
@@ -174,15 +203,23 @@ def find_field(struct: type[msgspec.Struct], name: str) -> RequestField | None:
     return next((field for field in request_fields(struct) if field.name == name), None)
 
 
-def _describe(name: str, notes: Hint, default: object) -> RequestField:
-    kind, extra = notes.kind, notes.extra
+def require_field(struct: type[msgspec.Struct], name: str) -> RequestField:
+    """Return a field that a struct offers, which the caller knows by name."""
+    return next(field for field in request_fields(struct) if field.name == name)
+
+
+def _describe(name: str, notes: Hint, default: object = NODEFAULT) -> RequestField:
+    kind, extra, limits = notes.kind, notes.extra, notes.limits
     words: Mapping[str, object] = extra.get("words") or {}
     if get_origin(kind) is Literal and not words:
         words = {str(word): word for word in get_args(kind)}
-    limits = notes.limits
-    inner = unwrap_hint(get_args(kind)[0]) if get_origin(kind) is tuple else None
-    texts = limits if inner is None else inner.limits
-    looks = (extra if inner is None else inner.extra).get("looks")
+    of = get_origin(kind)
+    parts = [
+        _describe("", unwrap_hint(one))
+        for one in (get_args(kind) if of in _MANY else ())
+        if one is not ...
+    ]
+    ends = ("min_length", "max_length") if of not in _MANY else ("min_count", "max_count")
     return RequestField(
         name=name,
         kind=kind,
@@ -193,16 +230,16 @@ def _describe(name: str, notes: Hint, default: object) -> RequestField:
         high=limits.get("lt", limits.get("le")),
         is_low_open="gt" in limits,
         is_high_open="lt" in limits,
-        min_length=texts.get("min_length"),
-        max_length=texts.get("max_length"),
-        min_count=None if inner is None else limits.get("min_length"),
-        max_count=None if inner is None else limits.get("max_length"),
-        pattern=texts.get("pattern"),
-        looks=looks,
+        pattern=limits.get("pattern"),
+        looks=extra.get("looks"),
         words=words,
         flags=tuple(extra.get("flags") or ()),
         metavar=extra.get("metavar"),
+        entry=parts[-1] if of in _MANY else None,
+        key=parts[0] if of in _MAPS else None,
         is_local=bool(extra.get("is_local")),
+        is_exact=bool(extra.get("is_exact")),
+        **dict(zip(ends, (limits.get("min_length"), limits.get("max_length")), strict=True)),
     )
 
 

@@ -26,7 +26,7 @@ from gatemark.drift.signal import DriftSignal
 from gatemark.drift.view import drift_view
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.lifecycle.act import act
-from gatemark.lifecycle.assets import NewVersion, add_version, set_required_pack
+from gatemark.lifecycle.assets import NewVersion, RequirePack, add_version, require_pack
 from gatemark.lifecycle.commands import Approve, GrantRoles, Promote
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.state_cache import read_state
@@ -114,7 +114,7 @@ def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
     result = run_pack(workspace, str(pack), RunChoices())
     new = NewVersion(asset=ASSET, version=VERSION, kind="prompt", result=result.id)
     add_version(workspace, new, actor="ann")
-    set_required_pack(workspace, ASSET, str(pack), actor="pam")
+    require_pack(workspace, RequirePack(asset=ASSET, pack=str(pack)), actor="pam")
     _promote(workspace, clock, "evaluating", "ann")
     _promote(workspace, clock, "eligible", "eve", result.id)
     _promote(workspace, clock, "shadow", "olu")

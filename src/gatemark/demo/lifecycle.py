@@ -19,7 +19,7 @@ from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.demo.clock import DemoClock
 from gatemark.lifecycle.act import CommandResult, act, run_due
-from gatemark.lifecycle.assets import NewVersion, add_version, set_required_pack
+from gatemark.lifecycle.assets import NewVersion, RequirePack, add_version, require_pack
 from gatemark.lifecycle.canary import canary_state, push_windows
 from gatemark.lifecycle.commands import Approve, Command, GrantRoles, Promote, PushShadow
 from gatemark.lifecycle.model.nouns import Role, ShadowPairs, Stage, VersionRef
@@ -169,7 +169,9 @@ def _play_first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     yield hand.play("Ann sets up the workspace; Bob may approve", *grants)
     result = hand.examine("sorter:baseline")
     added = hand.add("1.0.0", result, "model=sorter-1")
-    exam = set_required_pack(hand.workspace, ASSET, str(hand.pack / "pack.yaml"), actor=ANN)
+    exam = require_pack(
+        hand.workspace, RequirePack(asset=ASSET, pack=str(hand.pack / "pack.yaml")), actor=ANN
+    )
     yield hand.tell("Ann adds version 1.0.0 and names its required pack", added, exam)
     yield hand.play(
         "It passed the pack, so that it may go to shadow",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.result import answer_time_of
+from gatemark.core.text import check_words
 from gatemark.drift.assets import CLOSED_BY
 from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.ledger import last_recording_at, make_event_recorder
@@ -19,19 +22,30 @@ from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.port import event_moment
-from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.lifecycle.model.nouns import PRODUCTION, Note, ResultReference
+from gatemark.lifecycle.roles import SETTLING, refuse_other_roles
 from gatemark.workspace import Workspace
 
 SHORTEST = 8
 
 
 class CloseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The episode to close, who closes it, the reason, and the cited result."""
+    """Close an episode and start a new baseline for its metric; a breach needs a fresh result."""
 
     episode: str
     actor: str
-    reason: str
-    cite: str | None = None
+    reason: Annotated[Note, Meta(description="Reason why the new level is normal.")]
+    cite: (
+        Annotated[
+            ResultReference,
+            Meta(
+                description="Fresh result; required to close a breach.",
+                extra={"metavar": "RESULT"},
+            ),
+        ]
+        | None
+    ) = None
+    is_in_person: ClassVar[bool] = True
 
 
 def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) -> Episode:
@@ -39,8 +53,10 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
 
     The asset stays in its stage: closing does not promote it again.
     """
+    refuse_other_roles(workspace, request.actor, SETTLING, "close an episode")
     if not visible_form(request.reason):
-        raise UsageError("give a reason with --reason")
+        raise UsageError("closing an episode needs a reason that says why")
+    check_words(request.reason, "a reason")
     episode = _find(workspace, request.episode)
     cited = _check_citation(workspace, episode, request.cite)
     because = f"{CLOSED_BY}{request.actor}: {request.reason}"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from gatemark.core.durations import words_of
 from gatemark.core.errors import BadInputError, InvalidValueError
@@ -28,10 +28,20 @@ from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.source import Source, find_sources
+from gatemark.lifecycle.roles import MEASURING, refuse_other_roles
 from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60
 """Allowed clock difference of a sender, in seconds."""
+
+
+class PushPoints(msgspec.Struct, frozen=True, kw_only=True):
+    """Push points of watched metrics, one per window."""
+
+    points: Annotated[
+        tuple[dict[str, object], ...],
+        Meta(min_length=1, max_length=10_000, description="Points of gatemark.point/1."),
+    ]
 
 
 def push_points(
@@ -43,6 +53,7 @@ def push_points(
     on_progress: Progress | None = None,
 ) -> Pushed:
     """Store the points of some files: all of them, or none if one is invalid."""
+    refuse_other_roles(workspace, workspace.actor, MEASURING, "push points")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
         with open_push(workspace, now) as pusher:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -248,21 +248,36 @@ def _read_schema(name: str) -> Mapping[str, object]:
     return value
 
 
-def set_required_pack(
-    workspace: Workspace,
-    asset: str,
-    path: str,
-    *,
-    actor: str,
-    note: str = "",
-    file: str | None = None,
-) -> CommandResult:
-    """Set the required pack of an asset; ``file`` is the path that schedules will run."""
-    pack = identify_pack_file(path)
-    return act(
-        workspace,
-        SetRequiredPack(actor=actor, asset=asset, required_pack=pack, file=file, note=note),
+class RequirePack(msgspec.Struct, frozen=True, kw_only=True):
+    """Set the required pack of an asset: the one that results must come from.
+
+    Schedules run the file as well.
+    """
+
+    asset: AssetField
+    pack: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4096,
+            description="Pack file; on a server, the name of one of its packs.",
+            extra={"metavar": "PACK"},
+        ),
+    ]
+    note: NoteField = ""
+    is_in_person: ClassVar[bool] = True
+
+
+def require_pack(workspace: Workspace, request: RequirePack, *, actor: str) -> CommandResult:
+    """Set the required pack of an asset."""
+    command = SetRequiredPack(
+        actor=actor,
+        asset=request.asset,
+        required_pack=identify_pack_file(request.pack),
+        file=request.pack,
+        note=request.note,
     )
+    return act(workspace, command)
 
 
 def version_ref(workspace: Workspace, ref: VersionRef) -> AssetRef:

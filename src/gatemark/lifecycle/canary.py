@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
-from gatemark.lifecycle.act import CommandResult, act, preview
-from gatemark.lifecycle.commands import PushWindow
+from gatemark.lifecycle.act import CommandResult, act, preview, run_due
+from gatemark.lifecycle.commands import AssetField, Environment, PushWindow
 from gatemark.lifecycle.decisions.canary import next_start
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
@@ -27,6 +28,7 @@ from gatemark.lifecycle.model.nouns import (
 from gatemark.lifecycle.model.release_policy import CanaryRules
 from gatemark.lifecycle.model.state import LifecycleState, share_of
 from gatemark.lifecycle.records import ArmWindow, CanaryMetric
+from gatemark.lifecycle.roles import MEASURING, refuse_other_roles
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.workspace import Workspace
 
@@ -55,6 +57,34 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
     is_overdue: bool
     paused: str | None
     last: str | None
+
+
+class PushWindows(msgspec.Struct, frozen=True, kw_only=True):
+    """Push measurements of a running canary, one window per arm."""
+
+    asset: AssetField
+    windows: Annotated[
+        tuple[dict[str, object], ...],
+        Meta(min_length=1, max_length=2_000, description="Windows of gatemark.canary/1."),
+    ]
+    environment: Environment = PRODUCTION
+
+
+class RunDue(msgspec.Struct, frozen=True, kw_only=True):
+    """Do what is due: judge windows, ramp, pause, roll back, end a watch."""
+
+    asset: AssetField
+    environment: Environment = PRODUCTION
+
+
+def do_due(workspace: Workspace, request: RunDue) -> tuple[CommandResult, ...]:
+    """Do what is due for an asset, as the system, because a person asked.
+
+    The command line needs no role for it: there the system itself acts, out of cron, and nothing
+    may delay a rollback.
+    """
+    refuse_other_roles(workspace, workspace.actor, MEASURING, "run what is due")
+    return run_due(workspace, request.asset, request.environment)
 
 
 def push_windows(

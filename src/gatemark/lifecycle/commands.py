@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, get_args
 
 from msgspec import Meta
 
@@ -56,6 +56,7 @@ NEXT_STAGES: Final[dict[str, Stage]] = {
 VOTED_STAGES: Final[dict[str, Stage]] = {
     word: NEXT_STAGES[word] for word in ("shadow", CANARY, "enabled")
 }
+GRANTED_ROLES: Final[dict[str, Role]] = {role: role for role in get_args(Role) if role != "system"}
 NoteField = Annotated[str, Meta(max_length=MAX_NOTE, description="Reason, recorded in the ledger.")]
 """What somebody says about an act."""
 CutNoteField = Annotated[
@@ -92,11 +93,18 @@ class Command(Noun, frozen=True, kw_only=True):
     """Whether only a person in a session may do it, not a program with a token."""
 
 
+Roles = Annotated[
+    tuple[Annotated[Role, Meta(extra={"words": GRANTED_ROLES})], ...],
+    Meta(max_length=len(GRANTED_ROLES), description="Role; without any, all are removed."),
+]
+
+
 class GrantRoles(Command, frozen=True, kw_only=True):
     """Give a person exactly these roles; an empty list removes all roles."""
 
-    person: str
-    roles: tuple[Role, ...]
+    person: Annotated[str, Meta(description="Name of the person.")]
+    roles: Roles
+    is_in_person: ClassVar[bool] = True
 
 
 class AdoptPolicy(Command, frozen=True, kw_only=True):
@@ -108,6 +116,7 @@ class AdoptPolicy(Command, frozen=True, kw_only=True):
 
     policy: ReleasePolicy
     document: dict[str, Any] | None = None
+    is_in_person: ClassVar[bool] = True
 
 
 class AssetCommand(Command, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from msgspec import Meta
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.small_file import read_small_file
 from gatemark.lifecycle.act import CommandResult, act, preview
-from gatemark.lifecycle.commands import PushShadow
+from gatemark.lifecycle.commands import AssetField, Environment, PushShadow, VersionField
 from gatemark.lifecycle.model.nouns import PRODUCTION, ShadowPairs, VersionRef
 from gatemark.workspace import Workspace
 
@@ -39,6 +39,22 @@ class ShadowLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     errors: _ArmCounts
     latency_ms: _ArmNumbers | None = None
     cost: _ArmNumbers | None = None
+
+
+class PushPairs(msgspec.Struct, frozen=True, kw_only=True):
+    """Push measurements of a shadow and the live version on the same inputs."""
+
+    asset: AssetField
+    version: VersionField
+    spans: Annotated[
+        tuple[dict[str, object], ...],
+        Meta(
+            min_length=1,
+            max_length=2_000,
+            description="Measurements, as for 'gatemark shadow push'.",
+        ),
+    ]
+    environment: Environment = PRODUCTION
 
 
 def push_pairs(

@@ -4,11 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef
+
+
+class StartRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has at every door; the command line, which has the files, offers more."""
+
+    pack: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4096,
+            description="Pack file; on a server, the name of one of its packs.",
+        ),
+    ]
+    limit: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=1_000_000,
+                description="Maximum number of items per suite; a limited run never passes.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class RunChoices(msgspec.Struct, frozen=True):

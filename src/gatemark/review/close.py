@@ -14,23 +14,24 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 
 from gatemark.core.canonical import same_digest
-from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
+from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
+from gatemark.core.text import check_words
 from gatemark.evidence.exam import ExamOutcome, ExamRun
 from gatemark.evidence.exam_inputs import EXAM_INPUTS, EXPECTED_IDS, write_exam_inputs
+from gatemark.evidence.inputs import visible_form
 from gatemark.evidence.judge_exam import Scored, judge_exam
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import run_exam
 from gatemark.ledger.event import EventDraft
-from gatemark.lifecycle.decisions.decision import roles_of
-from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.cast_rows import read_promised, require_given
 from gatemark.review.create import append_event, review_key, subject_of_review
 from gatemark.review.events import REVIEW_CREATED, REVIEW_UNBLINDED, VOTE_CAST
@@ -49,22 +50,31 @@ from gatemark.review.findings import (
 )
 from gatemark.review.items import list_item_ids
 from gatemark.review.open_stores import erased_pairs, reviews_of
-from gatemark.review.plan import REVIEW_RULES, ReviewClosing, StoredReview
+from gatemark.review.plan import REVIEW_RULES, ReviewClosing, Said, StoredReview
 from gatemark.review.queue import count_missing
 from gatemark.review.sealed_key import check_key
 from gatemark.review.sealed_rows import VOTES, list_given_votes, outcome_title
 from gatemark.review.unblind import CastVote, OpenVote, digest_ballots, judge_gold, unblind
+from gatemark.review.who_may import require_closer
 from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"
-CLOSERS: Final = ("pack_owner", "evaluator")
 
 
 class CloseReview(msgspec.Struct, frozen=True, kw_only=True):
-    """The review to close; ``early`` is the reason to close it while votes are missing."""
+    """End the voting, reveal the key, and judge."""
 
     review: str
-    early: str | None = None
+    early: (
+        Annotated[
+            Said,
+            Meta(
+                description="Reason to end it while votes are missing; this prevents a pass.",
+                extra={"metavar": "WHY"},
+            ),
+        ]
+        | None
+    ) = None
 
 
 class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +121,9 @@ def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
     plan = stored.plan
     # Step 1.
     if stored.closing is None:
-        _require_closer(workspace, stored)
+        require_closer(workspace, stored)
+        if request.early is not None:
+            _check_reason(request.early)
         check_key(
             reviews_of(workspace).sealed(stored, erased_pairs(workspace, plan.name)),
             review_key(workspace, stored),
@@ -225,16 +237,10 @@ def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> No
     )
 
 
-def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
-    """Refuse actors who neither created the review nor have a role that may close it."""
-    if workspace.actor == stored.created_by:
-        return
-    held = roles_of(read_state(workspace, "*").governance, workspace.actor)
-    if not set(held) & set(CLOSERS):
-        raise NotAllowedError(
-            f"{workspace.actor} must be {' or '.join(CLOSERS)} to close a review of "
-            f"{stored.created_by}, is {', '.join(held) or 'without a role'}"
-        )
+def _check_reason(early: str) -> None:
+    if not visible_form(early):
+        raise UsageError("closing a review early needs a reason that says why")
+    check_words(early, "a reason")
 
 
 def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:

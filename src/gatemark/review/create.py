@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import (
@@ -24,11 +25,11 @@ from gatemark.core.errors import (
 )
 from gatemark.core.result import AssetRef
 from gatemark.core.text import check_words
-from gatemark.evidence.reading_choices import ReadingChoices
+from gatemark.evidence.reading_choices import OnUnpaired, ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.signing.outside_key import ensure_outside_key
 from gatemark.lifecycle.assets import version_ref
-from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.lifecycle.model.nouns import Pin, ResultReference, parse_version_ref
 from gatemark.review.cast_rows import GivenRow, build_given_payload
 from gatemark.review.events import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.review.items import (
@@ -44,8 +45,11 @@ from gatemark.review.plan import (
     MAX_PAIRS,
     REVIEW_RULES,
     Answered,
+    ReviewName,
     ReviewPair,
     ReviewPlan,
+    ReviewTerms,
+    Said,
     StoredReview,
     digest_manifest,
     require_named,
@@ -62,6 +66,7 @@ from gatemark.review.sealed_key import (
 )
 from gatemark.review.sealed_rows import ShowRow
 from gatemark.review.unblind import CastVote, check_answer, find_undecided
+from gatemark.review.who_may import require_judge, require_maker
 from gatemark.workspace import Workspace
 
 SHARE_MIN: Final = 0.9
@@ -105,21 +110,69 @@ def _names_an_arm(answer: object, arms: Sequence[str]) -> bool:
     return any(len(arm) >= 4 and arm not in everyday and arm.casefold() in text for arm in arms)
 
 
-class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers to review: files by arm name, or the arms of a pack run.
+class CreateReview(ReviewTerms, frozen=True, kw_only=True):
+    """Match the answers of two or more arms, draw who sees which first, and seal it.
 
-    A run is named by its sealed ``result``, or by its ``pack``, whose newest result is used.
-    ``assets`` gives the version of each arm as ASSET@VERSION; a sealed result has it already.
+    The answers are in ``files`` by arm name, or they are the arms of a pack run: one named by its
+    sealed ``result``, or the newest one of its ``pack``.
     """
 
-    plan: ReviewPlan
-    files: dict[str, str] = {}
-    result: str | None = None
-    pack: str | None = None
-    suite: str | None = None
-    gold: str | None = None
-    assets: dict[str, str] = {}
-    note: str = ""
+    files: Mapping[str, str] = {}
+    result: (
+        Annotated[
+            ResultReference,
+            Meta(
+                description="Sealed pack run to take both arms from.", extra={"metavar": "RESULT"}
+            ),
+        ]
+        | None
+    ) = None
+    pack: (
+        Annotated[
+            Pin,
+            Meta(
+                description="Pack whose newest run to take both arms from.",
+                extra={"metavar": "NAME"},
+            ),
+        ]
+        | None
+    ) = None
+    suite: (
+        Annotated[
+            Pin,
+            Meta(
+                description="Suite of the run; required if it has several.",
+                extra={"metavar": "ID"},
+            ),
+        ]
+        | None
+    ) = None
+    assets: Annotated[
+        Mapping[ReviewName, Annotated[str, Meta(min_length=1, max_length=200)]],
+        Meta(
+            max_length=17,
+            description="Registered version of an arm, so that a promotion can cite the outcome.",
+            extra={"flags": ("--asset",), "metavar": "[ARM=]ASSET@VERSION"},
+        ),
+    ] = {}
+    gold: (
+        Annotated[
+            str,
+            Meta(
+                description="Pairs with a known right choice, to mix in.",
+                extra={"metavar": "FILE"},
+            ),
+        ]
+        | None
+    ) = None
+    on_unpaired: Annotated[
+        OnUnpaired,
+        Meta(
+            description="Whether to refuse items that an arm lacks, or to exclude them; they "
+            "count as missing."
+        ),
+    ] = "error"
+    note: Said = ""
 
 
 class ReviewCreated(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,13 +203,21 @@ class ShownPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoteRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A reviewer's vote on a pair that was shown; a skip needs a ``reason``."""
+    """Vote on a pair that was shown, or change a vote; a skip needs a ``reason``."""
 
     review: str
-    reviewer: str
-    token: str
-    answered: Answered
-    reason: str = ""
+    actor: str
+    token: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="Pair seen before (default: the open one).",
+            extra={"metavar": "TOKEN"},
+        ),
+    ]
+    answered: Annotated[Answered, Meta(description="Which answer is better.")]
+    reason: Annotated[Said, Meta(description="Reason; a skip needs one.")] = ""
+    is_in_person: ClassVar[bool] = True
 
 
 class SavedVote(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +232,6 @@ class SavedVote(msgspec.Struct, frozen=True, kw_only=True):
 def create_review(
     workspace: Workspace,
     request: CreateReview,
-    choices: ReadingChoices | None = None,
     *,
     key: bytes | None = None,
 ) -> ReviewCreated:
@@ -179,10 +239,11 @@ def create_review(
 
     ``key`` is for tests: anyone who knows it is not blind.
     """
-    choices = choices or ReadingChoices()
+    require_maker(workspace, "make a review")
+    check_words(request.note, "a note")
+    choices = ReadingChoices(on_unpaired=request.on_unpaired)
     arms, known = _read_arms(workspace, request, choices)
-    settled = _add_assets(workspace, request, known)
-    plan = msgspec.structs.replace(settled, rules=REVIEW_RULES.current)
+    plan = _settle_plan(workspace, request, known)
     matched = match_arms(arms, choices, trim=plan.trim)
     gold = [] if request.gold is None else read_gold(request.gold, choices)
     pairs = [*matched.pairs, *gold]
@@ -265,10 +326,10 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     """Store a vote, a changed vote or a skip; only for pairs that were shown."""
     name, reason = request.review, request.reason
     stored = open_review(workspace, name)
-    _require_reviewer(workspace, stored.plan, request.reviewer)
+    _require_reviewer(workspace, stored.plan, request.actor)
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
-    show = _find_show(workspace, name, request.reviewer, request.token)
+    show = _find_show(workspace, name, request.actor, request.token)
     erasure = erased_pairs(workspace, name).get(show.number)
     if erasure is not None:
         raise RefusedError(f"this pair was {erasure.words}; ask for the next one")
@@ -276,7 +337,7 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
 
     def tell(connection: sa.Connection, row: GivenRow) -> None:
         payload, subject = build_given_payload(name, row), subject_of_review(name)
-        draft = EventDraft(VOTE_CAST, now, request.reviewer, subject, payload)
+        draft = EventDraft(VOTE_CAST, now, request.actor, subject, payload)
         append_event(workspace, connection, draft)
 
     version = reviews_of(workspace).vote(
@@ -333,22 +394,21 @@ def _read_arms(
     workspace: Workspace, request: CreateReview, choices: ReadingChoices
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """Return the answers of every arm, and the assets that a sealed result names for them."""
-    plan = request.plan
     given = [bool(request.files), request.result is not None, request.pack is not None]
     if sum(given) != 1:
         raise UsageError("give one of: files, a sealed result, or a pack")
     if not request.files:
         reference = request.result or find_newest_result(workspace, str(request.pack))
         found, known = read_sealed_answers(workspace, reference, request.suite)
-        if plan.arms != tuple(found):
+        if request.arms != tuple(found):
             raise UsageError("a sealed result has the arms candidate and baseline")
         return found, known
-    if set(request.files) != set(plan.arms):
-        raise UsageError(f"files must be given for {', '.join(plan.arms)}")
-    return {arm: read_answers(request.files[arm], choices) for arm in plan.arms}, {}
+    if set(request.files) != set(request.arms):
+        raise UsageError(f"files must be given for {', '.join(request.arms)}")
+    return {arm: read_answers(request.files[arm], choices) for arm in request.arms}, {}
 
 
-def _add_assets(
+def _settle_plan(
     workspace: Workspace, request: CreateReview, known: Mapping[str, AssetRef]
 ) -> ReviewPlan:
     """Return the plan with the versions of its arms; versions in the request must exist."""
@@ -359,10 +419,12 @@ def _add_assets(
                 f"{arm} is {known[arm].id} ({known[arm].digest}) in the sealed result, "
                 f"not {request.assets[arm]} ({said.digest})"
             )
-    return msgspec.structs.replace(request.plan, assets={**known, **named})
+    terms = {name: getattr(request, name) for name in ReviewTerms.__struct_fields__}
+    return ReviewPlan(**terms, assets={**known, **named}, rules=REVIEW_RULES.current)
 
 
 def _require_reviewer(workspace: Workspace, plan: ReviewPlan, reviewer: str) -> None:
+    require_judge(workspace, reviewer, {*plan.reviewers, plan.arbiter})
     named = {*plan.reviewers, plan.arbiter} if plan.reviewers else ()
     require_named(reviewer, plan.name, named)
     if plan.peeking and reviewer in find_lookers(workspace, plan.name):

@@ -12,9 +12,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.text import MAX_REASON
-from gatemark.lifecycle.model.nouns import Actor
-from gatemark.review.plan import ReviewName, encode_document
+from gatemark.review.plan import Question, Reviewers, ReviewName, encode_document
 
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\u0000-\u001f\u007f]+$")]
 LabelField = Literal["label", "target"]
@@ -58,18 +56,8 @@ class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     labels_per_item: Annotated[
         int, Meta(ge=1, le=100, description="Number of people who label each sample.")
     ] = 1
-    reviewers: Annotated[
-        tuple[Actor, ...],
-        Meta(
-            max_length=100,
-            description="Person who may label (default: everybody).",
-            extra={"flags": ("--reviewer",), "metavar": "NAME"},
-        ),
-    ] = ()
-    question: Annotated[
-        str,
-        Meta(min_length=1, max_length=MAX_REASON, description="Question to reviewers."),
-    ] = "Which label fits?"
+    reviewers: Reviewers = ()
+    question: Question = "Which label fits?"
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) != len(self.labels):

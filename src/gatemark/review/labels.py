@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 
 from gatemark.core.canonical import digest_bytes, same_digest
 from gatemark.core.errors import (
@@ -39,6 +41,7 @@ from gatemark.review.label_rows import ItemRow
 from gatemark.review.labelling import (
     MAX_ITEMS,
     Acceptance,
+    Label,
     LabelItem,
     LabelMark,
     LabelPlan,
@@ -50,25 +53,39 @@ from gatemark.review.labelling import (
     settle,
 )
 from gatemark.review.open_stores import erased_items, label_sets_of, refuse_erased
-from gatemark.review.plan import require_named
+from gatemark.review.plan import Said, require_named
+from gatemark.review.who_may import require_judge, require_maker
 from gatemark.workspace import Workspace
+
+ItemId = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """A reviewer's label for an item."""
+    """Label a sample; every version is stored."""
 
     labels: str
-    reviewer: str
-    item: str
-    label: str
-    note: str = ""
+    actor: str
+    item: Annotated[
+        ItemId, Meta(description="Id of the sample.", extra={"metavar": "ITEM", "is_exact": True})
+    ]
+    label: Annotated[Label, Meta(description="One of the labels.", extra={"metavar": "LABEL"})]
+    note: Said = ""
+    is_in_person: ClassVar[bool] = True
 
 
 class AcceptLabels(msgspec.Struct, frozen=True, kw_only=True):
-    """The labels to accept: all with a majority, and those that the owner chose."""
+    """Accept the labels with a majority, and those that the owner chose."""
 
     labels: str
-    chosen: dict[str, str] = {}
+    chosen: Annotated[
+        dict[ItemId, Label],
+        Meta(
+            max_length=1000,
+            description="Label of a sample that reviewers disagree on.",
+            extra={"flags": ("--choose",), "metavar": "ITEM=LABEL"},
+        ),
+    ] = {}
+    is_in_person: ClassVar[bool] = True
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +113,7 @@ class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 def create_labels(workspace: Workspace, plan: LabelPlan, path: str) -> int:
     """Create a label set from a file of samples and return the number of items."""
+    require_maker(workspace, "make a label set")
     answers = read_answers(path, ReadingChoices())
     items = [
         LabelItem(id=name, input=answer.input, output=answer.output)
@@ -132,7 +150,7 @@ def create_labels(workspace: Workspace, plan: LabelPlan, path: str) -> int:
 def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | None:
     """Return the next sample of a reviewer, without the labels of others."""
     plan = label_sets_of(workspace).get(name)
-    require_named(reviewer, plan.name, plan.reviewers)
+    _require_reviewer(workspace, plan, reviewer)
     erased = erased_items(workspace, name)
     numbers = [one for one in label_sets_of(workspace).ids(name).values() if one not in erased]
     number = choose_next_item(
@@ -144,7 +162,7 @@ def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | N
 def give_label(workspace: Workspace, request: GiveLabel) -> int:
     """Store a label, or a changed one; return its version."""
     plan = label_sets_of(workspace).get(request.labels)
-    require_named(request.reviewer, plan.name, plan.reviewers)
+    _require_reviewer(workspace, plan, request.actor)
     if request.label not in plan.labels:
         raise UsageError(
             f"{request.label!r} is not a label of {plan.name}; expected one of "
@@ -155,16 +173,21 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
     erasure = erased_items(workspace, request.labels).get(number)
     if erasure is not None:
         raise RefusedError(f"item {request.item} was {erasure.words}; label the next one")
-    mark = LabelMark(number, request.reviewer, 0, request.label, request.note)
+    mark = LabelMark(number, request.actor, 0, request.label, request.note)
     now = workspace.clock()
 
     def tell(connection: sa.Connection, row: GivenRow) -> None:
         payload = build_given_payload(request.labels, row)
         subject = _name_subject(request.labels)
-        draft = EventDraft(LABEL_GIVEN, now, request.reviewer, subject, payload)
+        draft = EventDraft(LABEL_GIVEN, now, request.actor, subject, payload)
         append_event(workspace, connection, draft)
 
     return label_sets_of(workspace).mark(request.labels, mark, now, tell)
+
+
+def _require_reviewer(workspace: Workspace, plan: LabelPlan, reviewer: str) -> None:
+    require_judge(workspace, reviewer, plan.reviewers)
+    require_named(reviewer, plan.name, plan.reviewers)
 
 
 def label_status(workspace: Workspace, name: str) -> LabelStatus:

@@ -14,16 +14,23 @@ from gatemark.core.errors import InvalidValueError, NotAllowedError
 from gatemark.core.result import AssetRef
 from gatemark.core.rules import RulesVersions
 from gatemark.core.stored import convert_stored, read_stored
-from gatemark.core.text import MAX_REASON
 from gatemark.ledger.port import GONE
-from gatemark.lifecycle.model.nouns import Actor
+from gatemark.lifecycle.model.nouns import Actor, Note
 from gatemark.statistics.preference import MIN_DECISIVE
 
 ReviewName = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        extra={"looks": "a name of Latin letters, digits, '.', '_' and '-'"},
+    ),
 ]
 PairKind = Literal["pair", "gold_better", "gold_same"]
 Answered = Literal["a", "b", "both_good", "both_bad", "skip"]
+Said = Annotated[Note, Meta(description="Reason, recorded with it.", extra={"metavar": "TEXT"})]
+"""What a reviewer says about an answer."""
 
 MAX_PAIRS: Final = 20_000
 MAX_PAIR_BYTES: Final = 2 * 1024 * 1024
@@ -32,43 +39,76 @@ REVIEW_RULES: Final = RulesVersions("review")
 """How positions are drawn, votes opened, and an outcome found; the plan names the version."""
 
 
-class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The rules of one review; their digest is in the ledger, so they cannot change later.
+Question = Annotated[
+    Note, Meta(min_length=1, description="Question to reviewers.", extra={"metavar": "TEXT"})
+]
+Reviewers = Annotated[
+    tuple[Actor, ...],
+    Meta(
+        max_length=100,
+        description="Person who may judge (default: everybody).",
+        extra={"flags": ("--reviewer",), "metavar": "NAME"},
+    ),
+]
 
-    ``votes_per_pair`` is how many people judge each pair. ``reviewers`` may vote; empty means
-    everyone. ``arbiter`` votes only where the others have no majority. A reviewer whose rate on
-    gold pairs is below ``gold_min_rate`` is excluded. ``assets`` gives the registered versions of
-    the arms; without it, no promotion can cite the outcome. ``rules`` is the version of
-    ``REVIEW_RULES`` that creation sets.
-    """
 
-    name: ReviewName
-    candidates: Annotated[tuple[ReviewName, ...], Meta(min_length=1, max_length=16)]
-    baseline: ReviewName
-    alpha: float = 0.05
-    peeking: bool = False
-    min_decisive: Annotated[int, Meta(ge=1)] = MIN_DECISIVE
-    coverage_min: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    votes_per_pair: Annotated[int, Meta(ge=1, le=100)] = 1
-    reviewers: tuple[Actor, ...] = ()
-    arbiter: Actor | None = None
-    gold_min_rate: Annotated[float, Meta(ge=0, le=1)] = 0.7
-    trim: bool = False
-    question: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] = "Which answer is better?"
-    assets: dict[ReviewName, AssetRef] = {}
-    rules: int | None = None
+class ReviewTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What somebody settles about a review before the first vote."""
+
+    name: Annotated[ReviewName, Meta(description="Name of the review.")]
+    candidates: Annotated[
+        tuple[ReviewName, ...],
+        Meta(min_length=1, max_length=16, description="Name of a candidate."),
+    ] = ("candidate",)
+    baseline: Annotated[ReviewName, Meta(description="Name of the baseline.")] = "baseline"
+    alpha: Annotated[
+        float, Meta(gt=0, lt=0.5, description="Significance level of each one-sided claim.")
+    ] = 0.05
+    peeking: Annotated[
+        bool,
+        Meta(
+            description="Allow reading the numbers before the end; decided by an anytime-valid "
+            "e-value."
+        ),
+    ] = False
+    min_decisive: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Minimum number of votes that prefer one side."),
+    ] = MIN_DECISIVE
+    coverage_min: Annotated[
+        float, Meta(ge=0, le=1, description="Minimum share of items with votes.")
+    ] = 1.0
+    votes_per_pair: Annotated[
+        int, Meta(ge=1, le=100, description="Number of people who judge each pair.")
+    ] = 1
+    reviewers: Reviewers = ()
+    arbiter: (
+        Annotated[
+            Actor,
+            Meta(
+                description="Person who votes only where the others have no majority.",
+                extra={"metavar": "NAME"},
+            ),
+        ]
+        | None
+    ) = None
+    gold_min_rate: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Minimum share of gold pairs that a reviewer must get right to be counted.",
+        ),
+    ] = 0.7
+    trim: Annotated[bool, Meta(description="Trim whitespace from both ends of all answers.")] = (
+        False
+    )
+    question: Question = "Which answer is better?"
 
     def __post_init__(self) -> None:
-        arms = (*self.candidates, self.baseline)
+        arms = self.arms
         if len(set(arms)) != len(arms):
             raise InvalidValueError(f"arms must have different names, got {', '.join(arms)}")
-        for arm in self.assets:
-            if arm not in arms:
-                raise InvalidValueError(
-                    f"{arm} is not an arm of {self.name}; expected one of {', '.join(arms)}"
-                )
-        if not 0 < self.alpha < 0.5:
-            raise InvalidValueError(f"alpha must be inside (0, 0.5), got {self.alpha}")
         if self.arbiter is not None and self.arbiter in self.reviewers:
             raise InvalidValueError(f"{self.arbiter} cannot be both reviewer and arbiter")
         if self.reviewers and len(set(self.reviewers)) < self.votes_per_pair:
@@ -78,14 +118,33 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             )
 
     @property
-    def digest(self) -> str:
-        """The digest of the plan."""
-        return digest(self)
-
-    @property
     def arms(self) -> tuple[str, ...]:
         """All arms, the baseline last."""
         return (*self.candidates, self.baseline)
+
+
+class ReviewPlan(ReviewTerms, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The rules of one review; their digest is in the ledger, so they cannot change later.
+
+    ``assets`` gives the registered versions of the arms; without it, no promotion can cite the
+    outcome. ``rules`` is the version of ``REVIEW_RULES`` that creation sets.
+    """
+
+    assets: dict[ReviewName, AssetRef] = {}
+    rules: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for arm in self.assets:
+            if arm not in self.arms:
+                raise InvalidValueError(
+                    f"{arm} is not an arm of {self.name}; expected one of {', '.join(self.arms)}"
+                )
+
+    @property
+    def digest(self) -> str:
+        """The digest of the plan."""
+        return digest(self)
 
     def asset_of(self, arm: str) -> AssetRef | None:
         """Return the version of an arm, or None if the plan does not have it."""

@@ -17,38 +17,31 @@ from starlette.exceptions import HTTPException
 
 from gatemark import __version__
 from gatemark.core.errors import GatemarkError, OutageError
-from gatemark.web.api import accounts as accounts_api
-from gatemark.web.api import attributions as attributions_api
-from gatemark.web.api import labels as labels_api
-from gatemark.web.api import measurements as measurements_api
-from gatemark.web.api import reviews as reviews_api
 from gatemark.web.guards import Guards
 from gatemark.web.openapi import describe
-from gatemark.web.pages import (
-    accounts,
-    attributions,
-    auth,
-    labels,
-    oidc,
-    reviews,
-)
 from gatemark.web.problems import ProblemResponse, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
 from gatemark.web.request_log import HEADER, REQUEST_ID_KEY, RequestLog
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site, refresh_state, visitor
 from gatemark.web.views import (
+    accounts,
     approvals,
     assets,
+    attributions,
     comparison,
     drift,
+    labels,
     ledger,
+    measurements,
     moves,
     overview,
     policies,
     results,
+    reviews,
     runs,
     schedules,
+    sign_in,
 )
 from gatemark.web.workspaces import OpenWorkspace
 
@@ -60,18 +53,10 @@ NOT_OURS: Final = {
     HTTPStatus.METHOD_NOT_ALLOWED: "this address does not support that method",
 }
 """Problem details for errors that the framework raises."""
-DOORS: Final = (
-    *(overview.doors, assets.doors, drift.doors, approvals.doors, moves.doors, policies.doors),
-    *(results.doors, comparison.doors, ledger.doors, runs.doors, schedules.doors),
-)
-PAGES: Final = (
-    *(one.pages for one in DOORS),
-    *(one.router for one in (auth, oidc, accounts, reviews, labels, attributions)),
-)
-INTERFACES: Final = (
-    *(one.interface for one in DOORS),
-    *(one.router for one in (accounts_api, measurements_api, reviews_api, labels_api)),
-    attributions_api.router,
+THINGS: Final = (
+    *(overview, assets, drift, approvals, moves, policies, measurements),
+    *(results, comparison, ledger, runs, schedules),
+    *(sign_in, accounts, reviews, labels, attributions),
 )
 
 
@@ -98,10 +83,10 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
     app.state.site = site
     app.state.drawn = {}
     # Routes are tried in order, and pages are requested most often.
-    for router in PAGES:
-        app.include_router(router, include_in_schema=False)
-    for router in INTERFACES:
-        app.include_router(router, prefix=API)
+    for thing in THINGS:
+        app.include_router(thing.doors.pages, include_in_schema=False)
+    for thing in THINGS:
+        app.include_router(thing.doors.interface, prefix=API)
     app.add_api_route("/static/{name}", _send_static, include_in_schema=False)
     describe(app)
     _tell_problems(app)

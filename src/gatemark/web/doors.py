@@ -56,6 +56,7 @@ from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.identity import Identity
 from gatemark.accounts.nouns import Scope
+from gatemark.core.errors import GatemarkError
 from gatemark.core.request_fields import read_request
 from gatemark.web.idempotency import REPEATABLE, KeyedRoute
 from gatemark.web.openapi import describe_answers, reply
@@ -98,6 +99,11 @@ class Visit:
     def workspace(self) -> Workspace:
         """The workspace of this thread."""
         return self.site.workspace
+
+    @property
+    def acting(self) -> Workspace:
+        """The workspace, for what this person does in it."""
+        return self.workspace.acting_as(self.identity.person)
 
     def show(self, template: str, context: Context, status: int = 200) -> Response:
         """Render a page."""
@@ -167,14 +173,16 @@ class Doors:
     ) -> Callable[[Callable[..., Any]], Act]:
         """Declare what the interface does at an address.
 
-        ``is_repeatable`` says that a repetition changes nothing and finishes the rest.
+        ``is_repeatable`` says that a repetition changes nothing and finishes the rest. Some
+        commands say themselves that they are done in person.
         """
+        must_be_there = in_person or getattr(command, "is_in_person", False)
 
         def declare(function: Callable[..., Any]) -> Act:
             declared = Act(self, function, command, needs_role=needs_role)
 
             def endpoint(request: Request, **given: Any) -> Response:
-                identity = caller(request, scope, in_person=in_person, needs_role=needs_role)
+                identity = caller(request, scope, in_person=must_be_there, needs_role=needs_role)
                 body = given.pop("body") if command is not None else {}
                 done = _call(function, declared.read(Visit(request, identity), body, given))
                 return _reply(done, status)
@@ -320,15 +328,20 @@ class Act:
         self._add_form(address, go, read)
 
     def form_page(
-        self, address: str, *, read: Callable[[FormFields], Mapping[str, object]] | None = None
+        self,
+        address: str,
+        *,
+        read: Callable[[FormFields], Mapping[str, object]] | None = None,
+        refused: type[GatemarkError] | tuple[type[GatemarkError], ...] = (),
     ) -> Callable[[Function], Function]:
         """Take the act from a form, and answer with what the function returns.
 
-        ``read`` returns the fields of the command, where the form asks in other words.
+        ``read`` returns the fields of the command, where the form asks in other words. An error
+        of a class that is ``refused`` here comes to the function as ``error``.
         """
 
         def declare(function: Function) -> Function:
-            self._add_form(address, partial(_call, function), read)
+            self._add_form(address, partial(_call, function), read, refused)
             return function
 
         return declare
@@ -338,17 +351,23 @@ class Act:
         address: str,
         answer: Callable[[Mapping[str, Any]], Response],
         read: Callable[[FormFields], Mapping[str, object]] | None,
+        refused: type[GatemarkError] | tuple[type[GatemarkError], ...] = (),
     ) -> None:
         def endpoint(request: Request, fields: dict[str, list[str]], **given: Any) -> Response:
             identity = member(request) if self._needs_role else person(request)
             if "tag" in _names_of(self.do):
                 given["tag"] = one(fields, "tag")
-            body: Mapping[str, object] = {}
-            if self._command is not None:
-                body = read(fields) if read else form_body(self._command, fields)
-            known = self.read(Visit(request, identity, fields), body, given)
-            document = _call(self.do, known)
-            known["document"] = document.make() if isinstance(document, Tagged) else document
+            visit = Visit(request, identity, fields)
+            known: dict[str, object] = {"error": None}
+            try:
+                body: Mapping[str, object] = {}
+                if self._command is not None:
+                    body = read(fields) if read else form_body(self._command, fields)
+                known |= self.read(visit, body, given)
+                document = _call(self.do, known)
+                known["document"] = document.make() if isinstance(document, Tagged) else document
+            except refused as error:
+                known |= {**given, "visit": visit, "document": None, "error": error}
             return answer(known)
 
         parameters = [_parameter(name, str) for name in _parts_of(address)]

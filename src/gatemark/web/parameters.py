@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 from fastapi import Header, Path, Query
 from fastapi.params import Path as Part
-from pydantic import StringConstraints
 
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 REFERENCE: Final = r"^(sha256:)?[0-9a-f]{8,64}$"
@@ -19,8 +18,3 @@ Limit = Annotated[int, Query(ge=1, le=200)]
 Environment = Annotated[str, Query(max_length=128, pattern=NAME)]
 Tag = Annotated[str | None, Header(alias="If-Match", max_length=64)]
 """The ETag of what the caller has seen."""
-
-Note = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
-Reference = Annotated[str, StringConstraints(pattern=REFERENCE)]
-Place = Annotated[str, StringConstraints(max_length=128, pattern=NAME)]
-Words = Annotated[str, StringConstraints(min_length=1, max_length=200)]

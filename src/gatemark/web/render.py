@@ -27,7 +27,6 @@ from gatemark.web.site import FORM_FIELD, Site, check_mark, site_of, visitor
 
 STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "attribution.css", "page.css")
 STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-MAX_DIGITS: Final = 9
 PRE_COOKIE: Final = "gatemark-form"
 DONE: Final = {
     "added": "The version was added.",
@@ -144,7 +143,7 @@ Fields = Annotated[dict[str, list[str]], Depends(form)]
 """The fields of a form, as a parameter of a page."""
 
 
-def one(fields: dict[str, list[str]], name: str) -> str:
+def one(fields: Mapping[str, list[str]], name: str) -> str:
     """Return a field, empty if it is missing; refused if it was sent more than once."""
     if len(fields.get(name, ())) > 1:
         raise InvalidValueError(f"the field {name} was sent more than once")
@@ -156,29 +155,6 @@ def show_content(content: object) -> str:
     if isinstance(content, str):
         return content
     return json_text(content)
-
-
-def read_whole_number(
-    fields: dict[str, list[str]], name: str, default: int | None = None
-) -> int | None:
-    """Return a field as an integer, or the default if it is empty."""
-    text = one(fields, name)
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
-        words = name.replace("_", " ")
-        raise InvalidValueError(f"{words} must be a whole number of at most {MAX_DIGITS} digits")
-    return int(text)
-
-
-def limited(fields: dict[str, list[str]], *names: str) -> dict[str, str]:
-    """Return the fields that were filled in."""
-    return {name: value for name in names if (value := one(fields, name))}
-
-
-def names_in(text: str) -> list[str]:
-    """Return the names in a text, separated by spaces or commas."""
-    return text.replace(",", " ").split()
 
 
 def page(

@@ -28,14 +28,13 @@ from gatemark.core.errors import (
     RefusedError,
     UnknownNameError,
 )
-from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.roles import EVALUATING
 from gatemark.packs.run_choices import RunChoices
 from gatemark.packs.run_pack import run_pack
 from gatemark.targets.outcomes import RunProgress
 from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
 MAX_WAITING: Final = 20
 MAX_STEPS: Final = 5_000
 MAX_KEPT: Final = 100
@@ -181,7 +180,7 @@ class RunBoard:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _require(self, identity: Identity) -> None:
-        if not RUNNERS & set(identity.roles):
+        if not EVALUATING & set(identity.roles):
             raise NotAllowedError(
                 f"{identity.person} must be evaluator, author or pack_owner to run packs"
             )

@@ -9,6 +9,7 @@ import click
 
 from gatemark.cli.options import (
     StrictCommand,
+    actor_option,
     json_option,
     max_errors_option,
     now_option,
@@ -32,6 +33,7 @@ from gatemark.workspace import Workspace
 )
 @now_option
 @max_errors_option
+@actor_option
 @store_option
 @json_option
 def push_command(
@@ -40,6 +42,7 @@ def push_command(
     duplicate_key_check: bool,
     now: datetime | None,
     max_errors: int,
+    actor: str | None,
     store: str,
     json: bool,
 ) -> None:
@@ -56,7 +59,7 @@ def push_command(
       gatemark drift push - < points.jsonl
     """
     moment = now or Workspace().clock()
-    workspace = Workspace(store=store, clock=lambda: moment)
+    workspace = Workspace(store=store, actor=actor, clock=lambda: moment)
     choices = ReadingChoices(check_duplicate_keys=duplicate_key_check, max_errors=max_errors)
     with byte_progress("pushing") as progress:
         pushed = push_points(workspace, files, choices, now=moment, on_progress=progress)

@@ -8,6 +8,7 @@ from gatemark import __version__
 from gatemark.cli.drift.probe import policy_options, workspace_options
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import optional_import, put, say, show
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.core.canonical import json_file
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import DriftPolicy
@@ -106,19 +107,20 @@ def events_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[s
         put(data)
 
 
+closing_options = given_group(CloseRequest)
+
+
 @click.command("close", cls=StrictCommand)
 @click.argument("episode")
-@click.option("--reason", required=True, help="Reason why the new level is normal.")
-@click.option("--cite", metavar="RESULT", help="Fresh result; required to close a breach.")
+@closing_options
 @click.option("--actor", help="Name of the person who closes it (default: the login name).")
 @workspace_options
 @json_option
 def close_command(
     workspace: Workspace,
+    given: dict[str, object],
     *,
     episode: str,
-    reason: str,
-    cite: str | None,
     actor: str | None,
     json: bool,
 ) -> None:
@@ -131,9 +133,8 @@ def close_command(
     Example:
       gatemark drift close 3f2a9c01 --reason "new traffic mix since the spring sale"
     """
-    request = CloseRequest(
-        episode=episode, actor=actor or workspace.actor, reason=reason, cite=cite
-    )
+    known = {"episode": episode, "actor": actor or workspace.actor}
+    request = read_given(CloseRequest, given, known)
     closed = close_episode(workspace, request, workspace.clock())
     show(
         closed,

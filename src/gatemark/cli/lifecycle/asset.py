@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 import click
 
 from gatemark.cli.lifecycle.options import (
-    Acting,
     ActOptions,
+    Caller,
     RequestOptions,
     act_options,
-    acting_options,
+    caller_options,
     environment_option,
     request_group,
     show_acted,
 )
 from gatemark.cli.options import MOMENT, StrictGroup, json_option, store_option
 from gatemark.cli.screen import Outputs, optional_import, output_options, say, show
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
-from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_required_pack
+from gatemark.lifecycle.assets import (
+    NewVersion,
+    RequirePack,
+    add_version,
+    asset_names,
+    require_pack,
+)
 from gatemark.lifecycle.commands import PauseVersion, ReportService, ResumeVersion, Waive
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
@@ -48,11 +56,14 @@ def add(asked: RequestOptions[NewVersion]) -> None:
     show_acted(done, unchanged=f"{asked.subject} already exists", json=asked.json)
 
 
+REQUIRED: Final = ("asset", "pack")
+pack_options = given_group(RequirePack, arguments=REQUIRED)
+
+
 @asset_command.command("pack")
-@click.argument("asset")
-@click.argument("pack")
-@acting_options
-def pack(acting: Acting, *, asset: str, pack: str) -> None:
+@pack_options
+@caller_options
+def pack(caller: Caller, given: dict[str, object]) -> None:
     """Set the required pack of an asset: the one that results must come from.
 
     Whoever last set it cannot approve versions of the asset. A result counts if the name, version,
@@ -62,11 +73,10 @@ def pack(acting: Acting, *, asset: str, pack: str) -> None:
     Example:
       gatemark asset pack triage packs/triage.yaml --actor pam
     """
-    workspace = acting.workspace()
-    result = set_required_pack(
-        workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack
-    )
-    acting.show(result, unchanged="this is already the required pack")
+    workspace = caller.workspace()
+    request = read_given(RequirePack, given, arguments=REQUIRED)
+    done = require_pack(workspace, request, actor=workspace.actor)
+    show_acted(done, unchanged="this is already the required pack", json=caller.json)
 
 
 @asset_command.command("list")

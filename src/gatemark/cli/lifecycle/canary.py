@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import click
 
 from gatemark.cli.lifecycle.options import (
-    Acting,
-    acting_options,
+    Caller,
     anchor,
+    caller_options,
     environment_option,
     show_acted,
 )
@@ -32,8 +32,8 @@ def canary_command() -> None:
 @click.argument("asset")
 @click.argument("file")
 @environment_option
-@acting_options
-def push_canary_command(acting: Acting, *, asset: str, file: str, environment: str) -> None:
+@caller_options
+def push_canary_command(caller: Caller, *, asset: str, file: str, environment: str) -> None:
     """Push measurements per arm and window (gatemark.canary/1, JSON Lines).
 
     Pushing a window again changes nothing. Different numbers for it, or a window that was already
@@ -43,9 +43,9 @@ def push_canary_command(acting: Acting, *, asset: str, file: str, environment: s
     Example:
       gatemark canary push triage windows.jsonl --actor eval-bot
     """
-    workspace = acting.workspace()
+    workspace = caller.workspace()
     done = push_windows(workspace, asset, file, actor=workspace.actor, environment=environment)
-    acting.show(*done, unchanged="all of this was already pushed")
+    show_acted(*done, unchanged="all of this was already pushed", json=caller.json)
 
 
 @canary_command.command("tick")

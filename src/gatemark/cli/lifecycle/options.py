@@ -16,9 +16,9 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.screen import print_json, say
-from gatemark.cli.struct_options import request_options
+from gatemark.cli.struct_options import read_given, request_options
 from gatemark.core.errors import UsageError
-from gatemark.core.request_fields import RequestField, find_field, read_request, request_fields
+from gatemark.core.request_fields import RequestField, find_field, request_fields
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.ledger.keys import keep_anchored
 from gatemark.lifecycle.act import CommandResult, act, preview
@@ -71,13 +71,9 @@ class RequestOptions(Caller, Generic[R], frozen=True, kw_only=True):
         return self._read(self.struct)
 
     def _read(self, struct: type[K], **known: object) -> K:
-        flags = {field.name: field.flags for field in request_fields(struct)}
-        given = {name: value for name, value in self.given.items() if name in flags}
-
-        def place(name: str) -> str:
-            return _name_option(name, flags[name])
-
-        return read_request(struct, given, known, place=place)
+        offered = {field.name for field in request_fields(struct)}
+        given = {name: value for name, value in self.given.items() if name in offered}
+        return read_given(struct, given, known, arguments=SUBJECT)
 
 
 class ActOptions(RequestOptions[C], Generic[C], frozen=True, kw_only=True):
@@ -112,12 +108,6 @@ class ActOptions(RequestOptions[C], Generic[C], frozen=True, kw_only=True):
         if not facts:
             say(unchanged, err=True)
         return False
-
-
-def _name_option(name: str, flags: tuple[str, ...]) -> str:
-    if name in SUBJECT:
-        return name.upper()
-    return flags[0] if flags else "--" + name.replace("_", "-")
 
 
 note_option = click.option(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.lifecycle.options import Acting, acting_options
+from gatemark.cli.lifecycle.options import Caller, caller_options, show_acted
 from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import say, show
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import AdoptPolicy
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
@@ -60,10 +61,14 @@ def check_policy_command(file: str) -> None:
     say(read_release_policy(file).digest)
 
 
+adopt_options = given_group(AdoptPolicy)
+
+
 @policy_command.command("adopt")
 @click.argument("file")
-@acting_options
-def adopt_policy_command(acting: Acting, *, file: str) -> None:
+@adopt_options
+@caller_options
+def adopt_policy_command(caller: Caller, given: dict[str, object], *, file: str) -> None:
     """Put a release policy into force; approvals under the old one are void.
 
     Only an admin can adopt a policy, and admins cannot approve. The ledger stores the whole policy.
@@ -73,6 +78,7 @@ def adopt_policy_command(acting: Acting, *, file: str) -> None:
       gatemark policy adopt release.yaml --actor ada --note "two approvals from now on"
     """
     policy = read_release_policy(file)
-    workspace = acting.workspace()
-    command = AdoptPolicy(actor=workspace.actor, policy=policy, note=acting.note)
-    acting.show(act(workspace, command), unchanged="this policy is already in force")
+    workspace = caller.workspace()
+    command = read_given(AdoptPolicy, given, {"actor": workspace.actor, "policy": policy})
+    unchanged = "this policy is already in force"
+    show_acted(act(workspace, command), unchanged=unchanged, json=caller.json)

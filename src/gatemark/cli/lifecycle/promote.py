@@ -8,7 +8,7 @@ from gatemark.cli.lifecycle.options import ActOptions, act_options, anchor
 from gatemark.cli.options import StrictCommand
 from gatemark.cli.struct_options import request_option
 from gatemark.core.errors import UsageError
-from gatemark.core.request_fields import request_fields
+from gatemark.core.request_fields import require_field
 from gatemark.lifecycle.commands import Approve, Promote, ReviewBreakGlass
 
 
@@ -34,9 +34,7 @@ def promote_command(asked: ActOptions[Promote]) -> None:
 
 
 # Not required, as one of two options.
-stage_option = request_option(
-    next(field for field in request_fields(Approve) if field.name == "stage"), required=False
-)
+stage_option = request_option(require_field(Approve, "stage"), required=False)
 
 
 @click.command("approve", cls=StrictCommand)

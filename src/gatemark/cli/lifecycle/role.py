@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Final
 
 import click
 
-from gatemark.cli.lifecycle.options import Acting, acting_options
+from gatemark.cli.lifecycle.options import Caller, caller_options, show_acted
 from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.screen import say, show
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.lifecycle.act import act
 from gatemark.lifecycle.commands import GrantRoles
-from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
-
-ROLES = [role for role in get_args(Role) if role != "system"]
 
 
 @click.group("role", cls=StrictGroup)
@@ -23,11 +21,14 @@ def role_command() -> None:
     """Grant roles, and list who has which role."""
 
 
+GRANTED: Final = ("person", "roles")
+grant_options = given_group(GrantRoles, arguments=GRANTED)
+
+
 @role_command.command("grant")
-@click.argument("person")
-@click.argument("roles", nargs=-1, type=click.Choice(ROLES))
-@acting_options
-def grant(acting: Acting, *, person: str, roles: tuple[Role, ...]) -> None:
+@grant_options
+@caller_options
+def grant(caller: Caller, given: dict[str, object]) -> None:
     """Give a person exactly these roles; without roles, remove all.
 
     The first person to take the admin role of a store gets it; from then on only admins grant. An
@@ -40,9 +41,10 @@ def grant(acting: Acting, *, person: str, roles: tuple[Role, ...]) -> None:
       gatemark role grant --actor ada ada admin
       gatemark role grant --actor ada bob approver operator
     """
-    workspace = acting.workspace(must_exist=False)
-    command = GrantRoles(actor=workspace.actor, person=person, roles=roles, note=acting.note)
-    acting.show(act(workspace, command), unchanged=f"{person} already has these roles")
+    workspace = caller.workspace(must_exist=False)
+    command = read_given(GrantRoles, given, {"actor": workspace.actor}, arguments=GRANTED)
+    unchanged = f"{command.person} already has these roles"
+    show_acted(act(workspace, command), unchanged=unchanged, json=caller.json)
 
 
 @role_command.command("list")

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
+from gatemark.cli.lifecycle.options import (
+    Caller,
+    caller_options,
+    environment_option,
+    show_acted,
+)
 from gatemark.cli.options import StrictGroup
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.shadow import push_pairs, read_pairs
@@ -19,8 +24,8 @@ def shadow_command() -> None:
 @click.argument("version", metavar="ASSET@VERSION")
 @click.argument("file")
 @environment_option
-@acting_options
-def push_shadow_command(acting: Acting, *, version: str, file: str, environment: str) -> None:
+@caller_options
+def push_shadow_command(caller: Caller, *, version: str, file: str, environment: str) -> None:
     """Push paired measurements (JSON Lines): both versions on the same inputs.
 
     A line is a period: start, end, n (pairs), agreed, errors, and means of latency_ms and cost per
@@ -33,7 +38,7 @@ def push_shadow_command(acting: Acting, *, version: str, file: str, environment:
       gatemark shadow push triage@2.1.0 pairs.jsonl --actor eval-bot
     """
     ref = parse_version_ref(version)
-    workspace = acting.workspace()
+    workspace = caller.workspace()
     spans = read_pairs(file)
     done = push_pairs(workspace, ref, spans, actor=workspace.actor, environment=environment)
-    acting.show(*done, unchanged="all of this was already pushed")
+    show_acted(*done, unchanged="all of this was already pushed", json=caller.json)

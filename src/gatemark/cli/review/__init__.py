@@ -4,91 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import click
-import msgspec
 
-from gatemark.cli.lifecycle.options import Acting, Caller, acting_options, caller_options
-from gatemark.cli.options import ALPHA, OptionGroup, StrictGroup
+from gatemark.cli.lifecycle.options import Caller, caller_options
+from gatemark.cli.options import StrictGroup
 from gatemark.cli.review.attribution import attribution_command
 from gatemark.cli.review.labels import labels
 from gatemark.cli.review.outcome import close, export_votes_command
 from gatemark.cli.review.vote import next_pair_command, vote_command
 from gatemark.cli.screen import show
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.core.errors import UsageError
-from gatemark.evidence.reading_choices import OnUnpaired, ReadingChoices
 from gatemark.review.create import CreateReview, ReviewCreated, create_review
-from gatemark.review.plan import ReviewPlan
-from gatemark.review.status import ReviewStatus, review_status
+from gatemark.review.status import LookAtNumbers, ReviewStatus, look_at_numbers, review_status
 from gatemark.workspace import Workspace
 
-
-class PlanSettings(msgspec.Struct, frozen=True):
-    """The fields of a review plan that are options."""
-
-    gold_min_rate: float
-    votes_per_pair: int
-    reviewers: tuple[str, ...]
-    arbiter: str | None
-    alpha: float
-    peeking: bool
-    min_decisive: int
-    coverage_min: float
-    trim: bool
-    question: str
-
-
-plan_options = OptionGroup(
-    PlanSettings,
-    gold_min_rate=click.option(
-        "--gold-min-rate",
-        type=click.FloatRange(0, 1),
-        default=0.7,
-        help="Minimum share of gold pairs that a reviewer must get right to be counted.",
-    ),
-    votes_per_pair=click.option(
-        "--votes-per-pair",
-        type=click.IntRange(1, 100),
-        default=1,
-        help="Number of people who judge each pair.",
-    ),
-    reviewers=click.option(
-        "--reviewer",
+NAMED_BY_FILES: Final = ("name", "candidates", "baseline")
+review_options = given_group(
+    CreateReview,
+    without=NAMED_BY_FILES,
+    assets=click.option(
+        "--asset",
         multiple=True,
-        metavar="NAME",
-        help="Person who may vote (default: everybody). Repeatable.",
-    ),
-    arbiter=click.option(
-        "--arbiter", metavar="NAME", help="Person who votes only where the others have no majority."
-    ),
-    alpha=click.option(
-        "--alpha", type=ALPHA, default=0.05, help="Significance level of each one-sided claim."
-    ),
-    peeking=click.option(
-        "--peeking",
-        is_flag=True,
-        help="Allow reading the numbers before the end; decided by an anytime-valid e-value.",
-    ),
-    min_decisive=click.option(
-        "--min-decisive",
-        type=click.IntRange(1),
-        default=20,
-        help="Minimum number of votes that prefer one side.",
-    ),
-    coverage_min=click.option(
-        "--coverage-min",
-        type=click.FloatRange(0, 1),
-        default=1.0,
-        help="Minimum share of items with votes.",
-    ),
-    trim=click.option(
-        "--trim", is_flag=True, help="Trim whitespace from both ends of all answers."
-    ),
-    question=click.option(
-        "--question",
-        metavar="TEXT",
-        default="Which answer is better?",
-        help="Question to ask reviewers.",
+        metavar="[ARM=]ASSET@VERSION",
+        help="Registered version of an arm, so that a promotion can cite the outcome. Repeatable.",
     ),
 )
 
@@ -107,37 +48,15 @@ def review_command() -> None:
     help="Samples of a candidate. Repeatable with names, to rank several.",
 )
 @click.option("--baseline", metavar="[NAME=]FILE", help="Samples of the baseline.")
-@click.option("--result", metavar="RESULT", help="Sealed pack run to take both arms from.")
-@click.option("--pack", metavar="NAME", help="Pack whose newest run to take both arms from.")
-@click.option("--suite", metavar="ID", help="Suite of the run; required if it has several.")
-@click.option(
-    "--asset",
-    multiple=True,
-    metavar="[ARM=]ASSET@VERSION",
-    help="Registered version of an arm, so that a promotion can cite the outcome. Repeatable.",
-)
-@click.option("--gold", metavar="FILE", help="Pairs with a known right choice, to mix in.")
-@plan_options
-@click.option(
-    "--on-unpaired",
-    type=click.Choice(["error", "exclude"]),
-    default="error",
-    help="Whether to refuse items that an arm lacks, or to exclude them; they count as missing.",
-)
-@acting_options
+@review_options
+@caller_options
 def create_review_command(
-    acting: Acting,
-    settings: PlanSettings,
+    caller: Caller,
+    given: dict[str, object],
     *,
     name: str,
     candidate: tuple[str, ...],
     baseline: str | None,
-    result: str | None,
-    pack: str | None,
-    suite: str | None,
-    asset: tuple[str, ...],
-    gold: str | None,
-    on_unpaired: OnUnpaired,
 ) -> None:
     """Pair answers by item, and seal who sees which of them first.
 
@@ -160,26 +79,14 @@ def create_review_command(
     if len(files) < len(arms):
         raise UsageError("several candidates need names: --candidate NAME=FILE")
     names = list(files) or ["candidate", "baseline"]
-    fields = {"name": name, "candidates": names[:-1], "baseline": names[-1]}
-    try:
-        plan = msgspec.convert({**fields, **msgspec.structs.asdict(settings)}, ReviewPlan)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"review {name}: {error}") from error
-    created = create_review(
-        acting.workspace(must_exist=False),
-        CreateReview(
-            plan=plan,
-            files=files,
-            result=result,
-            pack=pack,
-            suite=suite,
-            gold=gold,
-            assets=dict(_parse_asset(text, names[0]) for text in asset),
-            note=acting.note,
-        ),
-        ReadingChoices(on_unpaired=on_unpaired),
+    versions: tuple[str, ...] = given.pop("assets")  # type: ignore[assignment]
+    given["assets"] = dict(_parse_asset(text, names[0]) for text in versions)
+    arms_of = {"name": name, "candidates": names[:-1], "baseline": names[-1]}
+    request = read_given(
+        CreateReview, {**given, **arms_of}, {"files": files}, arguments=NAMED_BY_FILES
     )
-    show(created, _format_created, json=acting.json)
+    created = create_review(caller.workspace(must_exist=False), request)
+    show(created, _format_created, json=caller.json)
 
 
 @review_command.command("status")
@@ -201,7 +108,8 @@ def review_status_command(caller: Caller, *, name: str, look: bool) -> None:
     """
     workspace = Workspace(store=caller.store, actor=caller.actor)
     workspace.existing_store()
-    found = review_status(workspace, name, workspace.actor if look else None)
+    seen = look_at_numbers(workspace, LookAtNumbers(review=name)) if look else None
+    found = review_status(workspace, name, seen)
     show(found, _format_status, json=caller.json)
 
 

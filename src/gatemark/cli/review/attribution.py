@@ -11,25 +11,29 @@ from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import (
     JUDGES,
     ReviewAttribution,
+    Verdict,
     accepted_items,
     add_accepted,
     review_attribution,
     sealed_attribution,
 )
 from gatemark.attribution.views import render_attribution_page, render_attribution_text
-from gatemark.cli.lifecycle.options import acting_workspace, note_option
+from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import StrictCommand, actor_option, store_option
 from gatemark.cli.screen import Outputs, output_options
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.core.canonical import json_file
+from gatemark.core.errors import UsageError
 
 KIND: Final = click.Choice(list(JUDGES))
+judging_options = given_group(ReviewAttribution, without=("verdicts",))
 
 
 @click.command("attribution", cls=StrictCommand)
 @click.argument("attribution")
 @click.option("--accept", multiple=True, type=KIND, help="Proposal to accept. Repeatable.")
 @click.option("--reject", multiple=True, type=KIND, help="Proposal to reject. Repeatable.")
-@note_option
+@judging_options
 @click.option(
     "--dataset", metavar="FILE", help="Data set (.jsonl) to add the accepted golden item to."
 )
@@ -41,11 +45,11 @@ KIND: Final = click.Choice(list(JUDGES))
 @output_options(".json", ".jsonl", ".html")
 def attribution_command(
     outputs: Outputs,
+    given: dict[str, object],
     *,
     attribution: str,
     accept: tuple[ProposalKind, ...],
     reject: tuple[ProposalKind, ...],
-    note: str,
     dataset: str | None,
     rule_backlog: str | None,
     actor: str | None,
@@ -66,10 +70,12 @@ def attribution_command(
     """
     workspace = acting_workspace(store, actor)
     if accept or reject:
-        found = review_attribution(
-            workspace,
-            ReviewAttribution(attribution=attribution, accept=accept, reject=reject, note=note),
+        request = read_given(
+            ReviewAttribution,
+            {**given, "verdicts": _join_verdicts(accept, reject)},
+            {"attribution": attribution},
         )
+        found = review_attribution(workspace, request)
     else:
         found = sealed_attribution(workspace, attribution)
     if dataset is not None:
@@ -87,3 +93,14 @@ def attribution_command(
         }
     )
     outputs.show(found, lambda found: render_attribution_text(found.attribution, judged))
+
+
+def _join_verdicts(
+    accept: tuple[ProposalKind, ...], reject: tuple[ProposalKind, ...]
+) -> dict[ProposalKind, Verdict]:
+    verdicts: dict[ProposalKind, Verdict] = dict.fromkeys(accept, "accepted")
+    for kind in reject:
+        if kind in verdicts:
+            raise UsageError(f"{kind} cannot be accepted and rejected at once")
+        verdicts[kind] = "rejected"
+    return verdicts

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
-from gatemark.cli.lifecycle.options import Acting, Caller, acting_options, caller_options
+from gatemark.cli.lifecycle.options import Caller, caller_options
 from gatemark.cli.options import StrictGroup, json_option, store_option
 from gatemark.cli.review.vote import shown_text
 from gatemark.cli.screen import put, show
-from gatemark.cli.struct_options import given_group
-from gatemark.core.errors import UsageError
-from gatemark.core.request_fields import read_request
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.report.outputs import write_text
 from gatemark.report.words import number
 from gatemark.review.labelling import LabelItem, LabelPlan
@@ -53,7 +52,7 @@ def create_labels_command(
     Example:
       gatemark review labels create tone new.jsonl --label good --label bad --source "pilot, May"
     """
-    plan = read_request(LabelPlan, {"name": name, **given})
+    plan = read_given(LabelPlan, {"name": name, **given}, arguments=("name",))
     count = create_labels(caller.workspace(must_exist=False), plan, samples)
     show(
         {"labels": plan.name, "items": count, "plan_digest": plan.digest},
@@ -84,27 +83,29 @@ def _sample_lines(item: LabelItem | None) -> Iterator[str]:
         yield f"--- output\n{shown_text(item.output)}"
 
 
+GIVEN: Final = ("item", "label")
+label_options = given_group(GiveLabel, arguments=GIVEN)
+
+
 @labels.command("give")
 @click.argument("name")
-@click.argument("item")
-@click.argument("label")
-@acting_options
-def give(acting: Acting, *, name: str, item: str, label: str) -> None:
+@label_options
+@caller_options
+def give(caller: Caller, given: dict[str, object], *, name: str) -> None:
     """Label a sample; every version is stored.
 
     \b
     Example:
       gatemark review labels give tone q7 good --actor bob
     """
-    workspace = acting.workspace()
-    request = GiveLabel(
-        labels=name, reviewer=workspace.actor, item=item, label=label, note=acting.note
-    )
+    workspace = caller.workspace()
+    known = {"labels": name, "actor": workspace.actor}
+    request = read_given(GiveLabel, given, known, arguments=GIVEN)
     version = give_label(workspace, request)
     show(
-        {"item": item, "label": label, "version": version},
-        lambda _: f"kept: {item} is {label} (version {version})",
-        json=acting.json,
+        {"item": request.item, "label": request.label, "version": version},
+        lambda _: f"kept: {request.item} is {request.label} (version {version})",
+        json=caller.json,
     )
 
 
@@ -136,16 +137,14 @@ def _format_status(found: LabelStatus) -> Iterator[str]:
         yield f"  {item}: {reason}"
 
 
+accept_options = given_group(AcceptLabels)
+
+
 @labels.command("accept")
 @click.argument("name")
-@click.option(
-    "--choose",
-    multiple=True,
-    metavar="ITEM=LABEL",
-    help="Label of a sample that reviewers disagree on. Repeatable.",
-)
+@accept_options
 @caller_options
-def accept_labels_command(caller: Caller, *, name: str, choose: tuple[str, ...]) -> None:
+def accept_labels_command(caller: Caller, given: dict[str, object], *, name: str) -> None:
     """Accept agreed labels. Only a pack_owner can do this.
 
     Nobody can accept a label that only they gave. The ledger stores the digest of the data set.
@@ -154,8 +153,8 @@ def accept_labels_command(caller: Caller, *, name: str, choose: tuple[str, ...])
     Example:
       gatemark review labels accept tone --choose q9=bad --actor olga
     """
-    chosen = dict(_parse_choice(text) for text in choose)
-    found = accept_labels(caller.workspace(), AcceptLabels(labels=name, chosen=chosen))
+    request = read_given(AcceptLabels, given, {"labels": name})
+    found = accept_labels(caller.workspace(), request)
     show(found, _format_accepted, json=caller.json)
 
 
@@ -183,10 +182,3 @@ def export_labels_command(*, name: str, output: str | None, store: str) -> None:
         put(rows)
     else:
         write_text(output, rows.decode())
-
-
-def _parse_choice(text: str) -> tuple[str, str]:
-    item, found, label = text.rpartition("=")
-    if not found:
-        raise UsageError(f"--choose takes ITEM=LABEL, got {text!r}")
-    return item, label

@@ -9,6 +9,7 @@ import click
 from gatemark.cli.lifecycle.options import Caller, caller_options
 from gatemark.cli.options import StrictCommand, store_option
 from gatemark.cli.screen import put, show
+from gatemark.cli.struct_options import given_group, read_given
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.report.outputs import write_text
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
@@ -21,14 +22,14 @@ from gatemark.review.close import (
 )
 from gatemark.workspace import Workspace
 
+close_options = given_group(CloseReview)
+
 
 @click.command("close", cls=StrictCommand)
 @click.argument("name")
-@click.option(
-    "--early", metavar="WHY", help="Reason to end it while votes are missing; this prevents a pass."
-)
+@close_options
 @caller_options
-def close(caller: Caller, *, name: str, early: str | None) -> int:
+def close(caller: Caller, given: dict[str, object], *, name: str) -> int:
     """End the voting, reveal the key, and judge.
 
     The key goes into the ledger and is checked against its commitment. Each candidate gets a sealed
@@ -43,7 +44,8 @@ def close(caller: Caller, *, name: str, early: str | None) -> int:
       gatemark review close letters
       gatemark review close letters --early "two reviewers left" --json
     """
-    outcome = close_review(caller.workspace(), CloseReview(review=name, early=early))
+    request = read_given(CloseReview, given, {"review": name})
+    outcome = close_review(caller.workspace(), request)
     show(outcome, _format_outcome, json=caller.json)
     return EXIT_BY_OUTCOME[outcome.verdict]
 

@@ -10,8 +10,10 @@ import click
 from gatemark.cli.lifecycle.options import Caller, caller_options
 from gatemark.cli.options import StrictCommand
 from gatemark.cli.screen import say, show
+from gatemark.cli.struct_options import given_group, read_given, request_option
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import UsageError
+from gatemark.core.request_fields import require_field
 from gatemark.review.create import ShownPair, VoteRequest, cast_vote, next_pair
 from gatemark.review.plan import Answered
 from gatemark.workspace import Workspace
@@ -50,17 +52,18 @@ def next_pair_command(caller: Caller, *, name: str) -> None:
     show(next_pair(workspace, name, workspace.actor), _pair_lines, json=caller.json)
 
 
+vote_options = given_group(
+    VoteRequest,
+    answered=click.argument("answer", required=False, type=click.Choice(list(WORDS))),
+    token=request_option(require_field(VoteRequest, "token"), required=False),
+)
+
+
 @click.command("vote", cls=StrictCommand)
 @click.argument("name")
-@click.argument("answer", required=False, type=click.Choice(list(WORDS)))
-@click.option("--token", metavar="TOKEN", help="Pair seen before (default: the open one).")
-@click.option(
-    "--reason", default="", show_default=False, metavar="TEXT", help="Reason; a skip needs one."
-)
+@vote_options
 @caller_options
-def vote_command(
-    caller: Caller, *, name: str, answer: Answered | None, token: str | None, reason: str
-) -> None:
+def vote_command(caller: Caller, given: dict[str, object], *, name: str) -> None:
     """Vote on the open pair, or on one pair after the other.
 
     With an ANSWER, saves one vote: a, b, both_good, both_bad or skip. Without, shows pairs one
@@ -74,18 +77,23 @@ def vote_command(
       gatemark review vote letters skip --reason "not in my field" --actor bob
     """
     workspace = caller.workspace()
-    if answer is None:
-        if token or reason or caller.json:
+    if "answered" not in given:
+        if given.get("token") or given.get("reason") or caller.json:
             raise UsageError("--token, --reason and --json need an ANSWER")
         _walk(workspace, name)
         return
-    if token is None:
+    if "token" not in given:
         pair = next_pair(workspace, name, workspace.actor)
         if pair is None:
             raise UsageError(f"{workspace.actor} has nothing left to review in {name}")
-        token = pair.token
-    saved = cast_vote(workspace, _request(workspace, name, token, answer, reason))
-    show(saved, lambda saved: f"kept: {WORDS[answer]} (version {saved.version})", json=caller.json)
+        given["token"] = pair.token
+    request = read_given(VoteRequest, given, {"review": name, "actor": workspace.actor})
+    saved = cast_vote(workspace, request)
+    show(
+        saved,
+        lambda saved: f"kept: {WORDS[saved.answered]} (version {saved.version})",
+        json=caller.json,
+    )
 
 
 def _walk(workspace: Workspace, name: str) -> None:
@@ -99,19 +107,13 @@ def _walk(workspace: Workspace, name: str) -> None:
             reason = click.prompt("why") if KEYS[key] == "skip" else ""
         except click.Abort:
             break
-        cast_vote(workspace, _request(workspace, name, pair.token, KEYS[key], reason))
+        given = {"token": pair.token, "answered": KEYS[key], "reason": reason}
+        known = {"review": name, "actor": workspace.actor}
+        cast_vote(workspace, read_given(VoteRequest, given, known))
         kept += 1
     else:
         say("nothing left to review")
     say(f"kept {kept} answers")
-
-
-def _request(
-    workspace: Workspace, name: str, token: str, answer: Answered, reason: str
-) -> VoteRequest:
-    return VoteRequest(
-        review=name, reviewer=workspace.actor, token=token, answered=answer, reason=reason
-    )
 
 
 def _pair_lines(pair: ShownPair | None) -> Iterator[str]:

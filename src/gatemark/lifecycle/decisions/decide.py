@@ -15,8 +15,13 @@ import msgspec
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import AssetCommand, Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions import approvals, canary, demotion, promotion, registering
-from gatemark.lifecycle.decisions.decision import DECISIONS, DecisionMoment, settle_clock
-from gatemark.lifecycle.events.fact import Facts
+from gatemark.lifecycle.decisions.decision import (
+    DECISIONS,
+    DecisionMoment,
+    decide_declared,
+    settle_clock,
+)
+from gatemark.lifecycle.events.fact import DECLARED_ACTS, Facts
 from gatemark.lifecycle.model.state import LifecycleState
 
 FAMILIES: Final[tuple[ModuleType, ...]] = (approvals, canary, demotion, promotion, registering)
@@ -47,6 +52,9 @@ def decide(state: LifecycleState, command: Command, now: datetime) -> Decided:
 
 def rule_on(state: LifecycleState, command: Command, moment: DecisionMoment) -> Facts:
     """Decide a command at a given time."""
+    declared = DECLARED_ACTS.get(type(command))
+    if declared is not None:
+        return decide_declared(declared, state, command)
     return DECISIONS[type(command)](state, command, moment)
 
 

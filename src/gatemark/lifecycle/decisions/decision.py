@@ -12,7 +12,7 @@ from gatemark.core.errors import InvalidValueError, NotAllowedError, RefusedErro
 from gatemark.evidence.inputs import visible_form
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import Command
-from gatemark.lifecycle.events.fact import Facts
+from gatemark.lifecycle.events.fact import AssetFact, Facts
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import Cause, GateFinding, Role, Stage
 from gatemark.lifecycle.model.stages import EVIDENCED, describe_legal_moves
@@ -40,6 +40,20 @@ def decides(command: type[Command]) -> Callable[[D], D]:
         return decision
 
     return register
+
+
+def decide_declared(kind: type[AssetFact], state: LifecycleState, command: Command) -> Facts:
+    """Decide a command as its event declares.
+
+    (1) The actor has one of the roles, (2) the asset exists, (3) the event changes something.
+    """
+    declared = kind.declared
+    require_role(state.governance, command.actor, declared.roles, declared.act)
+    if not state.asset.versions:
+        raise UnknownAssetError(f"there is no asset {state.asset.name}")
+    shared = set(kind.__struct_fields__).intersection(command.__struct_fields__)
+    fact = kind(**{name: getattr(command, name) for name in shared})
+    return () if fact.is_known(state.asset) else (fact,)
 
 
 def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> DecisionMoment:

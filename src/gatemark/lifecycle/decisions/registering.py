@@ -1,4 +1,4 @@
-"""Decide on roles, the release policy, versions and the required pack of an asset."""
+"""Decide on roles, the release policy and the versions of an asset."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.ledger.event_kinds import SYSTEM
-from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetRequiredPack
+from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles
 from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, require_role
 from gatemark.lifecycle.default_policy import default_digest
 from gatemark.lifecycle.events.approvals import APPROVING
 from gatemark.lifecycle.events.fact import Facts
 from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
-from gatemark.lifecycle.events.versions import RequiredPackSet, VersionAdded
+from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.model.nouns import Role, look_of, name_problem
 from gatemark.lifecycle.model.stages import LANE, lane_of
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
@@ -158,27 +158,4 @@ def decide_add(state: LifecycleState, command: AddVersion, _moment: DecisionMome
     raise RefusedError(
         f"{asset.name}@{command.version} already exists with other {' and '.join(other)}; "
         "a changed candidate is a new version"
-    )
-
-
-@decides(SetRequiredPack)
-def decide_required_pack(
-    state: LifecycleState, command: SetRequiredPack, _moment: DecisionMoment
-) -> Facts:
-    """Decide what the required pack is; the pack owner who sets it cannot approve by it."""
-    roles = RequiredPackSet.declared.roles
-    require_role(state.governance, command.actor, roles, "set the required pack")
-    asset = state.asset
-    if not asset.versions:
-        raise RefusedError(f"there is no asset {asset.name}")
-    is_known_file = command.file is None or command.file == asset.required_pack_file
-    if asset.required_pack == command.required_pack and is_known_file:
-        return ()
-    return (
-        RequiredPackSet(
-            asset=asset.name,
-            required_pack=command.required_pack,
-            file=command.file,
-            note=command.note,
-        ),
     )

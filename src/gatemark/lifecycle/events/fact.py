@@ -40,13 +40,16 @@ F = TypeVar("F", bound="Fact")
 class FactKind(EventKind):
     """A kind of event that changes the lifecycle state; the decorator of its payload class.
 
-    ``command`` is the one that leads to it, if its fields are those of the event. When ``ledger
+    ``command`` is the one that leads to it, if its fields are those of the event. With ``act``,
+    which says what the command does, it is decided as declared here: by somebody with one of the
+    ``roles``, about an asset that exists, unless the event would change nothing. When ``ledger
     verify`` decides again, ``compared`` fields must be equal (if empty: all but the note), and
     ``deadlines`` may not be later. A ``measurement`` has no line in histories.
     """
 
     roles: tuple[Role, ...] = ()
     command: type[Command] | None = None
+    act: str = ""
     compared: tuple[str, ...] = ()
     deadlines: tuple[str, ...] = ()
     tone: Tone = "note"
@@ -55,10 +58,14 @@ class FactKind(EventKind):
 
     def __call__(self, fact: type[F]) -> type[F]:
         fact.declared = declare(replace(self, payload=fact))
+        if self.act and self.command is not None and issubclass(fact, AssetFact):
+            DECLARED_ACTS[self.command] = fact
         return fact
 
 
 event: Final = FactKind
+DECLARED_ACTS: Final[dict[type[Command], type[AssetFact]]] = {}
+"""The event of each command that is decided as its event declares."""
 
 
 class Fact(Noun, frozen=True, kw_only=True):
@@ -178,6 +185,10 @@ class AssetFact(Fact, frozen=True, kw_only=True):
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Apply this event to the asset; by default, nothing changes."""
+
+    def is_known(self, _asset: Asset) -> bool:
+        """Whether the asset is already as this event makes it."""
+        return False
 
 
 class VersionFact(AssetFact, frozen=True, kw_only=True):

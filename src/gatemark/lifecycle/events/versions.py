@@ -67,6 +67,7 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
     "the required pack of an asset is set",
     roles=("pack_owner",),
     command=SetRequiredPack,
+    act="set the required pack",
 )
 class RequiredPackSet(AssetFact, frozen=True, kw_only=True):
     """The required pack of an asset is set; whoever sets it is its last editor.
@@ -81,6 +82,10 @@ class RequiredPackSet(AssetFact, frozen=True, kw_only=True):
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         asset.required_pack, asset.required_pack_editor = self.required_pack, event.actor
         asset.required_pack_file = self.file
+
+    def is_known(self, asset: Asset) -> bool:
+        is_known_file = self.file is None or self.file == asset.required_pack_file
+        return asset.required_pack == self.required_pack and is_known_file
 
     @property
     def sentence(self) -> str:

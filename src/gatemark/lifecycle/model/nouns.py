@@ -103,7 +103,14 @@ ResultReference = Annotated[
     ),
 ]
 MAX_NOTE: Final = 2_000
-Note = Annotated[str, Meta(max_length=MAX_NOTE, pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$")]
+Note = Annotated[
+    str,
+    Meta(
+        max_length=MAX_NOTE,
+        pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$",
+        extra={"looks": "a text without control characters"},
+    ),
+]
 Pin = Annotated[str, Meta(min_length=1, max_length=256)]
 Cites = Annotated[tuple[Digest, ...], Meta(max_length=32)]
 

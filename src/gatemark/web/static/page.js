@@ -122,7 +122,7 @@ for (const area of document.querySelectorAll("textarea[data-pick]")) {
   const pick = document.createElement("input");
   pick.type = "file";
   pick.className = "pick";
-  pick.setAttribute("aria-label", `File for ${area.name}`);
+  pick.setAttribute("aria-label", `File for ${area.name.split(":").pop()}`);
   pick.addEventListener("change", async () => {
     const [file] = pick.files;
     pick.setCustomValidity(file && file.size > 1_000_000 ? "larger than 1 MB: use the command" : "");

@@ -26,7 +26,7 @@ from gatemark.lifecycle.views.history import asset_lines
 from gatemark.lifecycle.views.views import View
 from gatemark.web.asset_tag import etag_of
 from gatemark.web.doors import Context, Doors, Visit
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -229,6 +229,6 @@ def step_page(visit: Visit, asset: str, version: str) -> Context:
         "step": step,
         "may_vote": bool(set(APPROVING) & set(visit.identity.roles)),
         "stage": next(word for word, stage in VOTED_STAGES.items() if stage == step.to),
-        "vote": form_limits(Approve),
+        "vote": FormFields(Approve),
         "packet": step_packet(visit.workspace, step),
     }

@@ -8,6 +8,7 @@ import msgspec
 
 from gatemark.attribution.routing_notes import NotedRoute, accepted_notes, noted_route
 from gatemark.core.errors import UnknownNameError
+from gatemark.lifecycle.assets import RequirePack
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, PauseReason, VersionRef, parse_version_ref
 from gatemark.lifecycle.model.release_policy import waivable_gates
@@ -22,11 +23,10 @@ from gatemark.lifecycle.views.why import explain_stage
 from gatemark.web.asset_tag import asset_etag
 from gatemark.web.doors import Context, Doors, Tagged, Visit
 from gatemark.web.parameters import ASSET, VERSION, Environment
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.web.views.approvals import offered_results, sealed_results
 from gatemark.web.views.drift import find_drift_context
 from gatemark.web.views.moves import MOVES
-from gatemark.web.views.policies import RequirePack
 from gatemark.workspace import Workspace
 
 doors = Doors("assets", {"asset": ASSET, "version": VERSION})
@@ -35,8 +35,8 @@ SHOWN: Final = 8
 """Number of latest versions on the page; older ones are shown only if they serve."""
 LIVE: Final = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
 LIMITS: Final = {
-    **{verb: form_limits(move.command) for verb, move in MOVES.items()},
-    "required-pack": form_limits(RequirePack),
+    **{verb: FormFields(move.command) for verb, move in MOVES.items()},
+    "required-pack": FormFields(RequirePack),
 }
 
 

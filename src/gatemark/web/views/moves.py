@@ -28,7 +28,7 @@ from gatemark.lifecycle.model.nouns import Risk
 from gatemark.web.asset_tag import asset_etag, locked
 from gatemark.web.doors import Context, Doors, Tagged, Visit
 from gatemark.web.parameters import ASSET, VERSION, Tag
-from gatemark.web.request_body import form_limits
+from gatemark.web.request_body import FormFields
 from gatemark.workspace import Workspace
 
 doors = Doors("moves", {"asset": ASSET, "version": VERSION})
@@ -58,7 +58,7 @@ def move_done(workspace: Workspace, asset: str, *results: CommandResult) -> Tagg
 def new_version_page() -> Context:
     """Show the form for a new version."""
     kinds, risks = get_args(AssetKind), get_args(Risk)
-    limits = form_limits(NewVersion)
+    limits = FormFields(NewVersion)
     return {"title": "Add a version", "kinds": kinds, "risks": risks, "new": limits}
 
 

@@ -16,12 +16,12 @@ from gatemark.lifecycle.model.nouns import Role, Stage
 from gatemark.lifecycle.model.state import LifecycleState, Track
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.lifecycle.views.views import AssetRow, View, asset_rows
-from gatemark.web.areas.attributions import waiting_attributions
-from gatemark.web.areas.labels import waiting_labels
-from gatemark.web.areas.reviews import waiting_reviews
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.parameters import Limit
 from gatemark.web.views.approvals import find_next_voted
+from gatemark.web.views.attributions import waiting_attributions
+from gatemark.web.views.labels import waiting_labels
+from gatemark.web.views.reviews import waiting_reviews
 from gatemark.workspace import Workspace
 
 doors = Doors("assets")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from fastapi import Response
 from msgspec import Meta
-from pydantic import BaseModel, ConfigDict, Field
 
 from gatemark.drift.policy_file import choose_drift_policy
 from gatemark.lifecycle.act import CommandResult, act
-from gatemark.lifecycle.assets import set_required_pack
+from gatemark.lifecycle.assets import RequirePack, require_pack
 from gatemark.lifecycle.commands import AdoptPolicy, NoteField
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
 from gatemark.web.asset_tag import locked
 from gatemark.web.doors import Doors, Tagged, Visit
 from gatemark.web.openapi import reply
-from gatemark.web.parameters import ASSET, Note, Tag
+from gatemark.web.parameters import ASSET, Tag
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.views.moves import MoveDone, move_done
 
@@ -48,16 +47,18 @@ def get_drift_policy(visit: Visit) -> DriftPolicyView:
     return DriftPolicyView(msgspec.to_builtins(policy), policy.digest)
 
 
-class PolicyBody(BaseModel):
+class SentPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """A whole release policy; gates that it does not name have their defaults."""
 
-    model_config = ConfigDict(extra="forbid")
-    policy: dict[str, object] = Field(max_length=64)
-    note: Note = ""
+    policy: Annotated[
+        dict[str, object], Meta(max_length=64, description="Release policy, as in a file.")
+    ]
+    note: NoteField = ""
+    is_in_person: ClassVar[bool] = AdoptPolicy.is_in_person
 
 
-@doors.act("/policy", MoveDone, in_person=True)
-def post_policy(visit: Visit, body: PolicyBody, tag: Tag = None) -> Tagged:
+@doors.act("/policy", MoveDone, command=SentPolicy)
+def post_policy(visit: Visit, command: SentPolicy, tag: Tag = None) -> Tagged:
     """Adopt a release policy; votes under the old one are void. Needs a session."""
     workspace = visit.workspace
     before = policy_in_force(workspace)
@@ -69,33 +70,23 @@ def post_policy(visit: Visit, body: PolicyBody, tag: Tag = None) -> Tagged:
         message = "the rules changed since you loaded them; reload and try again"
         headers = {"ETag": f'"{before.revision}"'}
         raise ProblemResponse(HTTPStatus.PRECONDITION_FAILED, message, headers=headers)
-    command = AdoptPolicy(
+    adopt = AdoptPolicy(
         actor=visit.identity.person,
-        policy=release_policy_from(body.policy, "policy"),
-        note=body.note,
+        policy=release_policy_from(command.policy, "policy"),
+        note=command.note,
         expected_revision=before.revision,
     )
-    done = MoveDone.of(act(workspace, command))
+    done = MoveDone.of(act(workspace, adopt))
     return Tagged(f'"{policy_in_force(workspace).revision}"', lambda: done)
 
 
-class RequirePack(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the server's packs."""
-
-    pack: Annotated[str, Meta(min_length=1, max_length=200, description="Pack of this server.")]
-    note: NoteField = ""
-
-
-@doors.act("/assets/{asset}/required-pack", MoveDone, command=RequirePack, in_person=True)
+@doors.act("/assets/{asset}/required-pack", MoveDone, command=RequirePack)
 def post_required_pack(visit: Visit, asset: str, command: RequirePack, tag: Tag = None) -> Tagged:
     """Make one of the server's packs the required pack of an asset."""
-    path = visit.site.board.path_of(command.pack)
+    here = msgspec.structs.replace(command, pack=visit.site.board.path_of(command.pack))
 
     def do(_: int) -> CommandResult:
-        person = visit.identity.person
-        return set_required_pack(
-            visit.workspace, asset, path, actor=person, note=command.note, file=path
-        )
+        return require_pack(visit.workspace, here, actor=visit.identity.person)
 
     return move_done(visit.workspace, asset, locked(visit.workspace, asset, tag, do))
 

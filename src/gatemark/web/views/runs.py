@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-import msgspec
 from fastapi import Path, Request, Response
-from msgspec import Meta
 
 from gatemark.accounts.nouns import PageRun
+from gatemark.lifecycle.roles import EVALUATING
+from gatemark.packs.run_choices import StartRun
 from gatemark.web.doors import Context, Doors, Visit
 from gatemark.web.openapi import describe_answers
 from gatemark.web.parameters import Limit
-from gatemark.web.request_body import form_limits
-from gatemark.web.run_board import GOING, RUNNERS, RunStep
+from gatemark.web.request_body import FormFields
+from gatemark.web.run_board import GOING, RunStep
 from gatemark.web.stream import stream_steps
 
 RUN: Final[Any] = Path(pattern=r"^[0-9a-f]{16}$")
@@ -42,8 +42,8 @@ def runs_page(visit: Visit, document: tuple[PageRun, ...]) -> Context:
         "title": "Runs",
         "packs": visit.site.board.packs(),
         "runs": document,
-        "may_run": bool(RUNNERS & set(visit.identity.roles)),
-        "asked": form_limits(RunStart),
+        "may_run": bool(EVALUATING & set(visit.identity.roles)),
+        "asked": FormFields(StartRun),
     }
 
 
@@ -61,7 +61,7 @@ def run_page(visit: Visit, document: PageRun) -> Context:
         "run": document,
         "is_going": document.state in GOING,
         "steps": _latest_progress(visit.site.board.steps(document.id, 0)),
-        "may_run": bool(RUNNERS & set(visit.identity.roles)),
+        "may_run": bool(EVALUATING & set(visit.identity.roles)),
     }
 
 
@@ -84,18 +84,8 @@ async def steps_of_page(request: Request, run: str) -> Response:
     return await stream_steps(request, run)
 
 
-class RunStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The pack to run; a run with a limit can never pass."""
-
-    pack: Annotated[str, Meta(min_length=1, max_length=200, description="Pack of this server.")]
-    limit: (
-        Annotated[int, Meta(ge=1, le=1_000_000, description="Number of samples to run at most.")]
-        | None
-    ) = None
-
-
-@doors.act("/runs", PageRun, command=RunStart, status=202, scope="run")
-def start(visit: Visit, command: RunStart) -> PageRun:
+@doors.act("/runs", PageRun, command=StartRun, status=202, scope="run")
+def start(visit: Visit, command: StartRun) -> PageRun:
     """Start a pack."""
     board = visit.site.board
     return board.start(visit.workspace, visit.identity, command.pack, command.limit)

@@ -1,12 +1,13 @@
-"""Sealed attributions and their proposals, as the caller may see them."""
+"""Sealed attributions of wrong decisions, and the verdicts on what they propose."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from fastapi import Path, Response
 
 from gatemark.accounts.identity import Identity
 from gatemark.attribution.events import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
@@ -15,13 +16,21 @@ from gatemark.attribution.review import (
     JUDGES,
     ReviewAttribution,
     ReviewedAttribution,
-    Verdict,
+    accepted_items,
     review_attribution,
     sealed_attribution,
     verdicts_in,
 )
+from gatemark.attribution.views import attribution_context
 from gatemark.ledger.event import Event
+from gatemark.web.doors import Context, Doors, Visit
+from gatemark.web.parameters import Cursor, Limit
+from gatemark.web.render import download, show_content
+from gatemark.web.request_body import FormFields
 from gatemark.workspace import Workspace
+
+doors = Doors("attributions", {"attribution": Path(pattern=r"^sha256:[0-9a-f]{8,64}$")})
+SHOWN: Final = 50
 
 
 class AttributionLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,24 +101,6 @@ def attribution_card(workspace: Workspace, identity: Identity, reference: str) -
     return AttributionCard(found=found, may_judge=() if why_not else tuple(held), why_not=why_not)
 
 
-def judge_proposals(
-    workspace: Workspace,
-    identity: Identity,
-    reference: str,
-    verdicts: Mapping[ProposalKind, Verdict],
-    note: str,
-) -> AttributionCard:
-    """Accept or reject proposals in the caller's name."""
-    request = ReviewAttribution(
-        attribution=reference,
-        accept=tuple(kind for kind, verdict in verdicts.items() if verdict == "accepted"),
-        reject=tuple(kind for kind, verdict in verdicts.items() if verdict == "rejected"),
-        note=note,
-    )
-    review_attribution(workspace.acting_as(identity.person), request)
-    return attribution_card(workspace, identity, reference)
-
-
 def _list_seals(workspace: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
     """Return the seal events, newest first; only the last seal of an attribution counts."""
     found = {
@@ -144,3 +135,62 @@ def _make_line(
         proposed=len(proposed),
         waiting=len(proposed - judged.get(name, set())),
     )
+
+
+@doors.view("/attributions", AttributionList)
+def list_attributions(visit: Visit, before: Cursor = None, limit: Limit = SHOWN) -> AttributionList:
+    """List attributions, newest first."""
+    return attribution_list(visit.workspace, before=before, limit=limit)
+
+
+@list_attributions.page("/attributions", "attributions.html", limit=SHOWN)
+def attributions_page(document: AttributionList) -> Context:
+    """Show every sealed attribution, newest first."""
+    return {"title": "Failures", "view": document}
+
+
+@doors.view("/attributions/{attribution}", AttributionCard)
+def one_attribution(visit: Visit, attribution: str) -> AttributionCard:
+    """Return an attribution with its proposals, and which of them the caller may judge."""
+    return attribution_card(visit.workspace, visit.identity, attribution)
+
+
+@one_attribution.page("/attributions/{attribution}", "attributed.html")
+def attribution_page(document: AttributionCard) -> Context:
+    """Show an attribution with its steps drawn, and the form for its proposals."""
+    found = document.found
+    messages: dict[str, str] = {
+        kind: f"{said.verdict} by {said.by}" for kind, said in found.said.items()
+    }
+    return {
+        **attribution_context(found.attribution, messages),
+        "title": f"Decision {found.attribution.decision}",
+        "card": document,
+        "contents": {one.kind: show_content(one.content) for one in found.attribution.proposals},
+        "has_items": any(one.kind.endswith("_item") for one in found.accepted),
+        "judge": FormFields(ReviewAttribution),
+    }
+
+
+@doors.act("/attributions/{attribution}/verdicts", AttributionCard, command=ReviewAttribution)
+def post_verdicts(visit: Visit, command: ReviewAttribution) -> AttributionCard:
+    """Accept or reject proposals. Needs a session."""
+    found = review_attribution(visit.acting, command)
+    return attribution_card(visit.workspace, visit.identity, found.attribution.id)
+
+
+post_verdicts.form("/attributions/{attribution}", to="/attributions/{attribution}", done="judged")
+
+
+@doors.view("/attributions/{attribution}/items", bytes)
+def get_items(visit: Visit, attribution: str) -> Response:
+    """Return the accepted items as rows of a data set."""
+    rows = accepted_items(sealed_attribution(visit.workspace, attribution))
+    return Response(rows, media_type="application/x-ndjson")
+
+
+@doors.page("/attributions/{attribution}/items")
+def items_file(visit: Visit, attribution: str) -> Response:
+    """Return the same as a file."""
+    found = sealed_attribution(visit.workspace, attribution)
+    return download(iter((accepted_items(found),)), found.attribution.id)

@@ -1,16 +1,18 @@
-"""Label sets as the caller may see them: samples to label, and labels to accept."""
+"""Label sets: samples to label, labels to accept, and inputs of advisory lanes that wait."""
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from fastapi import Query, Response
+from msgspec import Meta
 
 from gatemark.accounts.identity import Identity
 from gatemark.core.measurement import Measurement
-from gatemark.core.request_fields import read_request
+from gatemark.lifecycle.roles import EVALUATING
 from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan, propose
 from gatemark.review.labels import (
     Accepted,
@@ -21,21 +23,31 @@ from gatemark.review.labels import (
     give_label,
     label_status,
     next_sample,
+    read_accepted_rows,
 )
 from gatemark.review.open_stores import erased_items, label_sets_of
-from gatemark.web.areas.ingest import write_temporary_files
-from gatemark.web.areas.reviews import (
-    JUDGES,
-    names_after,
-    normalize_newlines,
-    require_judge,
-    require_maker,
-)
+from gatemark.review.who_may import is_judge
+from gatemark.web.doors import Context, Doors, Visit
+from gatemark.web.parameters import Limit
+from gatemark.web.render import back, part, show_content
+from gatemark.web.request_body import FormFields
+from gatemark.web.sent_files import write_temporary_files
+from gatemark.web.views.reviews import REVIEW, After, names_after
 from gatemark.workspace import Workspace
 
+doors = Doors("labels", {"labels": REVIEW})
 OWNER: Final = "pack_owner"
 SAMPLES: Final = "samples"
 QUEUED_SETS: Final = 20
+SHOWN: Final = 50
+QUEUED: Final = 200
+EXCERPT: Final = 300
+
+
+class SentLabels(LabelPlan, frozen=True, kw_only=True):
+    """A label set over samples that come with the request."""
+
+    samples: Annotated[str, Meta(description="Lines of gatemark.sample/1.")]
 
 
 class LabelSetLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,47 +237,9 @@ def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard
 def label_queue_view(workspace: Workspace, identity: Identity, name: str) -> LabelQueueView:
     """Return the caller's next sample."""
     plan = label_sets_of(workspace).get(name)
-    require_judge(identity, plan.reviewers)
     item = next_sample(workspace, name, identity.person)
     line = _make_line(workspace, identity, plan)
     return LabelQueueView(item=item, answered=line.answered, total=line.total)
-
-
-def label(
-    workspace: Workspace, identity: Identity, name: str, item: str, said: tuple[str, str]
-) -> GivenLabel:
-    """Store a label of the caller."""
-    plan = label_sets_of(workspace).get(name)
-    require_judge(identity, plan.reviewers)
-    chosen, note = said
-    request = GiveLabel(
-        labels=name,
-        reviewer=identity.person,
-        item=item,
-        label=chosen,
-        note=normalize_newlines(note),
-    )
-    version = give_label(workspace, request)
-    return GivenLabel(labels=name, item=item, label=chosen, version=version)
-
-
-def make_labels(
-    workspace: Workspace, identity: Identity, fields: dict[str, object], samples: str
-) -> LabelsMade:
-    """Create a label set from samples in the caller's name."""
-    require_maker(identity, "make a label set")
-    plan = read_request(LabelPlan, fields)
-    with write_temporary_files({SAMPLES: samples}) as paths:
-        count = create_labels(workspace.acting_as(identity.person), plan, paths[SAMPLES])
-    return LabelsMade(labels=plan.name, items=count, plan_digest=plan.digest)
-
-
-def accept_in_person(
-    workspace: Workspace, identity: Identity, name: str, chosen: dict[str, str]
-) -> Accepted:
-    """Accept the labels with a majority, and chosen ones, in the caller's name."""
-    request = AcceptLabels(labels=name, chosen=chosen)
-    return accept_labels(workspace.acting_as(identity.person), request)
 
 
 def label_rows(
@@ -316,7 +290,7 @@ def _make_line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> Lab
     why_not = None
     if plan.reviewers and person not in plan.reviewers:
         why_not = "others were named as reviewers"
-    elif person not in plan.reviewers and not JUDGES & set(identity.roles):
+    elif not is_judge(identity.roles, person, plan.reviewers):
         why_not = "your role does not allow judging"
     given = Counter(mark.number for mark in marks)
     own = {mark.number for mark in marks if mark.reviewer == person}
@@ -332,3 +306,151 @@ def _make_line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> Lab
         waits=why_not is None and free > 0,
         why_not=why_not,
     )
+
+
+@doors.view("/labels", LabelList)
+def list_labels(visit: Visit, after: After = None, limit: Limit = SHOWN) -> LabelList:
+    """List label sets, newest first, with what waits for the caller."""
+    return label_list(visit.workspace, visit.identity, after=after, limit=limit)
+
+
+@list_labels.page("/labels", "labels.html", limit=SHOWN)
+def labels_page(visit: Visit, document: LabelList) -> Context:
+    """Show every label set, and what waits for the caller."""
+    may_make = bool(EVALUATING & set(visit.identity.roles))
+    return {"title": "Labels", "view": document, "may_make": may_make}
+
+
+@doors.view("/review-queue", LaneQueue)
+def get_queue(visit: Visit, limit: Limit = 50) -> LaneQueue:
+    """List inputs of advisory lanes that wait for people, by lane."""
+    return lane_queue(visit.workspace, visit.identity, limit)
+
+
+@get_queue.page("/review-queue", "review_queue.html", limit=QUEUED)
+def queue_page(document: LaneQueue) -> Context:
+    """Show the inputs of advisory lanes that wait for people, by lane."""
+    return {"title": "Review queue", "view": document}
+
+
+@doors.page("/new-labels", "new_labels.html")
+def new_labels_page() -> Context:
+    """Show the form for a label set."""
+    return {"title": "New label set", "plan": FormFields(SentLabels)}
+
+
+@doors.act("/labels", LabelsMade, command=SentLabels, status=201)
+def post_labels(visit: Visit, command: SentLabels) -> LabelsMade:
+    """Create a label set."""
+    plan = LabelPlan(**{name: getattr(command, name) for name in LabelPlan.__struct_fields__})
+    with write_temporary_files({SAMPLES: command.samples}) as paths:
+        count = create_labels(visit.acting, plan, paths[SAMPLES])
+    return LabelsMade(labels=plan.name, items=count, plan_digest=plan.digest)
+
+
+post_labels.form("/new-labels", to="/labels/{labels}", done="saved")
+
+
+@doors.view("/labels/{labels}", LabelCard)
+def one_label_set(visit: Visit, labels: str) -> LabelCard:
+    """Return the progress of a label set."""
+    return label_card(visit.workspace, visit.identity, labels)
+
+
+@one_label_set.page("/labels/{labels}", "label.html")
+def label_page(visit: Visit, labels: str, document: LabelCard) -> Context:
+    """Show the next sample, or the progress of the set."""
+    card = document
+    found = None
+    if not card.line.why_not:
+        found = label_queue_view(visit.workspace, visit.identity, labels)
+    item = None if found is None else found.item
+    return {
+        "title": f"Labels {labels}",
+        "card": card,
+        "item": item,
+        "texts": None if item is None else (show_content(item.input), show_content(item.output)),
+        "give": FormFields(GiveLabel),
+    }
+
+
+@doors.view("/labels/{labels}/next", LabelQueueView, in_person=True)
+def get_next_item(visit: Visit, labels: str) -> LabelQueueView:
+    """Return the caller's next sample; null at the end."""
+    return label_queue_view(visit.workspace, visit.identity, labels)
+
+
+@doors.act("/labels/{labels}/marks", GivenLabel, command=GiveLabel, is_repeatable=True)
+def post_mark(visit: Visit, command: GiveLabel) -> GivenLabel:
+    """Give a label; every version is kept. Needs a session."""
+    version = give_label(visit.workspace, command)
+    return GivenLabel(
+        labels=command.labels, item=command.item, label=command.label, version=version
+    )
+
+
+post_mark.form("/labels/{labels}", to="/labels/{labels}")
+
+
+@doors.view("/labels/{labels}/items", LabelPage)
+def list_items(
+    visit: Visit,
+    labels: str,
+    after: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Limit = 50,
+) -> LabelPage:
+    """List items with their labels: owners see everyone's, others their own."""
+    return label_rows(visit.workspace, visit.identity, labels, after=after, limit=limit)
+
+
+@doors.page("/labels/{labels}/items")
+def items_page(visit: Visit, labels: str, after: int = 0) -> Response:
+    """Show items and the versions of their labels; owners accept here."""
+    return _show_items(visit, labels, after=max(0, after))
+
+
+def _show_items(
+    visit: Visit, labels: str, *, after: int = 0, waiting: dict[str, str] | None = None
+) -> Response:
+    rows = label_rows(visit.workspace, visit.identity, labels, after=after, limit=SHOWN)
+    context = {
+        "title": f"Labels {labels}",
+        "card": label_card(visit.workspace, visit.identity, labels),
+        "view": rows,
+        "texts": {
+            row.number: (show_content(row.input)[:EXCERPT], show_content(row.output)[:EXCERPT])
+            for row in rows.items
+        },
+        "waiting": list((waiting or {}).items())[:SHOWN],
+        "accept": FormFields(AcceptLabels),
+    }
+    return visit.show("label_items.html", context)
+
+
+@doors.act("/labels/{labels}/acceptance", Accepted, command=AcceptLabels)
+def post_acceptance(visit: Visit, command: AcceptLabels) -> Accepted:
+    """Accept the labels with a majority, and chosen ones. For pack owners; needs a session."""
+    return accept_labels(visit.acting, command)
+
+
+@post_acceptance.form_page("/labels/{labels}/items")
+def accept_post(visit: Visit, labels: str, document: Accepted) -> Response:
+    """Return to the items; show why if nothing was accepted."""
+    if document.open and not document.accepted_count:
+        return _show_items(visit, labels, waiting=document.open)
+    done = "accepted" if document.accepted_count else "nothing"
+    return back(f"/labels/{part(labels)}/items", done)
+
+
+@doors.view("/labels/{labels}/dataset", bytes)
+def get_dataset(visit: Visit, labels: str) -> Response:
+    """Return the accepted labels as a data set; its digest is in the ledger."""
+    rows = read_accepted_rows(visit.workspace, labels)
+    return Response(rows, media_type="application/x-ndjson")
+
+
+@get_dataset.page("/labels/{labels}/dataset")
+def dataset_file(labels: str, document: Response) -> Response:
+    """Return the accepted labels as a file."""
+    document.headers["Content-Disposition"] = f'attachment; filename="{part(labels)}.jsonl"'
+    return document

@@ -1,1 +1,0 @@
-"""The HTTP API under ``/api/v1``: one module of routes per area."""

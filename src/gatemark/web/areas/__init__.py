@@ -1,1 +1,0 @@
-"""Functions and views that pages and API share, one module per area."""

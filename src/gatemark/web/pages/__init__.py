@@ -1,1 +1,0 @@
-"""HTML pages: one module of routes per area."""
