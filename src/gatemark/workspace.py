@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
-from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.errors import (
+    GatemarkError,
+    IntegrityError,
+    NewerFormatError,
+    OtherRulesError,
+    RefusedError,
+    UsageError,
+)
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.engines.port import Engine
 from gatemark.ledger.event_kinds import BLOB_ERASED, Channel
@@ -116,6 +123,29 @@ class Workspace:
     def existing_results(self) -> ResultStore:
         """Return the sealed results of a store that exists."""
         return self.existing_store().results
+
+    def citable_result(self, reference: str) -> Result:
+        """Return a sealed result that something new may rest on.
+
+        Everything that rests on a result reads it here. One that this build cannot decide again, or
+        that no build made, raises OtherRulesError or IntegrityError.
+        """
+        result = self.existing_results().get(reference)
+        doubt = self.find_doubt(result)
+        if doubt is not None:
+            raise doubt
+        return result
+
+    def find_doubt(self, result: Result) -> GatemarkError | None:
+        """Return why nothing may rest on a sealed result, or None if it may be cited."""
+        # The rules of exams are loaded only by those who ask for them.
+        from gatemark.evidence.result_rules import check_result_rules  # noqa: PLC0415
+
+        try:
+            check_result_rules(result, self.blobs)
+        except (IntegrityError, NewerFormatError, OtherRulesError) as error:
+            return error
+        return None
 
     @cached_property
     def store(self) -> SqlStore:

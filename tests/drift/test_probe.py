@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.lifecycle.sealed import LAXER
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
@@ -429,6 +430,12 @@ def test_a_person_closes_a_warning_with_a_reason_and_a_breach_only_with_a_result
     failed = live.seal("1.0.0", verdict="fail")
     with pytest.raises(RefusedError, match="did not pass"):
         close(reason="new normal", cite=failed)
+    other = live.seal("9.9.9")
+    with pytest.raises(RefusedError, match="is about another candidate"):
+        close(reason="new normal", cite=other)
+    lax = live.seal("1.0.0", policy=LAXER)
+    with pytest.raises(RefusedError, match="no cited result ran the required pack"):
+        close(reason="new normal", cite=lax)
     fresh = live.seal("1.0.0")
     over = close(reason="new normal", cite=fresh)
     assert over.closed_because == f"closed by olu: new normal (citing {fresh})"

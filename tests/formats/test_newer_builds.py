@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.ledger.governed import ASSET
 from tests.ledger.honest import Clock, Honest, write_history
 from tests.ledger.tamper import Tamperer, tampering
 
@@ -178,6 +179,23 @@ def test_no_act_is_added_under_newer_rules(store: Path) -> None:
     with pytest.raises(OtherRulesError, match=f"recorded under lifecycle rules {newer}"):
         act(workspace, GrantRoles(actor="root", person="zoe", roles=("viewer",)))
     assert workspace.events.head() == before
+
+
+@pytest.mark.parametrize("kind", ["approval", "roles_granted", "policy_changed"])
+def test_a_newer_payload_blocks_nothing_that_takes_away(
+    gatemark: Run, store: Path, kind: str
+) -> None:
+    which = 0 if kind == "roles_granted" else -1
+    newer = f"gatemark.event.{kind}/7"
+    seq = rewrite(store, kind, which, lambda said: said.update(format=newer))
+    found = gatemark("route", ASSET, "--store", store, "--json")
+    assert (found.code, found.json["primary"] is not None) == (3, True)
+    assert f"event {seq}: has format" in found.json["undecided"][0]
+    words = ("demote", ASSET, "--stop", "--reason", "x", "--actor", "olga", "--store", store)
+    done = gatemark(*words)
+    assert (done.code, f"NOT DECIDED: event {seq}" in done.err) == (0, True), done.err
+    add = ("asset", "add", f"{ASSET}@7", "--digest", digest_bytes(b"7"), "--actor", "alice")
+    assert gatemark(*add, "--store", store).code == 3
 
 
 def test_a_decision_that_names_another_policy_is_a_finding(

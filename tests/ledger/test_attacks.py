@@ -17,6 +17,7 @@ from gatemark.core.canonical import DIGEST_PREFIX, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, InvalidValueError, OtherRulesError
 from gatemark.core.result import Result
 from gatemark.ledger.checks.ledger_check import verify_ledger
+from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import LIFECYCLE_RULES
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.merkle import node_count
@@ -535,24 +536,27 @@ def test_attack_a_version_enabled_by_rules_of_the_future_does_not_serve(
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "live"),
     [
-        ("rollback", ASSET),
-        ("rollback", f"{ASSET}@2", "--to", "1"),
-        ("demote", ASSET, "--reason", "nobody here can decide it"),
-        ("asset", "pause", f"{ASSET}@1"),
+        (("rollback", ASSET), "1"),
+        (("rollback", f"{ASSET}@2", "--to", "1"), "1"),
+        (("demote", f"{ASSET}@2", "--reason", "nobody here can decide it"), "1"),
+        # What serves is 1, so that is what is demoted, whatever the forger says is enabled.
+        (("demote", ASSET, "--reason", "nobody here can decide it", "--stop"), None),
+        (("asset", "pause", f"{ASSET}@1"), "1"),
     ],
 )
 def test_what_takes_away_goes_on_after_rules_of_the_future(
-    gatemark: Run, check: Run, place: Path, words: tuple[str, ...]
+    gatemark: Run, check: Run, place: Path, words: tuple[str, ...], live: str | None
 ) -> None:
     seq = forge_promotion(place, OTHER)
     store = ("--store", place / "store")
     done = gatemark(*words, "--actor", "olga", *store)
     assert done.code == 0, done.err
+    assert f"NOT DECIDED: event {seq}: {NOT_AGAIN}" in done.err
     assert check() == (3, None)
     found = gatemark("route", ASSET, *store, "--json")
-    assert (found.code, found.json["primary"]["version"]) == (3, "1")
+    assert (found.code, (found.json["primary"] or {}).get("version")) == (3, live)
     assert found.json["undecided"] == [f"event {seq}: {NOT_AGAIN}: this build has rules 1"]
 
 
@@ -567,8 +571,9 @@ def test_attack_no_version_by_rules_of_the_future_is_returned_to(
     for name in ("1", "2", "1"):
         book.move(name, "superseded", "enabled", [SECOND], **forged)
     store = ("--store", place / "store")
-    assert gatemark("rollback", ASSET, "--actor", "olga", *store).code == 1
-    done = gatemark("rollback", ASSET, "--actor", "olga", "--stop", *store, "--json")
+    live = f"{ASSET}@1"
+    assert gatemark("rollback", live, "--actor", "olga", *store).code == 1
+    done = gatemark("rollback", live, "--actor", "olga", "--stop", *store, "--json")
     assert done.code == 0, done.err
     assert [event["fact"]["after"] for event in done.json["events"]] == ["rolled_back"]
     assert check() == (3, None)
@@ -610,10 +615,12 @@ def test_attack_a_version_gets_other_pins_by_rules_of_the_future(
     book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
     said = {"asset": ASSET, "kind": "prompt", "version": "1", "digest": ONE, "author": "mallory"}
     pins = {"model": "a-model-of-mallory"}
+    store = ("--store", place / "store")
+    before = gatemark("route", ASSET, *store, "--json").json["primary"]
     book.add("asset_registered", "mallory", decided_by=by_rules(OTHER), pins=pins, **said)
-    found = gatemark("route", ASSET, "--store", place / "store", "--json")
-    assert (found.code, found.json["primary"], found.json["fallback"]) == (3, None, None)
-    assert "1 is left out" in found.json["reason"]
+    found = gatemark("route", ASSET, *store, "--json")
+    assert (found.code, found.json["primary"]) == (3, before)
+    assert before["version"] == "1"
 
 
 @pytest.mark.parametrize("roles", [["admin", "operator", "approver"], []])
@@ -645,9 +652,9 @@ def test_attack_a_policy_by_rules_of_the_future_is_not_in_force(gatemark: Run, p
     assert (found.code, found.json["primary"]["version"]) == (3, "1")
 
 
-@pytest.mark.parametrize(("cause", "code"), [("promote", 1), ("rollback", 0)])
+@pytest.mark.parametrize("cause", ["promote", "rollback"])
 def test_attack_a_version_that_was_never_added_does_not_serve(
-    gatemark: Run, place: Path, cause: str, code: int
+    gatemark: Run, place: Path, cause: str
 ) -> None:
     book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
     told = {"asset": ASSET, "environment": "production", "policy_digest": POLICY.digest}
@@ -656,8 +663,10 @@ def test_attack_a_version_that_was_never_added_does_not_serve(
     found = gatemark("route", ASSET, "--store", place / "store", "--json")
     assert (found.code, found.json["primary"]["version"]) == (0, "1")
     assert found.json["warnings"][0] == "9 is left out: it was never added"
-    done = gatemark("rollback", ASSET, "--actor", "olga", "--store", place / "store")
-    assert done.code == code, done.err
+    # Nor does it stand in for what serves.
+    words = ("demote", ASSET, "--stop", "--reason", "x", "--actor", "olga")
+    done = gatemark(*words, "--store", place / "store")
+    assert (done.code, f"{ASSET}@1: enabled → demoted" in done.out) == (0, True), done.err
 
 
 def test_attack_rules_of_the_future_excuse_no_later_decision_of_the_asset(
@@ -693,6 +702,81 @@ def test_attack_a_promotion_by_rules_that_never_were_is_found(
         return
     seq = forge_promotion(place, rules)
     assert check() == (4, seq)
+
+
+def gone(payload: dict[str, Any]) -> None:
+    del payload["decided_by"]
+
+
+FLAWS = {
+    "rules that never were": lambda payload: payload["decided_by"].update(rules=0),
+    "nothing that decided it": gone,
+    "a stage that is none": lambda payload: payload.update(after="nonsense"),
+    "rules of the future": lambda payload: payload["decided_by"].update(rules=OTHER),
+}
+
+
+def forge_like_the_last(place: Path, kind: str, subject: str, flaw: Any, **said: Any) -> int:
+    """Append an event that is a copy of the last of its kind, but for a flaw."""
+    store = Workspace(store=str(place / "store"), clock=lambda: MOMENT).store
+    _, last = list(store.events.events(kind=kind, subject=subject))[-1]
+    payload = msgspec.json.decode(msgspec.json.encode({**(last or {}), **said}))
+    flaw(payload)
+    draft = EventDraft(kind, Governed(store).next_minute(), "mallory", subject, payload)
+    (event,) = store.events.append([draft])
+    return event.seq
+
+
+@pytest.mark.parametrize("flaw", FLAWS.values(), ids=FLAWS)
+def test_attack_a_flawed_event_blocks_nothing_that_takes_away(
+    gatemark: Run, check: Run, place: Path, flaw: Any
+) -> None:
+    said = {"version": "2", "before": "rolled_back", "after": "enabled", "cause": "promote"}
+    seq = forge_like_the_last(place, "transition", ASSET, flaw, **said)
+    store = ("--store", place / "store")
+    assert check()[0] in (3, 4)
+    found = gatemark("route", ASSET, *store, "--json")
+    assert (found.code, found.json["primary"]["version"]) == (3, "1")
+    assert f"event {seq}" in found.json["undecided"][0]
+    for words in (
+        ("asset", "pause", f"{ASSET}@1", "--actor", "olga"),
+        ("demote", ASSET, "--stop", "--reason", "x", "--actor", "olga"),
+    ):
+        done = gatemark(*words, *store)
+        assert (done.code, f"NOT DECIDED: event {seq}" in done.err) == (0, True), done.err
+    assert gatemark("route", ASSET, *store, "--json").json["primary"] is None
+    add = ("asset", "add", f"{ASSET}@3", "--digest", FIRST.id, "--actor", "alice")
+    assert gatemark(*add, *store).code in (3, 4)
+
+
+@pytest.mark.parametrize("roles", [["admin"], "x"])
+def test_attack_a_flawed_grant_blocks_nothing_that_takes_away(
+    gatemark: Run, place: Path, roles: Any
+) -> None:
+    forge_like_the_last(
+        place,
+        "roles_granted",
+        "*",
+        lambda payload: payload["decided_by"].update(rules=0),
+        actor="mallory",
+        roles=roles,
+    )
+    store = ("--store", place / "store")
+    refused = gatemark("demote", ASSET, "--stop", "--reason", "x", "--actor", "mallory", *store)
+    assert (refused.code, "mallory must be" in refused.err) == (1, True), refused.err
+    done = gatemark("demote", ASSET, "--stop", "--reason", "x", "--actor", "olga", *store)
+    assert (done.code, "NOT DECIDED: event" in done.err) == (0, True), done.err
+    granted = gatemark("role", "grant", "zoe", "viewer", "--actor", "root", *store)
+    assert granted.code == 4, granted.err
+
+
+@pytest.mark.parametrize("flaw", list(FLAWS.values())[:2], ids=list(FLAWS)[:2])
+def test_attack_a_flawed_demotion_still_counts(gatemark: Run, place: Path, flaw: Any) -> None:
+    """Who makes a demotion undecidable does not bring the version back."""
+    said = {"version": "1", "before": "enabled", "after": "demoted", "cause": "demote"}
+    forge_like_the_last(place, "transition", ASSET, flaw, **said)
+    found = gatemark("route", ASSET, "--store", place / "store", "--json")
+    assert (found.code, found.json["primary"]) == (3, None)
 
 
 def decisions(who: Tamperer) -> list[int]:

@@ -183,10 +183,14 @@ def list_values(result: Result) -> set[tuple[str, str]]:
     return found
 
 
+def of_another_build(result: Result) -> dict[str, str]:
+    return {**result.runtime, "gatemark": "99.0.0"}
+
+
 def check_reasons_of(gatemark: Run, store: Path, result: Result) -> set[str]:
     """Check that words may change and values may not; return the codes that have values."""
     before = verify(gatemark, store)
-    add(store, change_each_reason(result, reword))
+    add(store, forged(change_each_reason(result, reword), runtime=of_another_build(result)))
     assert verify(gatemark, store).code == before.code != 4
     forgeries = {}
     for code, name in sorted(list_values(result)):
@@ -229,7 +233,8 @@ def test_another_wording_breaks_nothing_and_another_reason_is_found(
     gatemark: Run, store: Path, title: str
 ) -> None:
     result = by_title(Workspace(store=str(store)), title)
-    add(store, change_reasons(result, text="as a later build may word it"))
+    reworded = change_reasons(result, text="as a later build may word it")
+    add(store, forged(reworded, runtime=of_another_build(result)))
     assert verify(gatemark, store).code == 0
     seq = add(store, change_reasons(result, code="invented"))
     ran = verify(gatemark, store)
@@ -370,6 +375,92 @@ FORGERIES: dict[str, Callable[[Result], dict[str, Any]]] = {
         ]
     },
 }
+
+
+def reword_first(one: Result, where: str) -> dict[str, Any]:
+    """Another sentence for the first reason of the findings, or of the missing numbers."""
+    found = msgspec.to_builtins(getattr(one, where))
+    reason = next(part["reason"] for part in found if part.get("reason"))
+    while reason.get("because"):
+        reason = reason["because"]
+    reason["text"] = "all is well"
+    return {where: found}
+
+
+SENTENCES: dict[str, Callable[[Result], dict[str, Any]]] = {
+    "a reason of a finding": lambda one: reword_first(one, "findings"),
+    "a reason of a number": lambda one: reword_first(one, "measurements"),
+    "blockers": lambda one: {"blockers": ["something harmless", *one.blockers[1:]]},
+    "a caveat more": lambda one: {"caveats": [*one.caveats, "a person read all answers"]},
+    "caveats of a number": lambda one: {
+        "measurements": [
+            number | {"caveats": ["looked at by hand"]}
+            for number in msgspec.to_builtins(one.measurements)
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("what", SENTENCES)
+@pytest.mark.parametrize(("build", "code"), [(None, 4), ("99.0.0", 0)])
+def test_sentences_of_this_build_follow_from_the_evidence(
+    gatemark: Run, store: Path, what: str, build: str | None, code: int
+) -> None:
+    """A later build may word them in another way, so theirs are not compared."""
+    honest = first_pack(store)
+    members = SENTENCES[what](honest)
+    if build is not None:
+        members["runtime"] = {**honest.runtime, "gatemark": build}
+    seq = add(store, reseal(honest, **members))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (code, seq if code else None), ran.out
+
+
+def test_the_title_follows_from_the_pack(gatemark: Run, store: Path) -> None:
+    seq = add(store, forged(first_pack(store), title="Trust me"))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+
+
+def test_a_result_that_names_no_build_is_held_to_the_sentences_of_this_one(
+    gatemark: Run, store: Path
+) -> None:
+    honest = first_pack(store)
+    runtime = {name: said for name, said in honest.runtime.items() if name != "gatemark"}
+    add(store, reseal(honest, runtime=runtime, blockers=["something harmless"]))
+    assert verify(gatemark, store).code == 4
+
+
+OTHER = digest_bytes(b"another candidate")
+SUBJECTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "the digest of the candidate": lambda one: one["candidate"].update(digest=OTHER),
+    "the id of the candidate": lambda one: one["candidate"].update(id="another/candidate"),
+    "the digest of the baseline": lambda one: one["baseline"].update(digest=OTHER),
+    "no baseline": lambda one: one.update(baseline=None),
+    "a version vouched for by nobody": lambda one: (
+        one["candidate"].update(digest=OTHER),
+        one["runtime"].update({"target.candidate": OTHER}),
+    ),
+    "not what answered": lambda one: one.update(
+        blobs=[blob for blob in one["blobs"] if blob["name"] != "targets.json"]
+    ),
+    "younger answers": lambda one: one["runtime"].update(answered_at="2099-01-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("what", SUBJECTS)
+@pytest.mark.parametrize("build", [None, "99.0.0"])
+def test_a_result_is_of_what_it_keeps(
+    gatemark: Run, store: Path, what: str, build: str | None
+) -> None:
+    honest = first_pack(store)
+    members = msgspec.json.decode(honest.document)
+    SUBJECTS[what](members)
+    if build is not None:
+        members["runtime"]["gatemark"] = build
+    seq = add(store, reseal(honest, **members))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq), ran.out
 
 
 @pytest.mark.parametrize("what", FORGERIES)

@@ -254,7 +254,8 @@ def test_a_caveat_that_its_evidence_gives_cannot_be_left_out(
 ) -> None:
     honest = seal_overhead(gatemark, tmp_path, store)
     assert honest.caveats
-    add(store, reseal(honest, caveats=[f"see: {text}" for text in honest.caveats]))
+    later = {**honest.runtime, "gatemark": "99.0.0"}
+    add(store, reseal(honest, caveats=[f"see: {text}" for text in honest.caveats], runtime=later))
     assert verify(gatemark, store).code == 0
     add(store, reseal(honest, caveats=list(honest.caveats[1:])))
     ran = verify(gatemark, store)

@@ -18,6 +18,7 @@ from gatemark.core.result import Blob, PackRef, Result
 from gatemark.core.rules import RulesVersions
 from gatemark.evidence.exam_suite import exam_suite, suites
 from gatemark.evidence.result_rules import check_result_rules
+from gatemark.web.views.results import check_result
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -153,6 +154,63 @@ def test_a_result_of_a_future_build_is_kept_and_not_decided_again(
     ran = gatemark(*last_pass)
     assert (ran.code, said in ran.out) == (0, True), (ran.out, ran.err)
     assert "skipped a later one" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("rules", "runtime", "code"),
+    [({"pack": 99, "agreement": 1}, {}, 4), ({"pack": 2, "agreement": 1}, FUTURE, 3)],
+)
+def test_nothing_new_rests_on_a_forged_result(
+    gatemark: Run, store: Path, rules: Any, runtime: dict[str, str], code: int
+) -> None:
+    honest = last_result(store)
+    forged = add(store, reseal(honest, rules=rules, runtime={**honest.runtime, **runtime}))
+    at = ("--store", store)
+    for person, role in (("root", "admin"), ("ann", "author"), ("eve", "evaluator")):
+        assert gatemark("role", "grant", person, role, *at, "--actor", "root").code == 0
+    new = ("asset", "add", "shouting@1", "--kind", "prompt", "--from", forged, "--actor", "ann")
+    assert gatemark(*new, *at).code == code
+    review = (
+        "review",
+        "create",
+        "blind",
+        "--suite",
+        "golden",
+        "--result",
+        forged,
+        "--actor",
+        "eve",
+    )
+    assert gatemark(*review, *at).code == code
+    derive = ("drift", "derive", "--results", "--now", "2099-01-01T00:00:00Z")
+    derived = gatemark(*derive, *at)
+    assert derived.code == 0, derived.err
+    assert f"left out, since nothing may rest on it: event 2: result {forged}" in derived.out
+
+
+@pytest.mark.parametrize(
+    ("rules", "runtime", "code"),
+    [({"pack": 99, "agreement": 1}, {}, 4), ({"pack": 2, "agreement": 1}, FUTURE, 3)],
+)
+def test_nobody_is_shown_a_forged_result_as_a_pass(
+    gatemark: Run, store: Path, rules: Any, runtime: dict[str, str], code: int
+) -> None:
+    honest = last_result(store)
+    forged = add(store, reseal(honest, rules=rules, runtime={**honest.runtime, **runtime}))
+    at = ("--store", store)
+    shown = gatemark("show", forged, *at)
+    assert (shown.code, shown.out.splitlines()[0].partition(":")[0]) == (code, "NOT VERIFIED")
+    listed = gatemark("list", *at).out.splitlines()
+    assert [line.endswith("NOT VERIFIED") for line in listed] == [True, False]
+    assert gatemark("comment", forged, *at).code == code
+    files = {form: store.parent / f"report.{form}" for form in ("html", "md", "junit.xml", "json")}
+    for form, file in files.items():
+        ran = gatemark("report", forged, *at, "-o", file)
+        # The sealed bytes themselves are no statement of ours.
+        assert (ran.code, file.exists()) == (code, form == "json")
+    checked = check_result(Workspace(store=str(store)), forged)
+    assert checked.verdict == "fail"
+    assert [line.what for line in checked.lines if not line.holds] == ["rules"]
 
 
 @pytest.mark.parametrize("rules", [{}, {"pack": 99, "agreement": 1}])

@@ -131,6 +131,7 @@ def test_equal_arms_pass_and_the_result_is_kept(gatemark: Run, folder: Path) -> 
     assert ran.json["bench"]["value"] == 1.0
     assert ran.json["regression"]["value"] == 0.0
     assert {blob["name"] for blob in ran.json["blobs"]} == {
+        "targets.json",
         "golden.candidate.jsonl",
         "golden.baseline.jsonl",
         "golden.rows.jsonl",
@@ -431,7 +432,7 @@ def test_a_killed_run_resumes_without_repeating_a_call(gatemark: Run, folder: Pa
     assert len(set(calls)) == 200
     assert len(calls) - 200 <= kills
     names = {blob["name"] for blob in json.loads(final.stdout)["blobs"]}
-    assert names == {"golden.candidate.jsonl", "golden.rows.jsonl", "pack.json"}
+    assert names == {"golden.candidate.jsonl", "golden.rows.jsonl", "pack.json", "targets.json"}
 
 
 def test_lint_names_errors_and_doubts(gatemark: Run, folder: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_stored_comparison_names_every_setting_and_the_rules(
     }
     known = {**settings, **dict.fromkeys(stated, ""), "rules": 1, "score": "s", "cluster": None}
     assert result.policy.settings == known
-    assert compare_again(workspace.blobs, result).verdict.outcome == "inconclusive"
+    assert compare_again(workspace.blobs, result).judged.verdict.outcome == "inconclusive"
 
 
 def forge(

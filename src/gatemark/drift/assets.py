@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.errors import GatemarkError, IntegrityError
 from gatemark.core.result import AssetKind, Result
 from gatemark.core.stored import convert_stored
 from gatemark.drift.judging.cohort import Cohort
@@ -20,13 +20,20 @@ from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.sealed_scores import select_fixed_scores
 from gatemark.drift.signal import Episode, Window, split_metric
+from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.stages import CANARY
-from gatemark.lifecycle.model.state import Asset, EnvironmentState, Track
-from gatemark.lifecycle.state_cache import read_state, recorded
+from gatemark.lifecycle.model.state import (
+    Asset,
+    EnvironmentState,
+    GovernanceState,
+    LifecycleState,
+    Track,
+)
+from gatemark.lifecycle.state_cache import apply_event, read_state
 from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -64,10 +71,22 @@ def read_registered_kinds(
 ) -> dict[str, AssetKind | None]:
     """Return the kind of every registered asset, or of one."""
     kinds: dict[str, AssetKind | None] = {}
-    for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
-        if event.subject and payload is not None:
-            kinds.setdefault(event.subject, convert_stored(payload, _Registered).kind)
+    for event, registered in _read_registered(workspace, asset):
+        if event.subject:
+            kinds.setdefault(event.subject, registered.kind)
     return kinds
+
+
+def _read_registered(
+    workspace: Workspace, asset: str | None = None
+) -> Iterator[tuple[Event, _Registered]]:
+    """Yield what each registration says; one that cannot be read stops no other."""
+    for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
+        try:
+            yield event, convert_stored(payload or {}, _Registered)
+        except msgspec.ValidationError as error:
+            logger.warning("event %d (%s) cannot be read: %s", event.seq, event.kind, error)
+            yield event, _Registered()
 
 
 class NamedVersions(NamedTuple):
@@ -94,11 +113,9 @@ def find_named_versions(
         return NamedVersions((), ())
     added: dict[tuple[str | None, str | None], int] = {}
     assets: dict[str | None, int] = {}
-    for found, payload in workspace.events.events(kind=ASSET_REGISTERED):
+    for found, payload in _read_registered(workspace):
         assets.setdefault(found.subject, found.seq)
-        if payload is not None:
-            version = convert_stored(payload, _Registered).version
-            added.setdefault((found.subject, version), found.seq)
+        added.setdefault((found.subject, payload.version), found.seq)
     return NamedVersions(
         tuple(one for one, version in named if (one.asset, version) not in added),
         tuple(
@@ -128,6 +145,25 @@ def find_serving_version(place: EnvironmentState) -> str | None:
     return place.enabled or place.canary or (None if last is None else last.version)
 
 
+def _replay_moves(
+    workspace: Workspace, asset: str | None = None
+) -> Iterator[tuple[Event, VersionMoved, Asset]]:
+    """Yield each move of a version that counts, with the state of its asset after it.
+
+    What counts is what counts for the lifecycle, so that drift means the version that serves.
+    """
+    states: dict[str, LifecycleState] = {}
+    for kind in (ASSET_REGISTERED, TRANSITION):
+        for event, payload in workspace.events.events(kind=kind, subject=asset):
+            name = event.subject or ""
+            state = states.setdefault(name, LifecycleState(GovernanceState(), Asset(name=name)))
+            line = apply_event(state, event, payload)
+            if line is None or not isinstance(line.fact, VersionMoved):
+                continue
+            if state.asset.track(line.fact.environment, line.fact.version).seq == line.seq:
+                yield event, line.fact, state.asset
+
+
 class ServingHistory:
     """The version of each registered asset that served in production, over time.
 
@@ -140,16 +176,10 @@ class ServingHistory:
         self._served: dict[str, list[tuple[float, str | None]]] = {}
         self._cited: dict[tuple[str, str], tuple[str, ...]] = {}
         self._scores: dict[tuple[str, str], dict[str, tuple[float, int]]] = {}
-        assets: dict[str, Asset] = {}
-        for event, payload in workspace.events.events(kind=TRANSITION, subject=asset):
-            line = recorded(event, payload)
-            if line is None or not isinstance(line.fact, VersionMoved):
-                continue
-            name = line.fact.asset
-            known = assets.setdefault(name, Asset(name=name))
-            line.fact.apply(known, line)
-            if line.fact.result_ids:
-                self._cited[name, line.fact.version] = line.fact.result_ids
+        for event, moved, known in _replay_moves(workspace, asset):
+            name = known.name
+            if moved.result_ids:
+                self._cited[name, moved.version] = moved.result_ids
             version = find_serving_version(known.place(PRODUCTION))
             served = self._served.setdefault(name, [])
             if (served[-1][1] if served else None) != version:
@@ -179,8 +209,8 @@ class ServingHistory:
     def _load_results(self, names: Iterable[str]) -> Iterator[Result]:
         for name in names:
             try:
-                yield self._workspace.results.get(name)
-            except (UsageError, IntegrityError) as error:
+                yield self._workspace.citable_result(name)
+            except GatemarkError as error:
                 # One damaged result must not stop the probe of the other assets.
                 logger.warning("no comparison with a sealed score: %s", error)
 
@@ -212,12 +242,9 @@ class Served:
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
         self._registered = read_registered_kinds(workspace)
-        for event, payload in workspace.events.events(kind=TRANSITION):
-            line = recorded(event, payload)
-            if line is None or not isinstance(line.fact, VersionMoved):
-                continue
-            if line.fact.environment == PRODUCTION:
-                self._moves.setdefault(line.fact.asset, []).append((event.at, line.fact))
+        for event, moved, known in _replay_moves(workspace):
+            if moved.environment == PRODUCTION:
+                self._moves.setdefault(known.name, []).append((event.at, moved))
 
     def is_about(self, asset: str, candidate: str | None, moment: datetime) -> bool:
         """Return whether a candidate served at a moment; always true for unregistered assets.

@@ -11,7 +11,7 @@ from msgspec import Meta
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import answer_time_of
 from gatemark.core.text import check_words
-from gatemark.drift.assets import CLOSED_BY
+from gatemark.drift.assets import CLOSED_BY, find_live_version
 from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.judging.cohort_state import RecordedEpisode
 from gatemark.drift.ledger import make_event_recorder, read_judged_until
@@ -19,12 +19,14 @@ from gatemark.drift.open_stores import episodes_of, points_of
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.episodes import EpisodeAction, LevelRow
 from gatemark.evidence.inputs import visible_form
-from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.port import event_moment
+from gatemark.lifecycle.citations import Citations
+from gatemark.lifecycle.decisions.citation import citation_problems, required_pack_problem
 from gatemark.lifecycle.model.nouns import PRODUCTION, Note, ResultReference
 from gatemark.lifecycle.roles import SETTLING, refuse_other_roles
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
 SHORTEST = 8
@@ -51,6 +53,8 @@ class CloseRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) -> Episode:
     """Close an episode and start a new baseline; a breach needs a fresh result that passed.
+
+    That result is of the version that breached and of the required pack, as for a promotion.
 
     The asset stays in its stage: closing does not promote it again.
     """
@@ -122,8 +126,7 @@ def _check_citation(workspace: Workspace, episode: Episode, cite: str | None) ->
                 "fresh passing result: cite one with --cite"
             )
         return None
-    result = workspace.results.get(cite)
-    check_result_rules(result, workspace.blobs)
+    result = workspace.citable_result(cite)
     breached = (episode.breached or episode.opened).end
     about = "" if result.candidate is None else result.candidate.id.partition("/")[0]
     if about != episode.asset:
@@ -132,6 +135,7 @@ def _check_citation(workspace: Workspace, episode: Episode, cite: str | None) ->
         )
     if result.verdict != "pass":
         raise RefusedError(f"result {result.id[:19]} did not pass: {result.verdict}")
+    _check_subject(workspace, episode, result.id)
     answered = answer_time_of(result)
     if answered is None:
         raise RefusedError(
@@ -144,6 +148,26 @@ def _check_citation(workspace: Workspace, episode: Episode, cite: str | None) ->
             f"before the episode showed at {breached:%Y-%m-%d %H:%MZ}"
         )
     return result.id
+
+
+def _check_subject(workspace: Workspace, episode: Episode, result_id: str) -> None:
+    """Refuse a result that would not support a promotion of the version that breached.
+
+    An asset that was never registered has neither versions nor a required pack.
+    """
+    asset = read_state(workspace, episode.asset).asset
+    if not asset.versions:
+        return
+    version = episode.version or find_live_version(workspace, episode.asset).version
+    evidence = Citations(workspace, episode.asset, must_go_on=False)
+    if version is not None and version in asset.versions:
+        problems = citation_problems([result_id], evidence, asset.versions[version].digest)
+        if problems:
+            raise RefusedError(problems[0])
+    if asset.required_pack is not None:
+        problem = required_pack_problem(asset, [result_id], {result_id: evidence[result_id]})
+        if problem is not None:
+            raise RefusedError(problem)
 
 
 def _reset_levels(workspace: Workspace, episode: Episode) -> list[LevelRow]:

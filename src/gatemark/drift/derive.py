@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.durations import seconds_of
+from gatemark.core.errors import GatemarkError
 from gatemark.core.result import Result
 from gatemark.drift.assets import Served
 from gatemark.drift.ledger import open_push
@@ -40,12 +41,13 @@ class Derived(msgspec.Struct, frozen=True):
     """The points pushed, the windows that are still open, and the results left out.
 
     ``not_served`` counts results about versions that were not serving at that time: they say
-    nothing about what was live.
+    nothing about what was live. ``uncitable`` says which results nothing may rest on, and why.
     """
 
     pushed: Pushed
     open_windows: int
     not_served: int
+    uncitable: tuple[str, ...] = ()
 
 
 def derive_points(
@@ -54,9 +56,9 @@ def derive_points(
     """Push closed windows of the recorded observations; repeating it changes nothing."""
     window_s = seconds_of(request.window)
     points: list[Point] = []
-    not_served = 0
+    not_served, uncitable = 0, dict[str, str]()
     if request.results:
-        found, not_served = _read_results(workspace, request.asset, window_s)
+        found, not_served, uncitable = _read_results(workspace, request.asset, window_s)
         points.extend(found)
     for kind in dict.fromkeys(kind for kind, _ in request.files):
         paths = [path for name, path in request.files if name == kind]
@@ -67,28 +69,35 @@ def derive_points(
         for point in closed:
             ingest.add(point)
         pushed = pusher.finish()
-    return Derived(pushed, len(points) - len(closed), not_served)
+    return Derived(pushed, len(points) - len(closed), not_served, tuple(uncitable.values()))
 
 
 def _read_results(
     workspace: Workspace, asset: str | None, window_s: int
-) -> tuple[list[Point], int]:
-    """Return one point for each suite and run, and how many results were left out.
+) -> tuple[list[Point], int, dict[str, str]]:
+    """Return one point for each suite and run, and which results were left out.
 
-    Results about a version that did not serve are left out. A result that is computed again on
-    another day is another point.
+    Results about a version that did not serve are counted; those that nothing may rest on are told.
+    A result that is computed again on another day is another point.
     """
-    results, served = workspace.results, Served(workspace)
+    served = Served(workspace)
+    uncitable: dict[str, str] = {}
     known: dict[str, Result] = {}
     points: list[Point] = []
     not_served = 0
     for event, payload in workspace.events.events(kind=RESULT_SEALED):
         if payload is None:
             continue
-        name = str(payload["result_id"])
+        name = str(payload.get("result_id"))
+        try:
+            moment = sealed_moment(payload)
+            if name not in known and name not in uncitable:
+                known[name] = workspace.citable_result(name)
+        except (GatemarkError, msgspec.ValidationError) as error:
+            # One result that somebody forged must not stop the points of all others.
+            uncitable[name] = f"event {event.seq}: {error}"
         if name not in known:
-            known[name] = results.get(name)
-        moment = sealed_moment(payload)
+            continue
         source = f"result-{name[7:23]}-{event.seq}"
         candidate = known[name].candidate
         about = "" if candidate is None else candidate.id.partition("/")[0]
@@ -99,7 +108,7 @@ def _read_results(
             continue
         tally = _tally_result(known[name], about, window_of(moment, window_s))
         points.extend(tally.points(window_s, source))
-    return points, not_served
+    return points, not_served, uncitable
 
 
 def _tally_result(result: Result, name: str, window: int) -> WindowTally:

@@ -54,7 +54,7 @@ def judge_exam(
     policy: Policy = examined.exam.policy()
     report = examined.report
     verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
-    verdict = _reword_findings(verdict, examined.exam.reasons(report, verdict))
+    verdict = reword_findings(verdict, examined.exam.reasons(report, verdict))
     closing = examined.exam.closing(report, examined.evidence, verdict)
     blobs = tuple(
         Blob(name, digest_bytes(data), mimetypes.guess_type(name)[0] or "application/octet-stream")
@@ -101,7 +101,7 @@ def judge_exam(
     )
 
 
-def _reword_findings(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
+def reword_findings(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
     """Replace the words of findings, and of the blockers that they gave."""
     findings = tuple(
         msgspec.structs.replace(found, reason=_reword(found.reason, reasons[found.rule]))

@@ -78,7 +78,7 @@ def check_result_rules(result: Result, blobs: StoredBlobs) -> None:
 
 
 def _refuse_added_rules(subject: str, version: int, result: Result) -> None:
-    if _is_own_build(result):
+    if is_of_this_build(result):
         raise IntegrityError(f"names {subject} rules, by which nothing in it was decided")
     raise OtherRulesError(
         f"recorded under {subject} rules {version}, not decided again: "
@@ -141,13 +141,13 @@ def _find_exams(result: Result, blobs: StoredBlobs, pack: str) -> Set[str]:
     return {suite.kind for suite in defined.suites if suite.evidence is not None}
 
 
-def _is_own_build(result: Result) -> bool:
-    # A result that does not say which build made it gets no excuse.
+def is_of_this_build(result: Result) -> bool:
+    """Whether this very build made a result; one that does not say gets no excuse."""
     return result.runtime.get("gatemark") in (None, gatemark.__version__)
 
 
 def _check_version(subject: str, version: int, result: Result) -> None:
-    is_own_build = _is_own_build(result)
+    is_own_build = is_of_this_build(result)
     if subject in _OWN:
         _OWN[subject].check(version, is_own_build=is_own_build)
         return

@@ -52,7 +52,7 @@ from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact, Facts
 from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName, name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
 from gatemark.lifecycle.model.state import LifecycleState
-from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
+from gatemark.lifecycle.state_cache import asset_state_cache, describe_undecided, unknown_asset
 from gatemark.workspace import Workspace
 
 ATTEMPTS: Final = 50
@@ -65,10 +65,14 @@ MAX_DUE: Final = 10_000
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """The facts and events that a command wrote; empty if nothing changed."""
+    """The facts and events that a command wrote; empty if nothing changed.
+
+    ``undecided`` says which events it went past because it gives nobody authority.
+    """
 
     facts: Facts
     events: tuple[Event, ...]
+    undecided: tuple[str, ...] = ()
 
     @property
     def is_change(self) -> bool:
@@ -91,7 +95,7 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             except UnknownAssetError as error:
                 raise RefusedError(str(unknown_asset(workspace, asset))) from error
         if not decided.facts:
-            return CommandResult((), ())
+            return CommandResult((), (), describe_undecided(state))
         at = decided.at
         if decided.at > now or isinstance(command, TAKES_AWAY):
             at = max(
@@ -111,7 +115,7 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             raise
         if isinstance(command, Promote):
             workspace.keep_reserve()
-        return CommandResult(decided.facts, events[len(first) :])
+        return CommandResult(decided.facts, events[len(first) :], describe_undecided(state))
     raise ConflictError(
         f"the ledger changed {ATTEMPTS} times in a row; nothing was written, try again"
     )
@@ -152,9 +156,9 @@ def _name_deciding_rules(workspace: Workspace, state: LifecycleState) -> Decided
 
 
 def check_rules(state: LifecycleState) -> None:
-    """Refuse to decide on top of a decision that this build cannot decide again."""
-    for rules in state.undecided.values():
-        LIFECYCLE_RULES.check(rules)
+    """Refuse to decide on top of an event that this build cannot decide."""
+    for seq, undecided in sorted(state.undecided.items()):
+        raise undecided.error(f"event {seq}: {undecided.why}")
 
 
 def _decide(

@@ -180,7 +180,7 @@ def _digest_content(workspace: Workspace, new: NewVersion) -> str:
     if new.digest is not None:
         return new.digest
     if new.result is not None:
-        candidate = workspace.existing_results().get(new.result).candidate
+        candidate = workspace.citable_result(new.result).candidate
         if candidate is None:
             raise UsageError(f"result {new.result} names no candidate")
         return candidate.digest

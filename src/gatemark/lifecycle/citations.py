@@ -11,7 +11,6 @@ import msgspec
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, OtherRulesError, RefusedError, UsageError
 from gatemark.core.result import Result, answer_time_of
-from gatemark.evidence.result_rules import check_result_rules
 from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore, erasure_of
@@ -77,9 +76,7 @@ class Citations(FoundResults):
 
 def _read_cited(workspace: Workspace, asset: str, must_go_on: bool, result_id: str) -> Cited | None:
     try:
-        result = _get(workspace, result_id)
-        if result is not None:
-            _check_rules(workspace, result, must_go_on=must_go_on)
+        result = _get(workspace, result_id, must_go_on=must_go_on)
         if result is not None and not must_go_on:
             _check_evidence(workspace, result)
     except IntegrityError:
@@ -101,20 +98,16 @@ def _read_cited(workspace: Workspace, asset: str, must_go_on: bool, result_id: s
     return msgspec.structs.replace(cited, candidate_lanes=candidate_lanes(workspace.blobs, result))
 
 
-def _get(workspace: Workspace, result_id: str) -> Result | None:
+def _get(workspace: Workspace, result_id: str, *, must_go_on: bool) -> Result | None:
+    """Return a cited result; a rollback may rest on one of rules that this build does not have."""
     try:
-        return workspace.results.get(result_id)
+        return workspace.citable_result(result_id)
     except UsageError:
         return None
-
-
-def _check_rules(workspace: Workspace, result: Result, *, must_go_on: bool) -> None:
-    """Refuse to cite a result of rules that this build does not have; a rollback may."""
-    try:
-        check_result_rules(result, workspace.blobs)
     except OtherRulesError:
         if not must_go_on:
             raise
+        return workspace.results.get(result_id)
 
 
 def _check_evidence(workspace: Workspace, result: Result) -> None:
@@ -131,6 +124,14 @@ def _check_evidence(workspace: Workspace, result: Result) -> None:
             f"(event {min(erased.values())}); only a fresh result can be cited"
         )
     check_blobs(workspace, result)
+    _check_subject(workspace, result)
+
+
+def _check_subject(workspace: Workspace, result: Result) -> None:
+    # Reading packs is not needed to route or to roll back.
+    from gatemark.packs.kept_targets import check_subject  # noqa: PLC0415
+
+    check_subject(result, workspace.blobs)
 
 
 def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal
+from typing import Final, Literal
 
 from gatemark.core.errors import UsageError
-from gatemark.ledger.event_kinds import LIFECYCLE_RULES
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.decisions.citation import citation_problems
 from gatemark.lifecycle.model.nouns import PRODUCTION, Noun, Pins
@@ -18,6 +17,8 @@ from gatemark.lifecycle.model.stages import CANARY, EVIDENCED, LANE, LANE_NOTE
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, share_of
 from gatemark.lifecycle.state_cache import asset_state_cache, describe_undecided
 from gatemark.workspace import DEFAULT_STORE, Workspace
+
+_SERVING: Final = frozenset({"shadow", "enabled", *CANARY})
 
 
 class RouteTarget(Noun, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class Route(Noun, frozen=True, kw_only=True):
     revision: int
     reason: str | None
     undecided: tuple[str, ...] = ()
-    """Events by rules that this build does not have. What rests on them does not serve."""
+    """Events that this build cannot decide. What rests on them does not serve."""
 
 
 def route_of(
@@ -88,7 +89,7 @@ def route_of(
     earlier = [
         name
         for name in reversed(place.lineage)
-        if name != place.enabled and state.asset.find_undecided(environment, name) is None
+        if name != place.enabled and state.asset.versions[name].undecided is None
     ]
     reachable = earlier[: state.policy.rollback_window]
     fallback = next((found for found in map(target, reachable) if found is not None), None)
@@ -102,6 +103,7 @@ def route_of(
         if track.stage == "shadow" and track.paused is None
         if (found := target(track.version)) is not None
     )
+    warnings.extend(_warn_of_claims(state, place))
     warnings.extend(_warn_of_break_glass(state, place, environment, now))
     return Route(
         asset=state.asset.name,
@@ -125,12 +127,9 @@ def _explain_unfit(
     now: datetime,
 ) -> str | None:
     """Return why a version must not serve although its stage allows it."""
-    if version not in state.asset.versions:
-        return "it was never added"
-    undecided = state.asset.find_undecided(environment, version)
-    if undecided is not None:
-        rules = state.asset.undecided[undecided]
-        return f"event {undecided} is {LIFECYCLE_RULES.describe_other(rules)}"
+    added_by = state.asset.versions[version].undecided
+    if added_by is not None:
+        return f"event {added_by} is {state.asset.undecided[added_by].why}"
     if not is_valid(version):
         return "its evidence does not verify"
     access = state.asset.track(environment, version).break_glass
@@ -174,6 +173,20 @@ def _split(
         is_watch=is_watch,
         is_paused=track.paused is not None,
     )
+
+
+def _warn_of_claims(state: LifecycleState, place: EnvironmentState) -> Iterator[str]:
+    """Yield each version that an event would have raised, and why it counts for nothing."""
+    for track in place.tracks.values():
+        if track.version not in state.asset.versions:
+            yield f"{track.version} is left out: it was never added"
+        elif track.undecided is not None:
+            event = f"event {track.undecided}"
+            why = state.asset.undecided[track.undecided].why
+            if track.stage in _SERVING:
+                yield f"{event} about {track.version} counts for nothing: {why}"
+            else:
+                yield f"{track.version} is left out: {event} is {why}"
 
 
 def _warn_of_break_glass(

@@ -39,7 +39,7 @@ from gatemark.lifecycle.events.fact import (
     count_events,
     find_fact_kind,
 )
-from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
+from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState, Undecided
 from gatemark.workspace import Workspace
 
 
@@ -75,6 +75,54 @@ def recorded(event: Event, payload: Mapping[str, object] | None) -> LifecycleEve
     return LifecycleEvent(event.seq, event.actor, event.at, fact, by)
 
 
+def read_event(
+    event: Event, payload: Mapping[str, object] | None
+) -> LifecycleEvent | Undecided | None:
+    """Return an event as ``recorded`` does, also one that is not as any build writes it.
+
+    What takes authority away must go on after such an event, so it blocks no reader: it is returned
+    with its flaw, and counts only if it takes away. An event that cannot be read at all is returned
+    as what is wrong with it.
+    """
+    try:
+        return recorded(event, payload)
+    except (IntegrityError, NewerFormatError) as error:
+        why = str(error).removeprefix(f"event {event.seq} ")
+        flaw = Undecided(why, error=type(error))
+    kind = find_fact_kind(event.kind)
+    if kind is None or payload is None:
+        return flaw
+    content = {name: said for name, said in payload.items() if name not in (FORMAT, DECIDED_BY)}
+    try:
+        fact = convert_stored(content, cast("type[Fact]", kind.payload))
+    except (msgspec.ValidationError, InvalidValueError):
+        return flaw
+    if event.subject != fact.subject:
+        return flaw
+    return LifecycleEvent(event.seq, event.actor, event.at, fact, flaw=flaw)
+
+
+def apply_event(
+    state: LifecycleState, event: Event, payload: Mapping[str, object] | None
+) -> LifecycleEvent | None:
+    """Apply a ledger event to a state, and return it; none for what the lifecycle cannot read.
+
+    An event that cannot be read changes nothing but that nothing climbs after it.
+    """
+    line = read_event(event, payload)
+    if isinstance(line, LifecycleEvent):
+        try:
+            advance(state, line)
+        except (msgspec.ValidationError, InvalidValueError, IntegrityError) as error:
+            line = Undecided(f"({event.kind}) cannot be read: {error}")
+    if isinstance(line, Undecided):
+        part = state.governance if event.subject == WORKSPACE_SUBJECT else state.asset
+        part.undecided[event.seq] = line
+        part.revision = event.seq
+        return None
+    return line
+
+
 def _read_decided_by(said: object) -> DecidedBy:
     if said is None:
         raise IntegrityError("does not say which policy and rules decided it")
@@ -100,8 +148,9 @@ def _note_seal(page: _Page, event: Event, payload: Mapping[str, object] | None) 
     try:
         sealed = convert_stored(payload, ResultSealed)
         finished_at = sealed.finished_at
-    except msgspec.ValidationError as error:
-        raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    except (msgspec.ValidationError, IntegrityError) as error:
+        page.asset.undecided[event.seq] = Undecided(f"({event.kind}) cannot be read: {error}")
+        return
     known = page.sealed_at.get(sealed.result_id)
     page.sealed_at[sealed.result_id] = max(finished_at, known or finished_at)
 
@@ -154,7 +203,7 @@ class AssetStateCache:
             self._names.add(event.subject)
         is_news = self._is_governance_read and event.seq > self._governance_read_to
         if event.subject == WORKSPACE_SUBJECT and is_news:
-            self._advance(
+            apply_event(
                 LifecycleState(self._workspace, Asset(name=WORKSPACE_SUBJECT)), event, payload
             )
             self._governance_read_to = event.seq
@@ -166,7 +215,7 @@ class AssetStateCache:
         if event.kind == RESULT_SEALED:
             _note_seal(page, event, payload)
         else:
-            self._advance(LifecycleState(self._workspace, page.asset), event, payload)
+            apply_event(LifecycleState(self._workspace, page.asset), event, payload)
         page.read_to = event.seq
 
     def names(self) -> frozenset[str]:
@@ -199,7 +248,7 @@ class AssetStateCache:
         for event, payload in self._events.events(
             self._governance_read_to, subject=WORKSPACE_SUBJECT
         ):
-            self._advance(state, event, payload)
+            apply_event(state, event, payload)
             self._governance_read_to = event.seq
         self._is_governance_read = True
         if state.asset.name == WORKSPACE_SUBJECT:
@@ -211,18 +260,6 @@ class AssetStateCache:
         """Return when a result about an asset was last sealed, or None if no event records it."""
         page = self._pages.get(asset)
         return None if page is None else page.sealed_at.get(result_id)
-
-    def _advance(
-        self, state: LifecycleState, event: Event, payload: Mapping[str, object] | None
-    ) -> None:
-        line = recorded(event, payload)
-        if line is None:
-            return
-        try:
-            advance(state, line)
-        except msgspec.ValidationError as error:
-            where = f"event {event.seq} ({event.kind})"
-            raise IntegrityError(f"{where} cannot be read: {error}") from error
 
 
 _OPEN: WeakKeyDictionary[Workspace, AssetStateCache] = WeakKeyDictionary()
@@ -243,14 +280,11 @@ def read_state(workspace: Workspace, asset: str) -> LifecycleState:
 
 
 def describe_undecided(state: LifecycleState) -> tuple[str, ...]:
-    """Return what a state says about events by rules that this build does not have."""
-    numbers: dict[int, list[int]] = {}
-    for seq, rules in sorted(state.undecided.items()):
-        numbers.setdefault(rules, []).append(seq)
-    return tuple(
-        f"{count_events(seqs)}: {LIFECYCLE_RULES.describe_other(rules)}"
-        for rules, seqs in numbers.items()
-    )
+    """Return what a state says about events that this build cannot decide."""
+    numbers: dict[str, list[int]] = {}
+    for seq, undecided in sorted(state.undecided.items()):
+        numbers.setdefault(undecided.why, []).append(seq)
+    return tuple(f"{count_events(seqs)}: {why}" for why, seqs in numbers.items())
 
 
 def unknown_asset(workspace: Workspace, asset: str) -> UnknownNameError:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.result import AnswerTime
+from gatemark.core.result import AnswerTime, Result, answer_time_of
+from gatemark.packs.arm_answers import name_lines
 from gatemark.packs.asked_arms import AskedArms
 from gatemark.packs.pack_file import CANDIDATE
 from gatemark.packs.run import Run
@@ -35,3 +38,26 @@ def find_answer_time(run: Run, asked: AskedArms) -> AnswerTime | None:
             f"{recorded:%Y-%m-%d %H:%M:%SZ}"
         )
     return msgspec.structs.replace(stated, at=min([stated.at, *known]))
+
+
+class _Timed(msgspec.Struct):
+    answered_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+
+
+def list_later_times(result: Result, data: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield how a result makes its answers younger than they are; ``data`` are its files."""
+    said = answer_time_of(result)
+    if said is None:
+        return
+    known = {"its end": result.finished_at}
+    for name, lines in data.items():
+        if name.endswith(name_lines("", CANDIDATE)):
+            times = [one.answered_at for one in msgspec.json.Decoder(_Timed).decode_lines(lines)]
+            dated = [moment for moment in times if moment is not None]
+            known |= {f"the oldest of {name}": min(dated)} if dated else {}
+    for what, moment in known.items():
+        if said.at > moment:
+            yield (
+                f"its answers are said to be from {said.at:%Y-%m-%d %H:%M:%SZ}, "
+                f"and {what} is from {moment:%Y-%m-%d %H:%M:%SZ}"
+            )

@@ -14,6 +14,7 @@ from gatemark.core.result import AssetRef, Result
 from gatemark.packs.answers import ItemKey
 from gatemark.packs.conditions import IN_PROCESS, ISOLATED, read_conditions
 from gatemark.packs.hidden_paths import list_hidden_paths
+from gatemark.packs.kept_targets import TARGETS_BLOB, read_targets
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.recorded_scores import RecordedScores, read_recorded_scores
 from gatemark.packs.recording_conditions import find_recording_conditions
@@ -33,7 +34,8 @@ RECORDED = TargetSpec(recorded="a stored result")
 class ArmSource(msgspec.Struct, frozen=True):
     """One arm: how to open its target for a suite, its limits, and its identity.
 
-    ``reference`` is set if an earlier result already identified the arm.
+    ``reference`` is set if an earlier result already identified the arm, and ``answered`` is what
+    that result keeps of what answered.
     """
 
     target_for: Callable[[str], Target]
@@ -41,6 +43,7 @@ class ArmSource(msgspec.Struct, frozen=True):
     spec: TargetSpec
     identity: Mapping[str, object]
     reference: AssetRef | None = None
+    answered: Mapping[str, object] | None = None
     conditions: dict[str, str] = {}
     scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
     """Scores from other tools, by suite; a live target has none."""
@@ -139,12 +142,15 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
         return targets[suite]
 
     identity = {name: blob.digest for name, blob in stored.items()}
+    kept = [blob.digest for blob in result.blobs if blob.name == TARGETS_BLOB]
+    answered = read_targets(workspace.blobs.get(kept[0])).get(arm) if kept else None
     return ArmSource(
         target_for=target_for,
         targets=tuple(targets.values()),
         spec=RECORDED,
         identity=identity,
         reference=reference,
+        answered=answered,
         conditions=read_conditions(result),
         scores_for=lambda suite: scores.get(suite, {}),
     )

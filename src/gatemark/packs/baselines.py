@@ -63,8 +63,7 @@ def set_baseline(workspace: Workspace, name: str, reference: str, note: str = ""
             f"{name!r} cannot be the name of a baseline: use letters, digits, '.', '_' and '-', "
             f"starting with a letter; not {', '.join(sorted(_RESERVED))} or the id of a result"
         )
-    result = workspace.existing_results().get(reference)
-    check_result_rules(result, workspace.blobs)
+    result = workspace.citable_result(reference)
     pack = read_pack_of_result(workspace, result)
     if result.verdict != "pass" and result.id not in list_accepted(workspace):
         raise RefusedError(
@@ -80,8 +79,7 @@ def accept_baseline(workspace: Workspace, reference: str, reason: str) -> tuple[
     """Accept a sealed result as a baseline, with a reason; its verdict does not change."""
     if not visible_form(reason):
         raise UsageError("say why with --reason")
-    result = workspace.existing_results().get(reference)
-    check_result_rules(result, workspace.blobs)
+    result = workspace.citable_result(reference)
     pack = read_pack_of_result(workspace, result)
     payload = BaselineAccepted(result.id, result.verdict, reason.strip())
     return result, _append_event(workspace, BASELINE_ACCEPTED, pack.asset.name, payload).at
@@ -111,7 +109,7 @@ def list_accepted(workspace: Workspace) -> dict[str, tuple[Event, BaselineAccept
 def choose_baseline(workspace: Workspace, pack: Pack, folder: Path, wanted: str) -> ChosenBaseline:
     """Find the result that an id, ``last-pass``, ``git:REF`` or a name stands for."""
     chosen = _find_baseline(workspace, pack, folder, wanted)
-    check_result_rules(workspace.existing_results().get(chosen.result), workspace.blobs)
+    workspace.citable_result(chosen.result)
     return chosen
 
 

@@ -20,7 +20,6 @@ from gatemark.core.errors import (
     OtherRulesError,
 )
 from gatemark.core.result import PACK_BLOB, Result
-from gatemark.evidence.result_rules import check_result_rules
 from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.conditions import ASKED, IN_PROCESS, UNASKED, read_conditions
 from gatemark.packs.limited_runs import read_limit
@@ -66,8 +65,7 @@ def _find_last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
     title, results = make_title(pack), workspace.store.results
     for identity in reversed(results.ids_by_title(title).get(title, [])):
         try:
-            result = results.get(identity)
-            check_result_rules(result, workspace.blobs)
+            result = workspace.citable_result(identity)
         except (IntegrityError, NewerFormatError, OtherRulesError):
             continue
         if (

@@ -13,10 +13,10 @@ from pathlib import Path
 from gatemark.core.canonical import digest
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Result, answer_time_of
-from gatemark.evidence.result_rules import check_result_rules
 from gatemark.packs.arms import ArmSource, reopen_arm
 from gatemark.packs.evidence_files import find_stored_evidence
 from gatemark.packs.graders import RecordedGraders
+from gatemark.packs.kept_targets import name_answered
 from gatemark.packs.limited_runs import read_limit
 from gatemark.packs.origin import BASELINE_CHOSEN, JUDGED_AGAIN, read_reused
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
@@ -32,8 +32,7 @@ def gate_result(
 ) -> Result:
     """Judge the recorded evidence of a result by another pack, without calling any target."""
     started_at = workspace.clock()
-    earlier = workspace.existing_results().get(reference)
-    check_result_rules(earlier, workspace.blobs)
+    earlier = workspace.citable_result(reference)
     opened = open_pack(path)
     refuse_other_items(earlier, opened)
     arms = {}
@@ -60,7 +59,14 @@ def gate_result(
 def _repeat_claims(earlier: Result, opened: OpenPack, arms: Mapping[str, ArmSource]) -> Claims:
     """Return what the result said about its evidence, which judging again does not change."""
     is_own_pack = earlier.pack.digest == digest(opened.pack)
+    said = {CANDIDATE: earlier.candidate, BASELINE: earlier.baseline}
     return Claims(
+        names={
+            arm: version
+            for arm, version in said.items()
+            if version is not None and name_answered(arm) in earlier.runtime
+            if arm in arms or arm == CANDIDATE
+        },
         baseline_how=earlier.runtime.get(BASELINE_CHOSEN) if BASELINE in arms else None,
         earlier_time=answer_time_of(earlier),
         earlier_reuse=read_reused(earlier),

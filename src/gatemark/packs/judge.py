@@ -65,6 +65,19 @@ class PackDecision(msgspec.Struct, frozen=True):
         }
 
 
+class JudgedAgain(msgspec.Struct, frozen=True):
+    """A result judged again: what differs apart from the decision, and what was not checked.
+
+    ``title`` and ``caveats`` are what else the result must say, if that follows from what it keeps.
+    """
+
+    judged: PackDecision
+    differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+    title: str | None = None
+    caveats: tuple[str, ...] = ()
+
+
 def judge_run(answered: AnsweredRun, *, now: datetime) -> PackDecision:
     """Examine every suite and decide.
 

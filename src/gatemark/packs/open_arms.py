@@ -29,7 +29,7 @@ def open_arms(workspace: Workspace, plan: RunPlan) -> dict[str, ArmSource]:
     # The baseline is read first, because opening a candidate runs its code.
     baseline: dict[str, ArmSource] = {}
     if isinstance(plan.baseline, ChosenBaseline):
-        earlier = workspace.existing_results().get(plan.baseline.result)
+        earlier = workspace.citable_result(plan.baseline.result)
         refuse_other_items(earlier, opened)
         refuse_cut_short(earlier, plan.choices.limit)
         baseline[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)

@@ -10,6 +10,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.result import AssetRef, Cost, Result
 from gatemark.packs.asked_arms import AskedArm, AskedArms
 from gatemark.packs.conditions import RESUMED
+from gatemark.packs.kept_targets import Identity, digest_candidate_files, name_answered
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, describe_scoring, digest_scorer_code
 from gatemark.packs.run import AnsweredRun, Claims, Run
 
@@ -32,6 +33,8 @@ class Origin(msgspec.Struct, frozen=True):
     runtime: Mapping[str, str]
     caveats: tuple[str, ...]
     """What a reader must know first."""
+    identities: Mapping[str, Identity] = {}
+    """What answered, by arm."""
 
 
 def describe_origin(answered: AnsweredRun, asked: AskedArms, *graded: str) -> Origin:
@@ -51,11 +54,12 @@ def describe_origin(answered: AnsweredRun, asked: AskedArms, *graded: str) -> Or
             **_list_packages(asked),
             **_count_reused(answered, asked),
             **_describe_scoring(answered),
-            **_list_identities(run, asked),
+            **_list_vouched(run, asked, references),
             **({} if answered.answer_time is None else answered.answer_time.runtime()),
             **_list_claims(run.claims),
         },
-        caveats=tuple(_list_first_page(answered)),
+        caveats=list_first_page(answered),
+        identities={arm: _identify(one) for arm, one in asked.arms.items()},
     )
 
 
@@ -63,29 +67,29 @@ def _make_references(run: Run, asked: AskedArms) -> dict[str, AssetRef]:
     """Return candidate and baseline. A pack without targets identifies them by the evidence."""
     name, names = run.pack.asset.name, run.claims.names
     if not asked.arms:
-        evidence = {
-            file.name: file.digest
-            for exam in run.exams.values()
-            for account in exam.accounts
-            if account.checks["arm"] == CANDIDATE
-            for file in account.files
-        }
-        found = AssetRef(f"{name}/{CANDIDATE}", digest({"evidence": evidence}))
+        found = AssetRef(f"{name}/{CANDIDATE}", _digest_evidence(run))
         return {CANDIDATE: names.get(CANDIDATE, found)}
     return {
         arm: names.get(arm)
         or one.source.reference
-        or AssetRef(f"{name}/{arm}", _digest_identity(one))
+        or AssetRef(f"{name}/{arm}", digest(_identify(one)))
         for arm, one in asked.arms.items()
     }
 
 
-def _digest_identity(arm: AskedArm) -> str:
-    """Return the digest of what answered; for an unversioned address, the model it names."""
+def _digest_evidence(run: Run) -> str:
+    accounts = [account for exam in run.exams.values() for account in exam.accounts]
+    return digest_candidate_files(accounts)
+
+
+def _identify(arm: AskedArm) -> Identity:
+    """Return what answered; for an unversioned address, with the model it names."""
+    if arm.source.answered is not None:
+        return arm.source.answered
     identity: dict[str, object] = {"target": dict(arm.source.identity)}
     if arm.source.spec.is_unpinned_endpoint and arm.models:
         identity["models"] = list(arm.models)
-    return digest(identity)
+    return identity
 
 
 def _sum_cost(asked: AskedArms, *graded: str) -> Cost:
@@ -127,12 +131,15 @@ def _describe_scoring(answered: AnsweredRun) -> dict[str, str]:
     return {"scoring": digest(describe_scoring(opened)), **code, **labels}
 
 
-def _list_identities(run: Run, asked: AskedArms) -> dict[str, str]:
-    """Return the identity of what answered, if somebody vouches for a registered version."""
+def _list_vouched(run: Run, asked: AskedArms, references: Mapping[str, AssetRef]) -> dict[str, str]:
+    """Return the digest of what answered for each version that somebody vouches for."""
+    answered = {arm: digest(_identify(one)) for arm, one in asked.arms.items()}
+    if not asked.arms:
+        answered = {CANDIDATE: _digest_evidence(run)}
     return {
-        f"target.{name}": _digest_identity(asked.arms[name])
-        for name in run.claims.names
-        if name in asked.arms
+        name_answered(arm): found
+        for arm, found in answered.items()
+        if arm in run.claims.names or references[arm].digest != found
     }
 
 
@@ -145,7 +152,7 @@ def _list_claims(claims: Claims) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text is not None}
 
 
-def _list_first_page(answered: AnsweredRun) -> list[str]:
+def list_first_page(answered: AnsweredRun) -> tuple[str, ...]:
     """Return what a reader must know first: who chose the baseline, which others were tried."""
     run, caveats = answered.run, []
     if run.claims.baseline_how is not None:
@@ -160,7 +167,7 @@ def _list_first_page(answered: AnsweredRun) -> list[str]:
         )
     if answered.answer_time is not None and answered.answer_time.stated_by is not None:
         caveats.append(answered.answer_time.sentence)
-    return caveats
+    return tuple(caveats)
 
 
 def read_reused(result: Result) -> dict[str, str]:

@@ -31,19 +31,19 @@ from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamOutcome, ExamRun
 from gatemark.evidence.exam_inputs import EXAM_INPUTS, EXPECTED_IDS, ExamInputs, read_exam_inputs
 from gatemark.evidence.exam_suite import exam_suite, suites
-from gatemark.evidence.judge_exam import SCORE_PACK
+from gatemark.evidence.judge_exam import SCORE_PACK, reword_findings
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
-from gatemark.evidence.result_rules import COMPARE_BLOB, check_result_rules
+from gatemark.evidence.result_rules import COMPARE_BLOB, check_result_rules, is_of_this_build
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.runtime_versions import PACKAGES, runtime_versions
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.small_file import read_expected_ids
 from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore, Store, erasure_of
-from gatemark.packs.judge import PackDecision
-from gatemark.packs.rescored_words import list_other_words
+from gatemark.packs.judge import JudgedAgain, PackDecision
+from gatemark.packs.rescored_words import list_other_sentences, list_other_words
 from gatemark.packs.seal_compare import compare_again
-from gatemark.packs.stored_run import JudgedAgain, rejudge_pack, run_suites_again
+from gatemark.packs.stored_run import rejudge_pack, run_suites_again
 
 T = TypeVar("T")
 _LONGEST_NAME: Final = 255
@@ -95,7 +95,7 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
         elif PACK_BLOB in kept:
             derived = rejudge_pack(blobs, result)
         elif COMPARE_BLOB in kept:
-            derived = JudgedAgain(compare_again(blobs, result))
+            derived = compare_again(blobs, result)
         else:
             return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
     except (IncomparableError, NewerFormatError, OtherRulesError) as error:
@@ -110,28 +110,26 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
         *_list_other_measures(result, derived.judged),
         *list_other_words(result, derived.judged, _choose_tolerance(result)),
     ]
+    if is_of_this_build(result):
+        unchecked.extend(list_other_sentences(result, derived, _has_same_numbers(result)))
     if _is_of_this_software(result):
         # Nothing excuses what this very build would have sealed otherwise.
         return Rescored((*differences, *unchecked), derived.unjudged)
     return Rescored(tuple(differences), (*derived.unjudged, *unchecked))
 
 
-def _is_of_another_build(result: Result) -> bool:
-    return result.runtime.get("gatemark") != runtime_versions()["gatemark"]
-
-
 def _is_of_this_software(result: Result) -> bool:
     """Whether this build sealed a result, and no suite in it is of another package."""
     kinds = {*result.rules, *(account.checks.get("kind", "") for account in result.evidence)}
     found = [suites().find(kind) for kind in sorted(kinds)]
-    return not _is_of_another_build(result) and all(
+    return is_of_this_build(result) and all(
         plugin is None or plugin.is_built_in for plugin in found
     )
 
 
 def _excuse_other_build(result: Result, why: str) -> Rescored | None:
     """Return what cannot be derived again because another build sealed it."""
-    if not _is_of_another_build(result):
+    if is_of_this_build(result):
         return None
     made_by = result.runtime.get("gatemark")
     return Rescored(unjudged=(f"cannot be derived again: {why}; Gatemark {made_by} sealed it",))
@@ -144,9 +142,9 @@ def _list_other_measures(result: Result, derived: PackDecision) -> Iterator[str]
         new = after.get(old.key)
         if new is not None and new.version != old.version:
             yield f"{old.name} is measured by version {new.version} now, it was {old.version}"
-        elif new is None and _is_of_another_build(result):
+        elif new is None and not is_of_this_build(result):
             yield f"{old.name} is not measured any more"
-    if _is_of_another_build(result):
+    if not is_of_this_build(result):
         known = {number.key for number in result.measurements}
         yield from (f"{name} is missing from it" for name, _ in after.keys() - known)
 
@@ -223,14 +221,16 @@ def _judge_exam_again(result: Result, kind: str, examined: ExamOutcome) -> Judge
     )
     policy, numbers = examined.exam.policy(), examined.report.measurements
     verdict = decide(policy, (evidence,), numbers, result.waivers, now=result.finished_at)
+    verdict = reword_findings(verdict, examined.exam.reasons(examined.report, verdict))
     pack = digest({"kind": kind, "policy": policy})
     closing = examined.exam.closing(examined.report, evidence, verdict)
     names = {
         file.name: before.name
         for file, before in zip(examined.evidence.files, account.files, strict=True)
     }
-    caveats = _rename_files((*verdict.caveats, *closing.caveats), names, tuple[str, ...])
-    verdict = msgspec.structs.replace(verdict, caveats=caveats)
+    verdict = msgspec.structs.replace(verdict, caveats=(*verdict.caveats, *closing.caveats))
+    verdict = _rename_files(verdict, names, Verdict)
+    numbers = _rename_files(numbers, names, tuple[Measurement, ...])
     drawn = (*closing.figures, *examined.report.figures)
     figures = _rename_files(drawn, names, tuple[Figure, ...])
     return JudgedAgain(
@@ -347,10 +347,14 @@ def _is_same_finding(old: Finding, new: Finding, tolerance: float) -> bool:
 
 
 def _choose_tolerance(result: Result) -> float:
+    return 0.0 if _has_same_numbers(result) else OTHER_SOFTWARE_TOLERANCE
+
+
+def _has_same_numbers(result: Result) -> bool:
+    """Whether the libraries that made a result are those that derive it again."""
     now = runtime_versions()
     packages = ("python", "gatemark", *PACKAGES)
-    is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
-    return 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
+    return all(result.runtime.get(name) == now.get(name) for name in packages)
 
 
 def _is_same_total(old: Bench | None, new: Bench | None, tolerance: float) -> bool:
@@ -373,7 +377,7 @@ def _list_number_differences(result: Result, derived: Sequence[Measurement]) -> 
             # A later build may measure more or less; that is reported as not checked.
             # Everything that the sealed policy has a rule for must have been measured.
             is_ruled = old is None and key[0] in ruled
-            if _is_of_another_build(result) and not is_ruled:
+            if not is_of_this_build(result) and not is_ruled:
                 continue
             yield f"{name} is {'not measured any more' if new is None else 'missing from it'}"
         elif old.version == new.version and not _is_same_number(

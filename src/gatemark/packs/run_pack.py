@@ -76,7 +76,7 @@ def open_run(workspace: Workspace, plan: RunPlan, folder: Path, *, started_at: d
     files = list_pack_files(opened)
     if isinstance(plan.baseline, ChosenBaseline):
         how = plan.baseline.how
-        earlier = workspace.existing_results().get(plan.baseline.result)
+        earlier = workspace.citable_result(plan.baseline.result)
         files = find_baseline_evidence(opened, earlier, workspace.blobs, folder)
     at = choices.answered_at
     stated = None if at is None else AnswerTime(at.astimezone(UTC), stated_by=workspace.actor)

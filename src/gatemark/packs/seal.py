@@ -13,6 +13,7 @@ from gatemark.evidence.result_rules import name_pack_rules
 from gatemark.evidence.runtime_versions import runtime_versions
 from gatemark.packs.judge import PackDecision
 from gatemark.packs.judge_replies import QUALIFICATION, name_replies
+from gatemark.packs.kept_targets import write_targets
 from gatemark.packs.origin import Origin
 from gatemark.packs.run import AnsweredRun
 from gatemark.packs.stored_pack import make_title, write_definition
@@ -33,7 +34,8 @@ def seal_run(
 ) -> Result:
     """Seal the decision on a run, and store the result with everything it depends on."""
     run = answered.run
-    written, definition = write_evidence(answered), write_definition(run.opened)
+    written = write_evidence(answered)
+    definition = {**write_definition(run.opened), **write_targets(origin.identities)}
     sealed = judged.sealed_fields()
     result = seal(
         **{**sealed, "caveats": (*judged.verdict.caveats, *origin.caveats)},

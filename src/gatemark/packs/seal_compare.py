@@ -7,7 +7,7 @@ no pack: it can be cited, but is never the required pack that a promotion needs.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -21,10 +21,10 @@ from gatemark.core.policy import Policy, Rule, Setting, decide
 from gatemark.core.reason import ReasonKind
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.reading_choices import ReadingChoices
-from gatemark.evidence.result_rules import COMPARE_BLOB, COMPARE_RULES
+from gatemark.evidence.result_rules import COMPARE_BLOB, COMPARE_RULES, is_of_this_build
 from gatemark.evidence.runtime_versions import runtime_versions
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.judge import PackDecision
+from gatemark.packs.judge import JudgedAgain, PackDecision
 from gatemark.packs.recorded_scores import read_recorded_scores
 from gatemark.packs.recordings import read_recorded_rows
 from gatemark.samples.compare import CompareRequest, compare_files
@@ -88,14 +88,13 @@ def seal_comparison(
     finished_at = workspace.clock()
     report, judged = _judge_sides(sides, kept, finished_at)
     definition = canonical_bytes(kept)
-    scoring = [f"{one.checks['arm']}: {one.checks['scoring']}" for one in judged.evidence]
-    references = [
-        AssetRef(f"{NAME}/{side}", digest({"recorded": digest_bytes(sides[side])}))
-        for side in _SIDES
-    ]
+    references = _name_sides(sides)
     result = seal(
-        **{**judged.sealed_fields(), "caveats": (*judged.verdict.caveats, *scoring)},
-        title=f"comparison by {report.score}",
+        **{
+            **judged.sealed_fields(),
+            "caveats": (*judged.verdict.caveats, *_list_scoring(judged.evidence)),
+        },
+        title=make_title(report),
         pack=_name_pack(definition),
         rules={COMPARE_RULES.subject: COMPARE_RULES.current},
         candidate=references[1],
@@ -124,7 +123,14 @@ def seal_comparison(
     )
 
 
-def compare_again(blobs: BlobStore, result: Result) -> PackDecision:
+def _name_sides(sides: Mapping[str, bytes]) -> list[AssetRef]:
+    return [
+        AssetRef(f"{NAME}/{side}", digest({"recorded": digest_bytes(sides[side])}))
+        for side in _SIDES
+    ]
+
+
+def compare_again(blobs: BlobStore, result: Result) -> JudgedAgain:
     """Derive a sealed comparison again from its samples.
 
     Raise OtherRulesError if it was judged by another version of the rules, and IntegrityError if
@@ -136,13 +142,29 @@ def compare_again(blobs: BlobStore, result: Result) -> PackDecision:
         raise IntegrityError("its comparison is not the one that its pack names")
     try:
         named = msgspec.json.decode(definition, type=_NamedRules).rules
-        is_own_build = result.runtime.get("gatemark") == runtime_versions()["gatemark"]
-        COMPARE_RULES.check(named, is_own_build=is_own_build)
+        COMPARE_RULES.check(named, is_own_build=is_of_this_build(result))
         kept = msgspec.json.decode(definition, type=StoredComparison)
         sides = {side: blobs.get(names[f"{side}.jsonl"]) for side in _SIDES}
     except (KeyError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"{COMPARE_BLOB}: cannot be read: {error}") from error
-    return _judge_sides(sides, kept, result.finished_at)[1]
+    report, judged = _judge_sides(sides, kept, result.finished_at)
+    pairs = zip(_SIDES, (result.baseline, result.candidate), _name_sides(sides), strict=True)
+    others = tuple(
+        f"its {side} is not the samples that it keeps" for side, said, own in pairs if said != own
+    )
+    return JudgedAgain(
+        judged, others, title=make_title(report), caveats=_list_scoring(judged.evidence)
+    )
+
+
+def make_title(report: ComparisonReport) -> str:
+    """Return the title of a sealed comparison."""
+    return f"comparison by {report.score}"
+
+
+def _list_scoring(evidence: Sequence[Evidence]) -> tuple[str, ...]:
+    """Return who scored each side."""
+    return tuple(f"{one.checks['arm']}: {one.checks['scoring']}" for one in evidence)
 
 
 def _judge_sides(

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gatemark.core.errors import IncomparableError
-from gatemark.core.result import PACK_BLOB, Result
+from gatemark.core.result import PACK_BLOB, Result, answer_time_of
 from gatemark.evidence.exam import ExamOutcome
 from gatemark.evidence.rows import Snapshot
 from gatemark.ledger.port import BlobStore
+from gatemark.packs.answer_time import list_later_times
 from gatemark.packs.conditions import read_conditions
 from gatemark.packs.evidence_files import SuiteFiles, write_evidence_files
 from gatemark.packs.exam_suites import (
@@ -24,23 +23,17 @@ from gatemark.packs.exam_suites import (
     run_suite,
 )
 from gatemark.packs.graders import RecordedGraders
-from gatemark.packs.judge import PackDecision, judge_run
+from gatemark.packs.judge import JudgedAgain, judge_run
 from gatemark.packs.judge_qualification import SuiteQualification, qualify_judges
+from gatemark.packs.kept_targets import list_other_subjects
 from gatemark.packs.limited_runs import read_limit
+from gatemark.packs.origin import BASELINE_CHOSEN, CELL, list_first_page
 from gatemark.packs.pack import read_pack
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack
-from gatemark.packs.run import AnsweredRun, Run
+from gatemark.packs.run import AnsweredRun, Claims, Run
 from gatemark.packs.stored_answers import read_stored_arm
-from gatemark.packs.stored_pack import name_labels, open_stored_pack, read_stored_rows
+from gatemark.packs.stored_pack import make_title, name_labels, open_stored_pack, read_stored_rows
 from gatemark.workspace import Workspace
-
-
-class JudgedAgain(msgspec.Struct, frozen=True):
-    """A result judged again: what differs apart from the decision, and what was not checked."""
-
-    judged: PackDecision
-    differences: tuple[str, ...] = ()
-    unjudged: tuple[str, ...] = ()
 
 
 def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
@@ -58,15 +51,25 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
             exams=_run_exams_again(opened, result, blobs),
             limit=read_limit(result),
             waivers=result.waivers,
+            claims=Claims(
+                baseline_how=result.runtime.get(BASELINE_CHOSEN), cell=result.runtime.get(CELL)
+            ),
         ),
         {arm: one.answers for arm, one in stored.items()},
         _qualify_again(opened, result, blobs, data),
         read_conditions(result),
+        answer_time_of(result),
     )
     return JudgedAgain(
         judge_run(answered, now=result.finished_at),
-        differences=tuple(why for one in stored.values() for why in one.differences),
+        differences=(
+            *list_other_subjects(result, opened.pack, data, stored),
+            *list_later_times(result, data),
+            *(why for one in stored.values() for why in one.differences),
+        ),
         unjudged=tuple(why for one in stored.values() for why in one.unjudged),
+        title=make_title(opened.pack),
+        caveats=list_first_page(answered),
     )
 
 

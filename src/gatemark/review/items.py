@@ -9,7 +9,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import (
+    BadInputError,
+    IntegrityError,
+    NewerFormatError,
+    OtherRulesError,
+    UsageError,
+)
 from gatemark.core.result import AssetRef
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.input_problems import refuse_input
@@ -85,7 +91,7 @@ def read_sealed_answers(
     workspace: Workspace, reference: str, suite: str | None
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """Return both arms' answers to one suite of a pack run, and the assets of the arms."""
-    result = workspace.results.get(reference)
+    result = workspace.citable_result(reference)
     suffix = ".candidate.jsonl"
     known = [blob.name.removesuffix(suffix) for blob in result.blobs if blob.name.endswith(suffix)]
     if suite is None and len(known) != 1:
@@ -118,8 +124,12 @@ def find_newest_result(workspace: Workspace, pack: str) -> str:
     before, seen = None, 0
     while seen < MAX_SEARCHED and (lines := workspace.results.lines(SEARCHED_AT_ONCE, before)):
         for line in lines:
-            if workspace.results.get(line.id).pack.name == pack:
-                return line.id
+            try:
+                if workspace.citable_result(line.id).pack.name == pack:
+                    return line.id
+            except (IntegrityError, NewerFormatError, OtherRulesError):
+                # What nothing may rest on does not hide what is below it.
+                continue
         before, seen = lines[-1].seq, seen + len(lines)
     raise UsageError(f"no sealed result of a pack {pack!r} among the newest {MAX_SEARCHED}")
 

@@ -153,3 +153,5 @@ def _format_derived(derived: Derived) -> Iterator[str]:
     yield f"{_format_counts(derived.pushed)}; {derived.open_windows} windows are still open"
     if derived.not_served:
         yield f"left out: {derived.not_served} results about versions that were not live then"
+    for why in derived.uncitable:
+        yield f"left out, since nothing may rest on it: {why}"

@@ -25,7 +25,7 @@ from gatemark.lifecycle.act import CommandResult, act, preview
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.decisions.decide import TAKES_AWAY
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
-from gatemark.lifecycle.views.text import document_of, lines_of
+from gatemark.lifecycle.views.text import document_of, lines_of, warn_of_undecided
 from gatemark.workspace import Workspace
 
 K = TypeVar("K", bound=msgspec.Struct)
@@ -217,6 +217,8 @@ def show_acted(*several: CommandResult, unchanged: str, json: bool) -> None:
     if json:
         print_json(document_of(*several))
         return
+    for note in dict.fromkeys(note for result in several for note in result.undecided):
+        say(warn_of_undecided(note), err=True)
     lines = [line for result in several for line in lines_of(result)]
     for line in lines:
         say(line)

@@ -43,7 +43,7 @@ def build_packet(
     A pack may have several suites with records of the lane. It is a candidate only by all of them,
     and only if the pack passed.
     """
-    result = workspace.existing_results().get(reference)
+    result = workspace.citable_result(reference)
     parts = _derive_parts(workspace, result, lane)
     named = msgspec.convert(parts[0][0].options, AdvisoryOptions).policy.lanes.get(lane)
     settled = None if named is None else named.promotion

@@ -170,7 +170,8 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
         reason = _pause_reason(state, place, rollout, moment)
         if reason is not None:
             return (_pause(state, command, rollout, *reason),)
-        if _is_ready(state, rollout) and track.stage in CANARY[:-1]:
+        # Nothing climbs after an event that nobody can decide, but windows are judged further.
+        if _is_ready(state, rollout) and track.stage in CANARY[:-1] and not state.undecided:
             after = CANARY[CANARY.index(track.stage) + 1]
             windows = _list_streak(state, rollout)
             moves = partial(moved, state, command.environment, moment)
@@ -319,6 +320,8 @@ def _close_watch(
 ) -> Facts:
     lateness = timedelta(minutes=state.policy.canary.lateness_minutes)
     if rollout.watch_until is None or moment.now < rollout.watch_until + lateness:
+        return ()
+    if state.undecided:
         return ()
     is_fed = bool(rollout.clean_count or rollout.other_count)
     track = state.asset.track(command.environment, rollout.version)

@@ -12,7 +12,7 @@ from gatemark.core.policy import Outcome
 from gatemark.lifecycle.model.nouns import Cited, PackIdentity, ShadowPairs
 from gatemark.lifecycle.model.release_policy import ShadowRules
 from gatemark.lifecycle.model.stages import LANE, Evidence, lane_of
-from gatemark.lifecycle.model.state import LifecycleState, Track
+from gatemark.lifecycle.model.state import Asset, LifecycleState, Track
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -130,13 +130,23 @@ def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
 
 
 def _check_required_pack(case: PromotionCase) -> list[str]:
-    asset = case.state.asset
-    if asset.required_pack is None:
-        return [f"{asset.name} has no required pack of record"]
+    problem = required_pack_problem(case.state.asset, case.result_ids, case.evidence)
     full = case.required_pack_result
-    if full is None:
-        return [_explain_missing_pack(case, asset.required_pack)]
+    if problem is not None or full is None:
+        return [str(problem)]
     return _check_freshness(case, full)
+
+
+def required_pack_problem(
+    asset: Asset, result_ids: Sequence[str], evidence: Mapping[str, Cited]
+) -> str | None:
+    """Return why no cited result is of the required pack of an asset, or None if one is."""
+    wanted = asset.required_pack
+    if wanted is None:
+        return f"{asset.name} has no required pack of record"
+    if find_required_pack_result(result_ids, evidence, wanted) is None:
+        return _explain_missing_pack(result_ids, evidence, wanted)
+    return None
 
 
 def _check_freshness(case: PromotionCase, full: Cited) -> list[str]:
@@ -165,13 +175,15 @@ def _check_freshness(case: PromotionCase, full: Cited) -> list[str]:
     return problems
 
 
-def _explain_missing_pack(case: PromotionCase, wanted: PackIdentity) -> str:
+def _explain_missing_pack(
+    result_ids: Sequence[str], evidence: Mapping[str, Cited], wanted: PackIdentity
+) -> str:
     """Return a message that no result is of the required pack, and how the nearest one differs."""
     message = f"no cited result ran the required pack {wanted.pack} v{wanted.version} as it is now"
     found = [
         (words, result_id)
-        for result_id in case.result_ids
-        if (words := _list_differences(case.evidence[result_id].pack, wanted))
+        for result_id in result_ids
+        if (words := _list_differences(evidence[result_id].pack, wanted))
     ]
     words, result_id = min(found, key=lambda one: len(one[0]))
     return f"{message}: result {short(result_id)} has {' and '.join(words)}"

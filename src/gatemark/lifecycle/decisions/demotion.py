@@ -170,9 +170,8 @@ def _find_restorable(
     earlier = [
         name
         for name in reversed(place.lineage)
-        if name != demotion.version
-        # What this build cannot decide takes no place among the versions to return to.
-        and state.asset.find_undecided(demotion.environment, name) is None
+        # A version that nobody could decide about takes no place among those to return to.
+        if name != demotion.version and state.asset.versions[name].undecided is None
     ]
     if demotion.returns_to is not None:
         if demotion.returns_to not in earlier[: policy.rollback_window]:

@@ -187,7 +187,7 @@ class Inspector:
 
 def _find_older_rules(state: LifecycleState, line: LifecycleEvent) -> Iterator[EventFinding]:
     """Yield that a decision rests on one of higher rules: builds only take away after those."""
-    before = max(state.undecided.values(), default=0)
+    before = max((one.rules for one in state.undecided.values()), default=0)
     if line.rules < before and line.fact.gives_authority:
         yield EventFinding(
             line.seq, f"names rules {line.rules}, but rules {before} had decided before it"

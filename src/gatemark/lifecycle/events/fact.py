@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError
+from gatemark.core.errors import IntegrityError, OtherRulesError
 from gatemark.ledger.event_kinds import (
     LIFECYCLE_RULES,
     DecidedBy,
@@ -26,7 +26,7 @@ from gatemark.ledger.event_kinds import (
 )
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.model.nouns import AssetName, Noun, Role, VersionName
-from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
+from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState, Undecided
 
 Tone = Literal["up", "down", "flag", "note"]
 WORKSPACE_SUBJECT: Final = "*"
@@ -106,6 +106,10 @@ class Fact(Noun, frozen=True, kw_only=True):
         """
         return True
 
+    def takes_away(self, _asset: Asset) -> bool:
+        """Whether it only lowers what a version may do; only then it counts without a decision."""
+        return False
+
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
         """Apply this event to the state."""
         raise NotImplementedError
@@ -139,9 +143,9 @@ class GovernanceFact(Fact, frozen=True, kw_only=True):
         return WORKSPACE_SUBJECT
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        """Apply this event, unless it was decided by rules that this build does not have."""
-        if event.is_undecided:
-            state.governance.undecided[event.seq] = event.rules
+        """Apply this event, unless this build cannot decide it."""
+        if event.undecided is not None:
+            state.governance.undecided[event.seq] = event.undecided
         else:
             self.apply(state.governance, event)
         state.governance.revision = event.seq
@@ -165,23 +169,25 @@ class AssetFact(Fact, frozen=True, kw_only=True):
         return self.asset
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        """Apply this event, also if this build does not have the rules that decided it.
+        """Apply this event; one that this build cannot decide counts only if it takes away.
 
-        What is live is as recorded, so that people take away the right version. A version that
-        gained by such an event does not serve, and nothing returns to it.
+        So what serves, and what a rollback leaves, never rests on an event that nobody can decide.
         """
         if self.asset != state.asset.name:
             raise IntegrityError(f"event {event.seq} is about {self.asset}, not {state.asset.name}")
         state.asset.revision = event.seq
         # Times never decrease along the ledger, unless a clock that ran ahead was set back.
         state.asset.last_at = event.at
-        if event.is_undecided:
-            state.asset.undecided[event.seq] = event.rules
+        if event.undecided is not None:
+            state.asset.undecided[event.seq] = event.undecided
+            is_applied = self.takes_away(state.asset)
             self.mark_undecided(state.asset, event)
+            if not is_applied:
+                return
         self.apply(state.asset, event)
 
     def mark_undecided(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Mark the version that gains by an event that this build cannot decide, if any."""
+        """Mark the version that would gain by an event that this build cannot decide, if any."""
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Apply this event to the asset; by default, nothing changes."""
@@ -202,7 +208,7 @@ class VersionFact(AssetFact, frozen=True, kw_only=True):
         return f"{self.asset}@{self.version}"
 
     def mark_undecided(self, asset: Asset, event: LifecycleEvent) -> None:
-        if self.may_raise(asset):
+        if self.version in asset.versions and self.may_raise(asset):
             asset.ensure_track(self.environment, self.version).undecided = event.seq
 
     def may_raise(self, _asset: Asset) -> bool:
@@ -218,6 +224,8 @@ class LifecycleEvent(msgspec.Struct, frozen=True):
     at: datetime
     fact: Fact
     decided_by: DecidedBy | None = None
+    flaw: Undecided | None = None
+    """What is wrong with how it was written, if anything."""
 
     @property
     def rules(self) -> int:
@@ -225,9 +233,12 @@ class LifecycleEvent(msgspec.Struct, frozen=True):
         return 0 if self.decided_by is None else self.decided_by.rules
 
     @property
-    def is_undecided(self) -> bool:
-        """Whether this build does not have the rules that decided it."""
-        return self.decided_by is not None and self.rules != LIFECYCLE_RULES.current
+    def undecided(self) -> Undecided | None:
+        """Why this build cannot decide it: it is flawed, or was decided by other rules."""
+        if self.flaw or self.decided_by is None or self.rules == LIFECYCLE_RULES.current:
+            return self.flaw
+        why = LIFECYCLE_RULES.describe_other(self.rules)
+        return Undecided(why, error=OtherRulesError, rules=self.rules)
 
     @property
     def through(self) -> str:

@@ -68,14 +68,26 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
         stage = asset.track(self.environment, self.version).stage
         return AUTHORITY.get(self.after, 0) >= AUTHORITY.get(stage, 0)
 
-    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Move the version, start or end its canary, and set what is enabled."""
-        place = asset.ensure_place(self.environment)
-        self._move_track(asset.ensure_track(self.environment, self.version), event)
-        self._move_canary(place, event)
-        self._move_enabled(place)
+    def takes_away(self, asset: Asset) -> bool:
+        """Whether it ends a version's chance to serve, from the stage that it really has."""
+        is_known = self.version in asset.versions
+        return is_known and self.after in _ENDS and not self.may_raise(asset)
 
-    def _move_track(self, track: Track, event: LifecycleEvent) -> None:
+    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        """Move the version, start or end its canary, and set what is enabled.
+
+        A version that was never added can neither serve nor take the place of one that does.
+        """
+        place = asset.ensure_place(self.environment)
+        track = asset.ensure_track(self.environment, self.version)
+        # Not as the event says it: what is live must not stay so behind a false word.
+        before = track.stage
+        self._move_track(track, before, event)
+        if self.version in asset.versions:
+            self._move_canary(place, before, event)
+            self._move_enabled(place, before)
+
+    def _move_track(self, track: Track, before: Stage, event: LifecycleEvent) -> None:
         track.stage = self.after
         track.since, track.seq, track.cause = event.at, event.seq, self.cause
         track.result_ids = self.result_ids
@@ -84,7 +96,7 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
         if self.after == "shadow":
             track.shadowed = []
         # A version that drift or a person took out of traffic is demoted, even if to shadow.
-        is_taken_out = self.cause == "demote" and (self.before == "enabled" or bool(self.signals))
+        is_taken_out = self.cause == "demote" and (before == "enabled" or bool(self.signals))
         if self.after in FALLEN or is_taken_out:
             track.fell_at = event.at
         elif self.after == "eligible":
@@ -103,25 +115,25 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
             watch_until=self.watch_until if self.after == "enabled" else None,
         )
 
-    def _move_canary(self, place: EnvironmentState, event: LifecycleEvent) -> None:
+    def _move_canary(self, place: EnvironmentState, before: Stage, event: LifecycleEvent) -> None:
         if self.after in CANARY:
             place.canary = self.version
             place.has_fallen = False
-            if self.before in CANARY and place.rollout is not None:
+            if before in CANARY and place.rollout is not None:
                 place.rollout.step_since = event.at
                 place.rollout.streak, place.rollout.held_count, place.rollout.last = [], 0, None
                 place.rollout.pending = {}
             else:
                 place.rollout = self._rollout(event)
-        elif self.before in CANARY:
+        elif place.canary == self.version:
             place.canary = None
             place.has_fallen = self.after != "enabled"
             place.rollout = None
         if self.after == "enabled":
             place.rollout = self._rollout(event) if self.watch_until is not None else None
 
-    def _move_enabled(self, place: EnvironmentState) -> None:
-        if "enabled" in (self.before, self.after):
+    def _move_enabled(self, place: EnvironmentState, before: Stage) -> None:
+        if "enabled" in (before, self.after):
             # The drift concerned the version that was live before.
             place.drift = {}
         if self.after in _ENDS and self.version in place.lineage:
@@ -134,7 +146,7 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
                 place.lineage = [*others, self.version]
             place.enabled = self.version
             place.has_fallen = self.cause == "rollback"
-        elif self.before == "enabled":
+        elif place.enabled == self.version:
             place.enabled = None
             if place.rollout is not None and place.rollout.version == self.version:
                 place.rollout = None
@@ -167,6 +179,9 @@ class VersionPaused(VersionFact, frozen=True, kw_only=True):
     @property
     def gives_authority(self) -> bool:
         return self.reason is None
+
+    def takes_away(self, asset: Asset) -> bool:
+        return self.reason is not None and self.version in asset.versions
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Pause or resume; a resumed canary counts clean windows from zero."""

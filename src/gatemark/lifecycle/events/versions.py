@@ -34,9 +34,13 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
     is_scope_change: bool = False
     note: Note = ""
 
+    def takes_away(self, asset: Asset) -> bool:
+        """Whether it only names a version that nothing can raise; a known one keeps its pins."""
+        return self.version not in asset.versions
+
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         # Pins and digest come from here: what cannot be decided serves in no environment.
-        undecided = event.seq if event.is_undecided else None
+        undecided = event.seq if event.undecided is not None else None
         if asset.kind is None:
             asset.kind, asset.risk = self.kind, self.risk
         asset.versions[self.version] = AssetVersion(

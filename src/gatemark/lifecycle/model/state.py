@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from gatemark.core.errors import GatemarkError, IntegrityError
 from gatemark.core.result import AssetKind
 from gatemark.lifecycle.default_policy import default_digest, default_document
 from gatemark.lifecycle.model.nouns import (
@@ -27,6 +28,17 @@ from gatemark.lifecycle.model.nouns import (
 from gatemark.lifecycle.model.release_policy import ReleasePolicy, policy_for, recorded_policy
 
 
+class Undecided(msgspec.Struct, frozen=True):
+    """Why this build cannot decide an event, and the error of what would build on it.
+
+    ``rules`` are those that decided it, or 0 if the event cannot be read.
+    """
+
+    why: str
+    error: type[GatemarkError] = IntegrityError
+    rules: int = 0
+
+
 class AssetVersion(msgspec.Struct, frozen=True):
     """A version as it was added."""
 
@@ -40,7 +52,7 @@ class AssetVersion(msgspec.Struct, frozen=True):
     added_at: datetime
     seq: int
     undecided: int | None = None
-    """The event that added it, if that was decided by rules that this build does not have."""
+    """The event that added it, if this build cannot decide it; such a version does not serve."""
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -121,7 +133,7 @@ class Track(msgspec.Struct):
     shadowed: list[tuple[str, ShadowPairs]] = []
     """Measurements since it entered shadow, each with the version that was live."""
     undecided: int | None = None
-    """The last event by rules that this build does not have from which it may have gained."""
+    """The last event that this build cannot decide and from which it would have gained."""
 
 
 class CanaryWindow(msgspec.Struct):
@@ -173,6 +185,8 @@ class ServiceSpan(msgspec.Struct, frozen=True, order=True):
 class EnvironmentState(msgspec.Struct):
     """One environment of an asset.
 
+    ``enabled`` is the version that serves: routing may withhold it, and never serves in its own
+    right what this does not name. Demotions, rollbacks, canaries and drift mean the same version.
     ``lineage`` lists the versions that were enabled and could be again, the live one last.
     ``has_fallen`` means that nothing was promoted since the last rollback.
     """
@@ -201,12 +215,12 @@ class Asset(msgspec.Struct):
     approvals: list[Approval] = []
     waivers: list[GateWaiver] = []
     revision: int = 0
-    undecided: dict[int, int] = {}
-    """Events by rules that this build does not have, and the versions of those rules."""
+    undecided: dict[int, Undecided] = {}
+    """Events that this build cannot decide; they count only if they take away."""
     last_at: datetime | None = None
 
     def find_undecided(self, environment: str, version: str) -> int | None:
-        """Return the event that a version rests on here and that this build cannot decide."""
+        """Return the last event that would have raised a version and that cannot be decided."""
         known = self.versions.get(version)
         if known is not None and known.undecided is not None:
             return known.undecided
@@ -246,8 +260,8 @@ class AccessGrant(msgspec.Struct, frozen=True):
 class GovernanceState(msgspec.Struct):
     """Roles, and the release policy in force since the event ``policy_seq``.
 
-    Before any such event it is the default policy. ``undecided`` are the events by rules that this
-    build does not have, and the versions of those rules: they give and take no right.
+    Before any such event it is the default policy. ``undecided`` are the events that this build
+    cannot decide: they give and take no right.
 
     ``looks`` maps what a name looks like to the name, for everybody who ever had a role. ``access``
     has what each person was given by others, oldest first.
@@ -261,7 +275,7 @@ class GovernanceState(msgspec.Struct):
     policy_editor: str | None = None
     policy_seq: int = 0
     revision: int = 0
-    undecided: dict[int, int] = {}
+    undecided: dict[int, Undecided] = {}
     last_at: datetime | None = None
 
 
@@ -277,8 +291,8 @@ class LifecycleState(msgspec.Struct):
         return policy_for(self.governance.policy, self.asset.name, self.asset.kind)
 
     @property
-    def undecided(self) -> dict[int, int]:
-        """Events by rules that this build does not have, and the versions of those rules."""
+    def undecided(self) -> dict[int, Undecided]:
+        """Events that this build cannot decide: nothing climbs after them."""
         return self.governance.undecided | self.asset.undecided
 
 

@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 
 from gatemark.lifecycle.events.approvals import ApprovalGiven
-from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, LifecycleEvent, find_fact_kind, fold
+from gatemark.lifecycle.events.fact import LifecycleEvent, advance, find_fact_kind, fold
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.model.state import LifecycleState, Track, share_of
-from gatemark.lifecycle.state_cache import recorded, recorded_lines, unknown_asset
+from gatemark.lifecycle.state_cache import read_event, unknown_asset
 from gatemark.lifecycle.views.views import History, HistoryLine, Live, StageSpan
 from gatemark.workspace import Workspace
 
@@ -52,14 +52,8 @@ def asset_lines(workspace: Workspace, asset: str) -> list[LifecycleEvent]:
         line
         for event, payload in store.events(subject=asset)
         if (kind := find_fact_kind(event.kind)) is not None and not kind.is_measurement
-        if (line := recorded(event, payload)) is not None
+        if isinstance(line := read_event(event, payload), LifecycleEvent)
     ]
-
-
-def workspace_lines(workspace: Workspace) -> list[LifecycleEvent]:
-    """Return the events about roles and the release policy, in order."""
-    store = workspace.existing_store().events
-    return recorded_lines(store, WORKSPACE_SUBJECT)
 
 
 def find_approvers(lines: Sequence[LifecycleEvent], numbers: Sequence[int]) -> tuple[str, ...]:
@@ -98,8 +92,13 @@ def segments_of(lines: Sequence[LifecycleEvent]) -> tuple[StageSpan, ...]:
     """Return which version was in which stage, and when."""
     opened: dict[tuple[str, str], StageSpan] = {}
     done: list[StageSpan] = []
+    state = fold(lines[0].fact.subject if lines else "", ())
     for line in lines:
+        advance(state, line)
         if not isinstance(line.fact, VersionMoved):
+            continue
+        if state.asset.track(line.fact.environment, line.fact.version).seq != line.seq:
+            # It changed nothing, since this build cannot decide it.
             continue
         key = (line.fact.environment, line.fact.version)
         if key in opened:
@@ -124,7 +123,7 @@ def _make_line(event: LifecycleEvent, approver_of: Mapping[int, str]) -> History
         actor=event.actor,
         version=getattr(fact, "version", None),
         environment=getattr(fact, "environment", None),
-        what=fact.sentence,
+        what=fact.sentence if event.undecided is None else f"{fact.sentence}, not decided",
         tone=fact.tone,
         note=str(getattr(fact, "note", "")),
         result_ids=tuple(getattr(fact, "result_ids", ())),

@@ -69,7 +69,7 @@ def asset_text(card: AssetCard) -> str:
         f"required pack: {card.required_pack or 'not set'}"
         + (f" (by {card.required_pack_editor})" if card.required_pack_editor else ""),
         *([LANE_NOTE] if card.kind == LANE else []),
-        *map(_warn_of_undecided, card.undecided),
+        *map(warn_of_undecided, card.undecided),
         "",
     ]
     rows = [("version", "stage", "since", "author", "digest", "")]
@@ -92,7 +92,8 @@ def asset_text(card: AssetCard) -> str:
     return _join_lines([*lines, *align_columns(rows)])
 
 
-def _warn_of_undecided(note: str) -> str:
+def warn_of_undecided(note: str) -> str:
+    """Return a note about events that this build cannot decide, as people must see it."""
     return f"NOT DECIDED: {note}; what rests on it does not serve"
 
 
@@ -151,7 +152,7 @@ def why_text(why: Why) -> str:
         lines.append(f"  PAUSED: {words.one_line(why.paused)}")
     if why.break_glass:
         lines.append(f"  BREAK-GLASS: {words.one_line(why.break_glass)}")
-    lines.extend(f"  {_warn_of_undecided(note)}" for note in why.undecided)
+    lines.extend(f"  {warn_of_undecided(note)}" for note in why.undecided)
     lines.extend(f"  PROBLEM: {words.one_line(problem)}" for problem in why.problems)
     lines.extend(["", "Results"])
     lines.extend(_format_citation(one) for one in why.citations)
@@ -236,7 +237,9 @@ def _format_fact(fact: Fact) -> str:
 
 def document_of(*several: CommandResult) -> dict[str, object]:
     """Return the JSON document of the results of some commands."""
+    undecided = dict.fromkeys(note for result in several for note in result.undecided)
     return {
+        **({"undecided": list(undecided)} if undecided else {}),
         "changed": any(result.is_change for result in several),
         "events": [
             {

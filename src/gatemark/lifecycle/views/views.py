@@ -156,7 +156,7 @@ class Why(View, frozen=True, kw_only=True):
     is_one_person: bool = False
     """Whether the store is in one-person mode: nobody else had to approve."""
     undecided: tuple[str, ...] = ()
-    """Events by rules that this build does not have. What rests on them does not serve."""
+    """Events that this build cannot decide. What rests on them does not serve."""
 
 
 class VersionLine(View, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ class AssetCard(View, frozen=True, kw_only=True):
     versions: tuple[VersionLine, ...]
     is_one_person: bool = False
     undecided: tuple[str, ...] = ()
-    """Events by rules that this build does not have. What rests on them does not serve."""
+    """Events that this build cannot decide. What rests on them does not serve."""
 
 
 class AssetRow(View, frozen=True, kw_only=True):

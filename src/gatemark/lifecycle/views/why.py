@@ -12,14 +12,20 @@ from gatemark.ledger.port import erasure_of
 from gatemark.lifecycle.citations import check_blobs, erased_evidence
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.events.approvals import ApprovalGiven, GateOverridden
-from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, fold
+from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, moves_of
 from gatemark.lifecycle.model.state import BreakGlassAccess, LifecycleState, Track
-from gatemark.lifecycle.state_cache import asset_state_cache, describe_undecided, unknown_asset
-from gatemark.lifecycle.views.history import asset_lines, find_approvers, workspace_lines
+from gatemark.lifecycle.state_cache import (
+    AssetStateCache,
+    asset_state_cache,
+    describe_undecided,
+    unknown_asset,
+)
+from gatemark.lifecycle.views.history import asset_lines, find_approvers
 from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why, Worth
+from gatemark.packs.kept_targets import check_subject
 from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=VersionFact)
@@ -28,9 +34,8 @@ F = TypeVar("F", bound=VersionFact)
 def explain_stage(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
     """Return everything behind the current stage of a version, checked again."""
     lines = asset_lines(workspace, ref.asset)
-    state = fold(
-        ref.asset, sorted([*workspace_lines(workspace), *lines], key=lambda line: line.seq)
-    )
+    # Read anew, since checking citations takes long and others go on with the shared state.
+    state = AssetStateCache(workspace.events).read(ref.asset)
     version = state.asset.versions.get(ref.version)
     if version is None:
         if not state.asset.versions:
@@ -130,6 +135,7 @@ def _check_citation(
     erased = erased_evidence(workspace, result)
     try:
         check_blobs(workspace, result, erased)
+        check_subject(result, workspace.blobs)
     except IntegrityError as error:
         worth, reason = "changed", str(error)
     if result.verdict != "pass":

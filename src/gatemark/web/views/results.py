@@ -88,6 +88,9 @@ def check_result(workspace: Workspace, reference: str) -> ResultCheck:
     verify_seal(result)
     lines = [CheckLine(what="seal", holds=True, detail="id and stamp match the content")]
     lines.extend(_check_blob(workspace, blob.name, blob.digest) for blob in result.blobs)
+    doubt = workspace.find_doubt(result)
+    if doubt is not None:
+        lines.append(CheckLine(what="rules", holds=False, detail=str(doubt)))
     lines.append(_check_event(workspace, result))
     holds = all(line.holds for line in lines)
     return ResultCheck(
@@ -152,7 +155,14 @@ def one_result_page(visit: Visit, reference: str) -> Context:
             drawn.pop(next(iter(drawn)))
         drawn[result.stamp] = result_context(result)
     others = result_page(visit.workspace, before=None, limit=SHOWN).items
-    return {**drawn[result.stamp], "check": None, "others": others, "jumps": JUMPS}
+    doubt = visit.workspace.find_doubt(result)
+    return {
+        **drawn[result.stamp],
+        "doubt": doubt and str(doubt),
+        "check": None,
+        "others": others,
+        "jumps": JUMPS,
+    }
 
 
 @doors.view("/results/{reference}/files/{digest}", bytes)
