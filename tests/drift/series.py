@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from gatemark.drift.cohorts import REPLAYED
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
-from gatemark.drift.judging.memory import Memory
+from gatemark.drift.judging.cohort_state import (
+    CohortState,
+    EpisodesBefore,
+    PastEpisode,
+    RecordedEpisode,
+    SeriesName,
+)
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import LITERAL_DEFAULTS, DriftPolicy, Watch
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, judge_tick
@@ -58,7 +66,9 @@ class Days:
         self.rows = rows
         self.watch = watch or Watch(metric="*")
         self.policy = by_tick(**policy)
-        self.kept: dict[int, Any] = {}
+        self.open: dict[SeriesName, RecordedEpisode] = {}
+        self.past: dict[SeriesName, list[PastEpisode]] = {}
+        self.last: tuple[int, tuple[Sequence[float | None], ...]] | None = None
         self.closed: list[Any] = []
         self.opened: tuple[Any, ...] = ()
 
@@ -73,25 +83,46 @@ class Days:
             for row in range(len(self.rows))
         ]
         detector = detectors().get(self.watch.detector)
-        cohort = Cohort(self.watch, detector, series, policy=self.policy, now=day(days))
+        last, known = self.last or (None, ())
+        cohort = Cohort(
+            self.watch,
+            detector,
+            series,
+            policy=self.policy,
+            now=day(days),
+            rounds=None if last is None else max(days - last, 0) + 1 + REPLAYED,
+            judged_at=None if last is None else day(last),
+        )
         for row, values in enumerate(self.rows):
+            before = known[row] if row < len(known) else ()
             for place, value in enumerate(values):
                 if value is not None:
+                    there = before[place] if place < len(before) else None
                     cohort.add(
                         np.asarray([row]),
                         np.asarray([int(day(place).timestamp())]),
                         np.asarray([1.0]),
                         np.asarray([1]),
                         np.asarray([[value]]),
+                        is_written=np.asarray([value != there]),
+                        is_corrected=np.asarray([there is not None]),
                     )
         cohort.close()
-        memory = Memory(cohort, self.kept)
+        state = CohortState(cohort, EpisodesBefore(self.open, self.past))
         starts = rearmed or {}
         found = judge_tick(
-            [(cohort, memory)], self.policy, day(days), lambda episode: starts.get(episode.asset)
+            [(cohort, state)], self.policy, day(days), lambda episode: starts.get(episode.asset)
         )
-        remembered = memory.remembered(np.arange(len(series)))
-        self.kept = {one.id: kept for one, kept in zip(series, remembered, strict=True)}
+        self.last = (days, self.rows)
+        self.open.clear()
+        for one in found.recorded:
+            episode = one.episode
+            name = (episode.asset, episode.metric, episode.detector)
+            if episode.is_open:
+                self.open[name] = one
+            else:
+                over = msgspec.convert(episode, PastEpisode, from_attributes=True)
+                self.past.setdefault(name, []).append(over)
         self.closed.extend(found.closed)
         self.opened = found.open
         return found

@@ -88,4 +88,4 @@ def test_cohorts_that_share_their_windows_do_not_share_what_begins_a_baseline() 
     shift.close()
     assert sigma.items[1].sum() == sigma.parts[1].sum() == 2
     assert shift.items[1].sum() == shift.parts[1].sum() == 0
-    assert not sigma.written[1].any()
+    assert not sigma.is_written[1].any()

@@ -439,3 +439,15 @@ def test_results_give_a_point_for_each_time_they_were_reached(
     assert found["pushed"]["added"] >= 1
     told = drift("status", "--now", later, "--json").json["signals"]
     assert ("parcel-mail", "golden_accuracy") in {(s["asset"], s["metric"]) for s in told}
+
+
+@pytest.mark.parametrize("source", ["West", "west ", "w\u0435st", "\uff57est", "we\u200bst"])
+def test_a_source_is_one_in_every_spelling(drift: Run, pushed: Run, source: str) -> None:
+    bad = [point(day, 0.93 - 0.3 * (day > 12), source="east") for day in range(15)]
+    good = [point(day, value, source="west") for day, value in enumerate(HEALTHY)]
+    assert pushed([*bad, *good]).code == 0
+    honest = drift("probe", "--now", stamp(15), "--json").json["signals"]
+    again = pushed([row | {"source": source} for row in good])
+    assert again.code == 0
+    assert "0 new, 15 known, 0 corrections" in again.out
+    assert drift("probe", "--now", stamp(15), "--json").json["signals"] == honest

@@ -11,8 +11,8 @@ from tests.lifecycle.sealed import LAXER
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
-from gatemark.drift.judging.policy import Response, Watch
-from gatemark.drift.open_stores import memories_of
+from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
+from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import render_drift
@@ -142,7 +142,7 @@ def test_an_edited_time_of_the_last_probe_does_not_end_the_watch(live: Live) -> 
     found = live.probe(40)
     assert (level(found), found.notes) == ("STALE", ())
     assert [said["level"] for _, said in live.events("drift_signal")][-1] == "STALE"
-    assert memories_of(live.workspace).last_tick().at == day(40)
+    assert episodes_of(live.workspace).last_tick().at == day(40)
 
 
 def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:
@@ -150,6 +150,16 @@ def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:
     found = live.probe(400)
     assert level(found) == "STALE"
     assert live.stage() == "enabled"
+
+
+def test_a_long_silence_is_counted_from_the_last_point_that_is_over(live: Live) -> None:
+    live.push(0, lively())
+    (late,) = live.probe(400).signals
+    assert late.extras == {"missing_windows": 384}
+    assert late.reason.endswith("the last window looked at ended 2026-03-17")
+    live.now = day(-1)
+    (early,) = live.probe(-30).signals
+    assert (early.level, early.extras) == ("STALE", {"silent_windows": 60})
 
 
 def test_a_clock_that_was_far_ahead_once_does_not_end_the_watch(live: Live) -> None:
@@ -191,7 +201,7 @@ def test_drift_that_shows_in_corrections_only_is_seen(live: Live) -> None:
         found = live.probe(number + 1)
     assert level(found) == "BREACH"
     assert live.stage() == "demoted"
-    assert len(memories_of(live.workspace).episodes()) == 1
+    assert len(episodes_of(live.workspace).episodes()) == 1
 
 
 def test_a_correction_for_the_better_leaves_the_episode_to_quiet_windows(live: Live) -> None:
@@ -213,7 +223,7 @@ def test_a_correction_does_not_bring_an_old_episode_back(live: Live) -> None:
     found = live.probe(21)
     assert found.notes
     assert (found.episodes, found.closed, level(found)) == ((), (), "OK")
-    assert [one.id for one in memories_of(live.workspace).episodes()] == [over.id]
+    assert [one.id for one in episodes_of(live.workspace).episodes()] == [over.id]
 
 
 def test_trouble_that_a_correction_brings_back_is_a_new_episode_and_acted_on(live: Live) -> None:
@@ -328,19 +338,17 @@ def test_the_page_shows_expected_metrics_that_were_never_pushed(tmp_path: Path) 
     assert "no point was ever pushed" in page
 
 
-def test_a_settled_window_under_another_policy_says_that_the_next_one_is_judged(live: Live) -> None:
+def test_a_window_from_before_a_new_start_has_no_baseline(live: Live) -> None:
     live.push(0, [*lively(), 3.0, 3.0])
     live.probe(17)
     live.probe(18)
     live.promote("1.0.0", "evaluating", actor="ann")
     live.promote("1.0.0", "eligible", live.seal("1.0.0"), actor="eve")
     live.promote("1.0.0", "shadow")
-    live.probe(18.1)
-    (signal,) = live.probe(18.2, policy=by_tick(on_breach="fallback")).signals
-    assert (signal.level, signal.n) == ("STALE", 1)
-    assert signal.reason == (
-        "the latest window was settled under another policy; the next one will be judged"
-    )
+    for policy in (by_tick(on_breach="stop"), by_tick(on_breach="fallback")):
+        (signal,) = live.probe(18.1, policy=policy).signals
+        assert (signal.level, signal.n, signal.episode) == ("INSUFFICIENT_BASELINE", 1, None)
+        assert signal.reason == "0 windows of baseline, 14 are needed to judge"
 
 
 def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:
@@ -480,6 +488,17 @@ def test_an_episode_outlives_a_policy_that_would_not_have_opened_it(live: Live) 
     assert level(live.probe(20, policy=patient)) == "OK"
 
 
+def test_an_episode_keeps_a_baseline_that_is_longer_than_those_of_another_policy(
+    live: Live,
+) -> None:
+    live.push(0, [*lively(), *lively(), 3.0, 3.0])
+    found = live.probe(34, policy=DriftPolicy(on_breach="stop"))
+    (episode,) = (one for one in found.episodes if one.detector == "sigma")
+    assert len(episode.baseline_ids) > 14
+    (signal,) = live.probe(34, policy=by_tick(on_breach="stop")).signals
+    assert (signal.episode, signal.baseline_windows) == (episode.id, len(episode.baseline_ids))
+
+
 def test_a_series_under_two_detectors_has_two_signals(live: Live) -> None:
     policy = by_tick(
         watches=(
@@ -576,7 +595,7 @@ def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) ->
     (over,) = live.probe(21).closed
     found = live.probe(21, policy=by_tick(q=0.06))
     assert (found.closed, found.episodes) == ((), ())
-    assert [one.id for one in memories_of(live.workspace).episodes()] == [over.id]
+    assert [one.id for one in episodes_of(live.workspace).episodes()] == [over.id]
 
 
 def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:

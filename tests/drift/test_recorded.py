@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from gatemark.drift import probe
 from gatemark.drift.close import CloseRequest, close_episode
-from gatemark.drift.open_stores import memories_of
-from gatemark.drift.stores.memories import TickRecorder
+from gatemark.drift.judging.cohort_state import RecordedEpisode
+from gatemark.drift.open_stores import episodes_of
+from gatemark.drift.stores.episodes import TickRecorder
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.verify import VerifyRequest
@@ -50,12 +51,13 @@ def die(*_: Any, **__: Any) -> None:
 
 
 def test_every_recording_says_what_it_found_and_what_it_left(live: Live) -> None:
+    live.enable()
     live.push(0, [*lively(), 6.0, 10.0])
     live.probe(16)
     live.probe(17)
     first, second = recorded(live)
     assert (first["tick"], second["tick"]) == (1, 2)
-    for table, rows in (("memories", 1), ("episodes", 1)):
+    for table, rows in (("levels", 1), ("episodes", 1)):
         assert second[table]["before"] == first[table]["after"]
         assert second[table]["after"] != second[table]["before"]
         assert second[table]["rows"] == rows
@@ -67,7 +69,7 @@ def test_every_recording_says_what_it_found_and_what_it_left(live: Live) -> None
 def test_closing_an_episode_is_a_recording_too(live: Live) -> None:
     live.push(0, [*lively(), 6.0])
     live.probe(17)
-    (episode,) = memories_of(live.workspace).episodes()
+    (episode,) = episodes_of(live.workspace).episodes()
     request = CloseRequest(episode=episode.id, actor="olu", reason="a new normal")
     close_episode(live.workspace, request, day(18))
     before, after = recorded(live)
@@ -85,7 +87,7 @@ def test_a_probe_that_dies_before_it_tells_leaves_a_store_that_verifies(
         patched.setattr(probe, "act_on", die)
         with pytest.raises(KeyboardInterrupt):
             live.probe(20)
-    (episode,) = memories_of(live.workspace).episodes()
+    (episode,) = episodes_of(live.workspace).episodes()
     assert not episode.is_open
     assert checked(live).issues == ()
     live.probe(20)
@@ -97,13 +99,14 @@ def test_an_episode_that_somebody_closed_in_the_table_is_not_taken_for_one_cut_s
 ) -> None:
     live.push(0, [*lively(), 6.0])
     live.probe(17)
-    (episode,) = memories_of(live.workspace).episodes()
+    (episode,) = episodes_of(live.workspace).episodes()
     edit(live, "DELETE FROM episodes")
     over = msgspec.structs.replace(
-        episode, closed_at=day(18), closed_because="3 windows below 1.5 sigma"
+        episode, closed_at=day(18), closed_because="3 windows below 1.5 sigma", ending="quiet"
     )
     with live.workspace.store.database.adding() as connection:
-        TickRecorder(connection, live.workspace.store.database.dialect).keep_episodes([over])
+        recorder = TickRecorder(connection, live.workspace.store.database.dialect)
+        recorder.keep_episodes([RecordedEpisode(over)])
     messages = [trouble.message for trouble in checked(live).issues]
     assert any("is closed in the table, open in the ledger" in message for message in messages)
     # The next probe believes the table and tells the ledger; the edit stays visible all the same.

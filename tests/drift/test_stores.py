@@ -1,9 +1,10 @@
-"""Points, memories and runs in real databases: SQLite and PostgreSQL under the same tests."""
+"""Points, episodes and runs in real databases: SQLite and PostgreSQL under the same tests."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -14,8 +15,10 @@ from gatemark.alerts.alert import Alert
 from gatemark.alerts.outbox import MAX_ATTEMPTS
 from gatemark.alerts.send import alerts_of
 from gatemark.core.errors import BadInputError, ConflictError
+from gatemark.drift.events import JudgedUntil
 from gatemark.drift.judging.parts import FormName
-from gatemark.drift.open_stores import memories_of, points_of
+from gatemark.drift.open_stores import episodes_of, points_of
+from gatemark.drift.stores.episodes import TickRecorder
 from gatemark.schedule.cadence import Occasion, Trigger
 from gatemark.schedule.open_stores import schedule_runs_of
 
@@ -134,18 +137,25 @@ def test_senders_of_one_window_add_up_and_do_not_correct_each_other(live: Live) 
 
 
 def test_only_one_of_two_ticks_that_saw_the_same_is_recorded(live: Live) -> None:
-    seen = memories_of(live.workspace).last_tick()
+    seen = episodes_of(live.workspace).last_tick()
     assert seen.number == 0
     told: list[object] = []
-    with memories_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)):
+    judged = JudgedUntil(at=day(1), event=1, policy_digest="")
+
+    def record() -> AbstractContextManager[TickRecorder]:
+        return episodes_of(live.workspace).recording(
+            seen, day(1), judged, lambda *said: told.append(said)
+        )
+
+    with record():
         pass
     assert told == [], "nothing was written"
     with (
         pytest.raises(ConflictError, match="another probe wrote first"),
-        memories_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)),
+        record(),
     ):
         pass
-    assert memories_of(live.workspace).last_tick().at == day(1)
+    assert episodes_of(live.workspace).last_tick().at == day(1)
 
 
 def test_one_occasion_has_one_claimant_among_many(live: Live) -> None:

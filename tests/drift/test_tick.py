@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.drift.judging.memory import SeriesMemory
+from gatemark.core.canonical import digest
+from gatemark.drift.judging.cohort_state import BaselineWindow
 from gatemark.drift.judging.policy import Watch
 from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.signal import LEVELS
@@ -292,14 +293,14 @@ def test_a_change_too_small_to_matter_is_no_alarm_after_a_flat_baseline_either()
     assert Days([*[10.0] * 16, 10.5], watch=watch).at(17)[0].level == "DEGENERATE"
 
 
-def test_memories_survive_their_bytes() -> None:
+def test_a_frozen_baseline_is_read_back_as_it_was() -> None:
     days = Days([*HEALTHY, 20.0, 20.0])
     days.levels(17, 18)
-    kept = days.kept[0]
-    again = msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=SeriesMemory)
+    ((_, kept),) = days.open.values()
+    again = msgspec.json.decode(msgspec.json.encode(kept), type=tuple[BaselineWindow, ...])
     assert again == kept
-    assert again.frozen is not None
-    assert len(again.frozen.number) == 14
+    assert len(again) == 14
+    assert digest(again) == days.opened[0].baseline_digest
 
 
 @settings(deadline=None, max_examples=40)

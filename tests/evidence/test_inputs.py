@@ -12,8 +12,11 @@ from gatemark.evidence.inputs import (
     LATIN_LOOKS,
     SeenInputs,
     digest_content,
+    digest_inputs,
+    digest_lines,
     find_copied_files,
     group_inputs,
+    join_clusters,
     normalize_id,
     normalize_ids,
     visible_form,
@@ -123,8 +126,83 @@ def test_contents_are_compared_by_what_is_asked() -> None:
         == digest_content({"n": [1], "q": "2\u200b+2?"})
     )
     assert one != digest_content({"n": [2], "q": "2+2?"})
-    assert digest_content("yes") != digest_content("YES")
+    assert one != digest_content({"q": "2+3?", "n": [1]})
+    assert one != digest_content("2+2?")
     assert digest_content(None) is None
+
+
+QUESTION = "What is the price of 3 cables?"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        QUESTION.upper(),
+        f" {QUESTION}\n",
+        QUESTION.replace(" ", "  "),
+        QUESTION.replace(" ", "\t"),
+        QUESTION.replace(" ", "\r\n"),
+        QUESTION.replace(" ", "\u00a0"),
+        QUESTION.replace(" ", "\u2009\u200a"),
+        QUESTION.replace(" ", "\u2028"),
+        QUESTION.replace("a", "\uff41"),
+        QUESTION.replace("a", "\u0430"),
+        QUESTION.replace("price", "pri\u200bce"),
+        QUESTION.replace("price", "pri\u00adce"),
+        QUESTION.replace("price", "pri\u034fce"),
+        f"{QUESTION}.",
+        [QUESTION],
+        {"q": QUESTION},
+        {"any name": [QUESTION], "other": None},
+        {"role": "user", "content": QUESTION},
+        [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}],
+    ],
+)
+def test_a_text_that_looks_the_same_is_the_same_input_whatever_holds_it(other: object) -> None:
+    assert digest_content(other) == digest_content(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+        (["first", "second"], ["second", "first"]),
+        ({"role": "system", "content": "x"}, {"role": "user", "content": "x"}),
+        ("price of 3", "price of 4"),
+        (-1, 1),
+        ("resume", "r\u00e9sum\u00e9"),
+    ],
+)
+def test_contents_that_ask_something_else_are_two_inputs(one: object, other: object) -> None:
+    assert digest_content(one) != digest_content(other)
+
+
+def test_a_whole_number_is_the_same_with_a_decimal_point() -> None:
+    assert len({digest_content(one) for one in (2, 2.0, [2], {"n": 2.0})}) == 1
+    assert digest_content(2) != digest_content("2")
+
+
+def test_a_field_beside_an_input_counts_only_where_all_inputs_of_these_words_have_it() -> None:
+    def count(*inputs: tuple[object, dict[str, object]]) -> int:
+        return len(set(digest_inputs(inputs)))
+
+    assert count(("Fix it.", {"target": "a"}), ("Fix it.", {"target": "b"})) == 2
+    assert count(("Fix it.", {"target": "a"}), ("fix it", {"target": " A"})) == 1
+    assert count(("Fix it.", {"target": "a"}), ("Fix it.", {"target": None})) == 1
+    assert count(("Fix it.", {"target": "a"}), ("Fix it.", {"target": "a", "note": 1})) == 1
+    assert count(("Fix it.", {"doc": 1}), ("Fix it.", {"doc": 2}), ("Run it.", {})) == 3
+    assert digest_inputs([(None, {"target": "a"})]) == [None]
+
+
+def test_clusters_that_share_an_input_or_look_the_same_are_one_cluster() -> None:
+    groups = [{"talk-1"}, {"Talk-1", "own-7"}, {"own-7\u200b"}, {"talk-2"}]
+    assert join_clusters(groups) == {
+        "talk-1": "Talk-1",
+        "Talk-1": "Talk-1",
+        "own-7": "Talk-1",
+        "own-7\u200b": "Talk-1",
+        "talk-2": "talk-2",
+    }
 
 
 def test_the_first_of_two_records_is_named_with_its_place() -> None:
@@ -178,6 +256,26 @@ def test_files_of_the_same_bytes_are_copies() -> None:
         for name, data in (("a", b"x"), ("b", b"y"), ("c", b"x"))
     ]
     assert [(one.name, other.name) for one, other in find_copied_files(files)] == [("a", "c")]
+
+
+def test_files_of_the_same_records_are_copies_however_they_are_written() -> None:
+    lines = [b'{"id": "q1", "label": "A"}', b'{"id": "q2", "label": "B"}']
+    written = [
+        lines,
+        lines[::-1],
+        [line + b"  \r" for line in lines],
+        [b"", *lines, b" "],
+        [b'{"label":"A","id":"q1"}', b'{"label":"B","id":"q2"}'],
+        [b'{"id": "q1", "label": "B"}', b'{"id": "q2", "label": "A"}'],
+        lines[:1],
+        [*lines, lines[0]],
+    ]
+    files = [EvidenceFile(str(n), digest_bytes(bytes([n])), 1) for n in range(len(written))]
+    found = find_copied_files(files, [digest_lines(one) for one in written])
+    assert {one.name + other.name for one, other in found} == {
+        *("01", "02", "03", "04", "12", "13", "14", "23", "24", "34")
+    }
+    assert digest_lines([b"q1,A ", b"q2,B"]) == digest_lines([b"q2,B", b"q1,A"])
 
 
 @pytest.mark.parametrize("sign", ["\x01", "\x7f", "\u180b", "\u180f", "\uffa0", "\u200b", "\ufe0f"])

@@ -30,6 +30,22 @@ RENAMINGS: dict[str, Callable[[str], str]] = {
     "wide": lambda name: name.replace("1", "\uff11") + "\ufeff",
     "soft hyphen": lambda name: name + "\u00ad",
 }
+COPIES: dict[str, Callable[[Row], Row]] = {
+    "under another id": lambda row: row,
+    "in capitals": lambda row: row | {"input": row["input"].upper()},
+    "with other blanks": lambda row: row | {"input": row["input"].replace(" ", "\u00a0\t")},
+    "with a dot": lambda row: row | {"input": row["input"] + "."},
+    "in wide letters": lambda row: row | {"input": row["input"].replace("a", "\uff41")},
+    "in Cyrillic": lambda row: row | {"input": row["input"].replace("a", "\u0430")},
+    "in a list": lambda row: row | {"input": [row["input"]]},
+    "as a message": lambda row: row | {"input": [{"role": "user", "content": row["input"]}]},
+    "without its input": lambda row: {name: row[name] for name in row if name != "input"},
+    "without a target": lambda row: {name: row[name] for name in row if name != "target"},
+    "with the target in capitals": lambda row: row | {"target": row["target"].upper()},
+    "with a tag": lambda row: row | {"tags": {"doc_hash": "x"}},
+    "in a cluster of its own": lambda row: row | {"cluster": row["input"]},
+}
+"""Ways to write a sample again under another id."""
 
 
 class Law(NamedTuple):
@@ -86,6 +102,7 @@ def answer(number: int, *, is_good: bool) -> Row:
         "schema": "gatemark.sample/1",
         "id": f"case-{number}",
         "input": f"What is {number} times 7?",
+        "target": f"Answer {7 * number}",
         "scores": {"exact": float(is_good)},
         "confidence": 0.99 - number % 3 / 100 if is_good else 0.85,
     }
@@ -157,6 +174,18 @@ def test_good_rows_alone_pass(exam: str, tmp_path: Path, capfd: pytest.CaptureFi
     assert run(law, tmp_path, rows) == 0, capfd.readouterr()
 
 
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("exam", ["calibration", "compare"])
+def test_copies_of_few_samples_do_not_pass(
+    exam: str, way: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    law = LAWS[exam]
+    rows = [law.row(number, is_good=True) for number in range(40)]
+    assert run(law, tmp_path, rows) == 3
+    again = [rename(row, law.name, way, turn) for turn in range(3) for row in rows]
+    assert run(law, tmp_path, [*rows, *again]) == 3, capfd.readouterr()
+
+
 @pytest.mark.parametrize("exam", LAWS)
 @settings(
     deadline=None,
@@ -170,7 +199,12 @@ def test_the_same_inputs_again_do_not_turn_a_verdict_into_a_pass(
     law = LAWS[exam]
     good = data.draw(st.integers(law.rows_max // 8, law.rows_max // 2), "good")
     bad = data.draw(st.integers(0, law.rows_max // 8), "bad")
-    copies = [st.integers(1, 12).map(lambda times: ["under another id"] * times)]
+    ways_to_copy = COPIES if "input" in law.row(0, is_good=True) else ["under another id"]
+    copies = [
+        st.tuples(st.sampled_from(sorted(ways_to_copy)), st.integers(1, 12)).map(
+            lambda chosen: [chosen[0]] * chosen[1]
+        )
+    ]
     ways = data.draw(
         st.one_of(
             st.just(["as it is"]),
@@ -192,6 +226,6 @@ def test_the_same_inputs_again_do_not_turn_a_verdict_into_a_pass(
 def rename(row: Row, field: str, way: str, turn: int) -> Row:
     if way == "as it is":
         return row
-    if way == "under another id":
-        return row | {field: f"copy-{turn}-{row[field]}"}
+    if way in COPIES:
+        return COPIES[way](row) | {field: f"copy-{turn}-{row[field]}"}
     return row | {field: RENAMINGS[way](row[field])}

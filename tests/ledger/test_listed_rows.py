@@ -345,26 +345,29 @@ def test_an_act_that_never_was_is_slipped_in(
     expect(check(), "table episode_acts", "demote", identity[:19])
 
 
-MEMORY_EDITS = {
-    "content": "UPDATE series_memories SET content = (SELECT max(content) FROM series_memories)"
-    " WHERE content <> (SELECT max(content) FROM series_memories)",
-    "level": "UPDATE series_memories SET level = 'OK' WHERE level <> 'OK'",
-    "deleted": "DELETE FROM series_memories",
+LEVEL_EDITS = {
+    "level": "UPDATE drift_levels SET level = 'OK' WHERE level <> 'OK'",
+    "deleted": "DELETE FROM drift_levels",
 }
 
 
-@pytest.mark.parametrize("name", MEMORY_EDITS)
-def test_what_watching_remembers_is_edited(check: Run, place: Place, name: str) -> None:
-    assert place.edit(MEMORY_EDITS[name]) > 0
+@pytest.mark.parametrize("name", LEVEL_EDITS)
+def test_a_level_that_was_told_is_edited(check: Run, place: Place, name: str) -> None:
+    assert place.edit(LEVEL_EDITS[name]) > 0
     last = place.rows("SELECT max(seq) FROM events WHERE kind = 'drift_recorded'")[0][0]
-    expect(check(), "table series_memories", event=last)
+    expect(check(), "table drift_levels", event=last)
+
+
+def test_a_frozen_baseline_is_edited(check: Run, place: Place) -> None:
+    assert place.edit("UPDATE episodes SET baseline = ? WHERE baseline <> ?", b"[]", b"") > 0
+    expect(check(), "table episodes", "its baseline does not match the digest in its document")
 
 
 def test_a_probe_after_an_edit_does_not_hide_it(check: Run, place: Place, gatemark: Run) -> None:
-    place.edit("DELETE FROM series_memories")
+    place.edit("DELETE FROM drift_levels")
     assert gatemark("drift", "probe", "--store", place.address).code == 0
     last = place.rows("SELECT max(seq) FROM events WHERE kind = 'drift_recorded'")[0][0]
-    expect(check(), "table series_memories", "between", event=last)
+    expect(check(), "table drift_levels", "between", event=last)
 
 
 # Reviews
@@ -591,7 +594,8 @@ MISFITS = [
     ("points", "UPDATE point_series SET layout = '{'"),
     ("points", "UPDATE point_series SET asset = X'00ff' WHERE asset = 'helper'"),
     ("points", "UPDATE point_series SET length_s = 'x'"),
-    ("series_memories", "UPDATE series_memories SET content = 'x'"),
+    ("drift_levels", "UPDATE drift_levels SET level = X'00'"),
+    ("episodes", "UPDATE episodes SET baseline = 'x'"),
     ("episodes", "UPDATE episodes SET document = 'x'"),
     ("episodes", "UPDATE episodes SET document = '[]'"),
     ("episodes", "UPDATE episodes SET opened_at = 4"),

@@ -92,11 +92,15 @@ def test_new_tools_and_new_markings_need_security() -> None:
 
 
 def drifting(*levels: str) -> World:
+    return drifting_by(*((f"metric_{at}", "sigma", level) for at, level in enumerate(levels)))
+
+
+def drifting_by(*found: tuple[str, str, str]) -> World:
     world = World()
     world.enable_first()
     world.to_shadow("2.0.0")
-    for at, level in enumerate(levels):
-        fact = DriftNoted(asset=ASSET, metric=f"metric_{at}", level=level)
+    for metric, detector, level in found:
+        fact = DriftNoted(asset=ASSET, metric=metric, detector=detector, level=level)
         line = LifecycleEvent(len(world.lines) + 1, "system", world.now, fact)
         world.lines.append(line)
         advance(world.state, line)
@@ -123,6 +127,16 @@ def test_a_drift_warning_alerts_and_a_breach_blocks() -> None:
     words, blocks = drift_gate(drifting("WARN", "BREACH"))
     assert blocks
     assert "drift: metric_1 is BREACH; metric_0 is WARN" in words
+
+
+def test_a_detector_that_is_steady_does_not_hide_what_another_found() -> None:
+    breach, steady = ("accuracy", "sigma", "BREACH"), ("accuracy", "shift", "OK")
+    for found in ((breach, steady), (steady, breach)):
+        words, blocks = drift_gate(drifting_by(*found))
+        assert blocks
+        assert "drift: accuracy is BREACH" in words
+    over = ("accuracy", "sigma", "OK")
+    assert drift_gate(drifting_by(breach, steady, over)) == ("pass", False)
 
 
 def test_drift_that_could_not_be_judged_follows_the_policy() -> None:

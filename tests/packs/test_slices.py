@@ -186,7 +186,7 @@ def test_removing_items_of_a_failing_slice_never_gives_a_pass(removed: set[int])
     st.integers(0, 10),
 )
 def test_every_item_is_in_exactly_one_slice(tags: dict[int, dict[str, str]], least: int) -> None:
-    named = {str(name): found for name, found in tags.items()}
+    named = {str(name): (found,) for name, found in tags.items()}
     found = find_slices("t", named, least)
     assert sorted(name for one in found for name in one.ids) == sorted(named)
     assert sum(len(one.ids) < least for one in found) <= 1

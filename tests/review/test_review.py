@@ -40,6 +40,7 @@ from gatemark.review.create import (
     shown_pair,
 )
 from gatemark.review.events import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED, VOTE_CAST
+from gatemark.review.items import ItemAnswer, match_arms
 from gatemark.review.open_stores import reviews_of
 from gatemark.review.status import LookAtNumbers, look_at_numbers, review_status
 from gatemark.workspace import Workspace
@@ -513,3 +514,36 @@ def test_a_sample_that_nobody_could_read_is_refused_in_words(
     with pytest.raises((BadInputError, InvalidValueError), match="bytes"):
         create_review(workspace, request)
     assert reviews_of(workspace).names() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, "same_input"),
+        ({"input": " QUESTION\u00a0{} "}, "same_input"),
+        ({"input": [{"role": "user", "content": "question {}."}]}, "same_input"),
+        ({"input": None}, "without_input"),
+    ],
+)
+def test_a_copy_of_an_input_is_not_reviewed_again(change: dict[str, Any], reason: str) -> None:
+    def answer(name: str, number: int, given: object) -> ItemAnswer:
+        text = msgspec.json.encode(given).decode().replace("{}", str(number))
+        return ItemAnswer(msgspec.json.decode(text), f"{name} {number}")
+
+    arms = {
+        name: {
+            **{f"i{n}": answer(name, n, "question {}") for n in range(12)},
+            **{
+                f"z{turn}-{n}": answer(name, n, change.get("input", "question {}"))
+                for turn in range(2)
+                for n in range(12)
+            },
+        }
+        for name in ("new", "old")
+    }
+    if "input" not in change:
+        arms = {name: arm | {"I1": arm["i1"]} for name, arm in arms.items()}
+    found = match_arms(arms, ReadingChoices())
+    assert {pair.input for pair in found.pairs} == {f"question {n}" for n in range(12)}
+    assert len(found.pairs) == 12
+    assert set(found.left_out) == {reason}

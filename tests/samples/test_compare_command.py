@@ -637,3 +637,25 @@ def test_real_logs_lost_four_and_gained_three(
 ) -> None:
     found = gatemark("compare", LOGS / base, LOGS / cand, "--json", *options).json
     assert (found["n"], found["lost"], found["gained"], found["p_value"]) == (n, 4, 3, 1.0)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize(
+    "rename",
+    [
+        lambda name, n: name,
+        lambda name, n: name[: n % 5].upper() + name[n % 5 :],
+        lambda name, n: name + "\u200b" * (n // 8),
+        lambda name, n: name.replace("t", "\uff54") if n % 2 else name,
+    ],
+)
+def test_a_cluster_is_one_in_every_spelling_and_whatever_copies_say(
+    compare: Run, rename: Callable[[str, int], str], copied: bool
+) -> None:
+    rows = [
+        sample(n, 1.0, input=f"question {n}", cluster=rename(f"talk-{n % 8}", n)) for n in range(80)
+    ]
+    if copied:
+        rows += [row | {"id": f"z{n}", "cluster": f"own-{n}"} for n, row in enumerate(rows)]
+    ran = compare(rows, rows, "--margin", "0.08")
+    assert (ran.code, ran.json["clusters"]["count"]) == (3, 8)

@@ -20,9 +20,9 @@ from gatemark.drift.assets import (
 from gatemark.drift.episode_check import CLOSED, KEPT, NOTIFIED
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
-from gatemark.drift.open_stores import memories_of
+from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode, rank_level
-from gatemark.drift.stores.memories import EpisodeAction as KeptAct
+from gatemark.drift.stores.episodes import EpisodeAction as KeptAct
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, SYSTEM
 from gatemark.ledger.port import event_moment
@@ -73,10 +73,10 @@ def act_on(
     """
     # A probe that crashed may have closed episodes without recording it in the ledger.
     ended = {
-        episode.id: episode for episode in (*memories_of(workspace).unnotified(), *ticked.closed)
+        episode.id: episode for episode in (*episodes_of(workspace).unnotified(), *ticked.closed)
     }
     episodes = (*ended.values(), *ticked.open)
-    known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
+    known = episodes_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     did = {(one.episode, one.act, one.level) for one in known}
     notified = {one.episode: one.events for one in known if one.act == NOTIFIED}
     done = [
@@ -189,6 +189,7 @@ def _make_draft(
         "asset": about.asset,
         "metric": about.metric,
         "level": about.level,
+        "detector": about.detector,
         "environment": PRODUCTION,
         "episode": identity,
         **({} if about.version is None else {"version": about.version}),
@@ -336,7 +337,7 @@ def _record_outcome(
     *,
     events: tuple[int, ...],
 ) -> ActionRecord:
-    memories_of(workspace).note_act(
+    episodes_of(workspace).note_act(
         KeptAct(
             episode=episode.id,
             act=name,

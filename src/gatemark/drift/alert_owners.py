@@ -13,9 +13,9 @@ from gatemark.drift.act import ActionRecord, Acts
 from gatemark.drift.assets import LiveVersion, find_live_version
 from gatemark.drift.episode_check import NOTIFIED
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
-from gatemark.drift.open_stores import memories_of
+from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.signal import DriftSignal, Episode, split_metric
-from gatemark.drift.stores.memories import EpisodeAction
+from gatemark.drift.stores.episodes import EpisodeAction
 from gatemark.workspace import Workspace
 
 MOST_MISSING: Final = 2
@@ -39,7 +39,7 @@ def queue_alerts(
     """
     if not plan.sinks:
         return
-    known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
+    known = episodes_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     for episode in episodes:
         stage = find_live_version(workspace, episode.asset, episode.version).stage
         if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):

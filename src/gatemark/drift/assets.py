@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
-from gatemark.drift.open_stores import memories_of
+from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.sealed_scores import select_fixed_scores
 from gatemark.drift.signal import Episode, Window, split_metric
 from gatemark.ledger.event import Event
@@ -89,19 +89,41 @@ def _read_registered(
             yield event, _Registered()
 
 
-def select_unknown_versions(
-    workspace: Workspace, registered: Container[str], series: Iterable[Series]
-) -> tuple[Series, ...]:
-    """Return the series of registered assets whose points name an unregistered version."""
+class NamedVersions(NamedTuple):
+    """The series whose points name a version that a registered asset did not have.
+
+    ``unknown`` are those whose version is not there yet, ``late`` those whose version was added
+    after an event: until then, they were not judged.
+    """
+
+    unknown: tuple[Series, ...]
+    late: tuple[Series, ...]
+
+
+def find_named_versions(
+    workspace: Workspace, registered: Container[str], series: Iterable[Series], event: int
+) -> NamedVersions:
+    """Return the series of versions that are unknown, or were at an event."""
     named = [
         (one, version)
         for one in series
         if one.asset in registered and (version := split_metric(one.metric)[1]) is not None
     ]
     if not named:
-        return ()
-    known = {(event.subject, found.version) for event, found in _read_registered(workspace)}
-    return tuple(one for one, version in named if (one.asset, version) not in known)
+        return NamedVersions((), ())
+    added: dict[tuple[str | None, str | None], int] = {}
+    assets: dict[str | None, int] = {}
+    for found, payload in _read_registered(workspace):
+        assets.setdefault(found.subject, found.seq)
+        added.setdefault((found.subject, payload.version), found.seq)
+    return NamedVersions(
+        tuple(one for one, version in named if (one.asset, version) not in added),
+        tuple(
+            one
+            for one, version in named
+            if assets[one.asset] <= event < added.get((one.asset, version), 0)
+        ),
+    )
 
 
 def find_live_version(workspace: Workspace, asset: str, version: str | None = None) -> LiveVersion:
@@ -290,7 +312,7 @@ def explain_earlier_breach(
     person closed with a new result do not count.
     """
     track = read_state(workspace, asset).asset.place(PRODUCTION).tracks[version]
-    for episode in reversed(memories_of(workspace).episodes(asset)):
+    for episode in reversed(episodes_of(workspace).episodes(asset)):
         about = episode.version or history.version_at(asset, episode.opened)
         is_settled = (episode.closed_because or "").startswith(CLOSED_BY)
         if about != version or episode.level != "BREACH" or is_settled:

@@ -8,15 +8,16 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import answer_time_of
 from gatemark.core.text import check_words
 from gatemark.drift.assets import CLOSED_BY, find_live_version
 from gatemark.drift.episode_check import CLOSED
-from gatemark.drift.ledger import last_recording_at, make_event_recorder
-from gatemark.drift.open_stores import memories_of, points_of
+from gatemark.drift.judging.cohort_state import RecordedEpisode
+from gatemark.drift.ledger import make_event_recorder, read_judged_until
+from gatemark.drift.open_stores import episodes_of, points_of
 from gatemark.drift.signal import Episode
-from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
+from gatemark.drift.stores.episodes import EpisodeAction, LevelRow
 from gatemark.evidence.inputs import visible_form
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
@@ -61,23 +62,27 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
     if not visible_form(request.reason):
         raise UsageError("closing an episode needs a reason that says why")
     check_words(request.reason, "a reason")
-    episode = _find(workspace, request.episode)
+    known = _find(workspace, request.episode)
+    episode = known.episode
     cited = _check_citation(workspace, episode, request.cite)
     because = f"{CLOSED_BY}{request.actor}: {request.reason}"
     if cited is not None:
         because += f" (citing {cited})"
-    over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)
-    seen = memories_of(workspace).last_tick()
-    rows = _reset_memory(workspace, episode, now)
+    over = msgspec.structs.replace(episode, closed_at=now, closed_because=because, ending="reset")
+    seen = episodes_of(workspace).last_tick()
+    judged = read_judged_until(workspace)
+    if judged is None:
+        raise IntegrityError(f"no event records the episode {episode.id[:19]}")
     tell = make_event_recorder(workspace, now)
-    at = max(now, last_recording_at(workspace) or now)
-    with memories_of(workspace).recording(seen, at, tell) as recorder:
-        recorder.keep_memories(rows)
-        recorder.keep_episodes([over])
+    at = max(now, judged.at)
+    with episodes_of(workspace).recording(seen, at, judged, tell) as recorder:
+        recorder.keep_levels(_reset_levels(workspace, episode))
+        recorder.keep_episodes([known._replace(episode=over)])
     payload = {
         "asset": episode.asset,
         "metric": episode.metric,
         "level": "OK",
+        "detector": episode.detector,
         "environment": PRODUCTION,
         "episode": episode.id,
         "closed_because": because,
@@ -88,7 +93,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
         DRIFT_SIGNAL, event_moment(workspace.events, now), request.actor, episode.asset, payload
     )
     (event,) = workspace.events.append([draft])
-    memories_of(workspace).note_act(
+    episodes_of(workspace).note_act(
         EpisodeAction(
             episode=episode.id,
             act=CLOSED,
@@ -101,12 +106,12 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
     return over
 
 
-def _find(workspace: Workspace, reference: str) -> Episode:
+def _find(workspace: Workspace, reference: str) -> RecordedEpisode:
     wanted = reference.removeprefix("sha256:")
     found = [
-        episode
-        for episode in memories_of(workspace).episodes(only_open=True)
-        if len(wanted) >= SHORTEST and episode.id.removeprefix("sha256:").startswith(wanted)
+        one
+        for one in episodes_of(workspace).recorded().open.values()
+        if len(wanted) >= SHORTEST and one.episode.id.removeprefix("sha256:").startswith(wanted)
     ]
     if len(found) != 1:
         raise UsageError(f"{reference!r} names {len(found)} open episodes, expected one")
@@ -165,27 +170,11 @@ def _check_subject(workspace: Workspace, episode: Episode, result_id: str) -> No
             raise RefusedError(problem)
 
 
-def _reset_memory(workspace: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
-    """Return the memory of the episode's series, without the episode and with a new baseline."""
-    rows = []
-    for series in points_of(workspace).series(episode.asset):
-        if series.metric != episode.metric:
-            continue
-        kept = memories_of(workspace).memories([series.id]).get((series.id, episode.detector))
-        if kept is None:
-            continue
-        memory = kept.memory
-        phase = series.phase_s if memory.window_s == series.length_s else 0
-        since = -(-(int(now.timestamp()) - phase) // memory.window_s)
-        fresh = msgspec.structs.replace(
-            memory,
-            since=since,
-            calm=0,
-            warn_trail=b"",
-            breach_trail=b"",
-            frozen=None,
-            episode=None,
-            settled=max(memory.settled, since - 1),
-        )
-        rows.append(MemoryRow(series.id, episode.detector, kept.policy_digest, "OK", fresh))
-    return rows
+def _reset_levels(workspace: Workspace, episode: Episode) -> list[LevelRow]:
+    """Return the level of the episode's series without the episode."""
+    return [
+        LevelRow(series.id, episode.detector, "OK")
+        for series in points_of(workspace).series(episode.asset)
+        if series.metric == episode.metric
+        and (series.id, episode.detector) in episodes_of(workspace).levels([series.id])
+    ]

@@ -1,4 +1,8 @@
-"""Build cohorts from stored points: match series to watches and load their windows."""
+"""Build cohorts from stored points: match series to watches and load their windows.
+
+Every point has the number of the event that recorded it, and every recording of a tick the number
+up to which it had read. So what is new since then follows from the points.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +18,16 @@ from numpy.typing import NDArray
 from gatemark.core.result import AssetKind
 from gatemark.drift.assets import ServingHistory
 from gatemark.drift.detectors.registry import detectors
-from gatemark.drift.judging.cohort import NEVER, Cohort
-from gatemark.drift.judging.memory import SeriesMemory
+from gatemark.drift.events import JudgedUntil
+from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.parts import FormName, Series, part_count
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores.points import Chunk, SqlPoints
 from gatemark.workspace import Workspace
+
+REPLAYED: Final = 30
+"""How many windows before the first new one a tick reads again, to find what they led to."""
 
 
 def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> tuple[Watch, ...]:
@@ -60,13 +67,13 @@ def gather(
     kinds: Mapping[str, AssetKind | None],
     series: Sequence[Series],
     *,
-    kept: Mapping[tuple[int, str], SeriesMemory] | None = None,
+    judged: JudgedUntil | None = None,
     history: ServingHistory | None = None,
 ) -> GatheredCohorts:
     """Return every series under its watches, with its windows up to now.
 
-    Windows that the whole cohort has judged are not loaded again, and windows that the version of a
-    series did not serve are left out. A baseline begins with the windows of points that name the
+    ``judged`` says how far the tick before this one got. Windows that the version of a series did
+    not serve are left out. A baseline begins with the windows of points that name the
     version, such as those of its canary.
     """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
@@ -96,11 +103,12 @@ def gather(
             members,
             policy=policy,
             now=now,
-            rounds=_count_rounds(policy.watches[place], members, kept or {}, now),
+            rounds=_count_rounds(policy, policy.watches[place], members, judged, now),
+            judged_at=None if judged is None else judged.at,
         )
         for (place, _, _), members in groups.items()
     )
-    _fill(points_of(workspace), cohorts)
+    _fill(points_of(workspace), cohorts, judged, now)
     for cohort in cohorts:
         if history is not None:
             history.leave_out(cohort)
@@ -139,24 +147,25 @@ def _seed(cohort: Cohort) -> None:
 
 
 def _count_rounds(
+    policy: DriftPolicy,
     watch: Watch,
     members: Sequence[Series],
-    kept: Mapping[tuple[int, str], SeriesMemory],
+    judged: JudgedUntil | None,
     now: datetime,
-) -> int | None:
-    """Return how many windows are not judged yet, or None if that is unknown for a series."""
-    most = 1
-    moment = int(now.timestamp())
-    for one in members:
-        memory = kept.get((one.id, watch.detector))
-        if memory is None or memory.judged == NEVER or memory.window_s != one.window_s(watch):
-            return None
-        # A grid may start up to one window later than midnight.
-        most = max(most, moment // memory.window_s - memory.judged + 1)
-    return most
+) -> int:
+    """Return how many windows are read: those that may be new, and some before them."""
+    if judged is None:
+        return policy.catch_up
+    if judged.policy_digest != policy.digest:
+        return policy.catch_up + REPLAYED
+    shortest = min(one.window_s(watch) for one in members)
+    elapsed = int((now - judged.at).total_seconds()) // shortest + 1
+    return min(max(elapsed, 1), policy.catch_up) + REPLAYED
 
 
-def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
+def _fill(
+    points: SqlPoints, cohorts: Sequence[Cohort], judged: JudgedUntil | None, now: datetime
+) -> None:
     """Load the points of all cohorts, with one query for each form and window length."""
     alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
     for cohort in _share_windows(cohorts):
@@ -164,11 +173,42 @@ def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
         ids = np.asarray([one.id for one in cohort.series], dtype=np.int64)
         for length in lengths:
             alike[length, cohort.form].append((cohort, ids))
+    news = None if judged is None else _News(judged.event, points.corrected_since(judged.event))
     for (length, form), members in sorted(alike.items(), key=itemgetter(0)):
         since = min(_find_start(cohort) for cohort, _ in members)
         for chunk in points.chunks(form, length, since):
             for cohort, ids in members:
-                _add(cohort, ids, chunk)
+                _add(cohort, ids, chunk, news)
+    _find_last_points(points, cohorts, now)
+
+
+class _News(NamedTuple):
+    """The event after which points are new, and the windows that were corrected since."""
+
+    event: int
+    corrected: frozenset[tuple[int, int]]
+
+    def are_corrected(self, chunk: Chunk) -> NDArray[np.bool_]:
+        """Return the points of a chunk that replace one from before."""
+        keys = zip(chunk.series_id.tolist(), chunk.start_s.tolist(), strict=True)
+        return np.fromiter((key in self.corrected for key in keys), dtype=bool)
+
+
+def _find_last_points(points: SqlPoints, cohorts: Sequence[Cohort], now: datetime) -> None:
+    """Find when the series without any window in reach had their last point."""
+    silent = [~cohort.raw_items.any(axis=1) for cohort in cohorts]
+    pairs = list(zip(cohorts, silent, strict=True))
+    wanted = {c.series[row].id for c, rows in pairs for row in np.flatnonzero(rows).tolist()}
+    moment = int(now.timestamp())
+    starts = points.last_starts(sorted(wanted), moment) if wanted else {}
+    for cohort, rows in pairs:
+        for row in np.flatnonzero(rows).tolist():
+            start = starts.get(cohort.series[row].id)
+            if start is not None:
+                phase, window_s = int(cohort.phase_s[row]), int(cohort.window_s[row])
+                index = (start - phase) // window_s
+                if index <= cohort.last[row]:
+                    cohort.last_point[row] = index
 
 
 def _share_windows(cohorts: Sequence[Cohort]) -> list[Cohort]:
@@ -195,7 +235,7 @@ def _find_start(cohort: Cohort) -> int:
     return int(starts.min())
 
 
-def _add(cohort: Cohort, ids: NDArray[np.int64], chunk: Chunk) -> None:
+def _add(cohort: Cohort, ids: NDArray[np.int64], chunk: Chunk, news: _News | None) -> None:
     order = np.argsort(ids)
     place = np.minimum(np.searchsorted(ids, chunk.series_id, sorter=order), ids.size - 1)
     here = order[place]
@@ -204,5 +244,17 @@ def _add(cohort: Cohort, ids: NDArray[np.int64], chunk: Chunk) -> None:
     if not taken.size:
         return
     part = chunk.rows(taken)
-    width = cohort.parts.shape[2]
-    cohort.add(here[taken], part.start_s, part.items, part.revision, part.parts(width))
+    is_written = is_corrected = None
+    if news is not None:
+        is_written = part.batch > news.event
+        if news.corrected and (is_written & (part.revision > 1)).any():
+            is_corrected = news.are_corrected(part)
+    cohort.add(
+        here[taken],
+        part.start_s,
+        part.items,
+        part.revision,
+        part.parts(cohort.parts.shape[2]),
+        is_written=is_written,
+        is_corrected=is_corrected,
+    )

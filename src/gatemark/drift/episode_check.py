@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from gatemark.core.canonical import digest_document
+from gatemark.core.errors import InvalidValueError
 from gatemark.core.stored import convert_stored
 from gatemark.drift.events import DriftRecorded
 from gatemark.drift.signal import LEVELS, Window
@@ -41,6 +43,7 @@ class EpisodeRow(NamedTuple):
     is_open: bool
     opened_at: str
     document: bytes
+    baseline: bytes
 
 
 class ActRow(NamedTuple):
@@ -167,7 +170,7 @@ def check_recorded(state: WatchState, last: tuple[int, DriftRecorded] | None) ->
         return
     seq, said = last
     for table, found, left in (
-        ("series_memories", state.memories, said.memories),
+        ("drift_levels", state.levels, said.levels),
         ("episodes", state.episodes, said.episodes),
     ):
         if found.digest != left.after:
@@ -181,7 +184,7 @@ def check_succession(
     """Yield a finding for each table that changed between two recordings."""
     number, earlier = before
     for table, found, left in (
-        ("series_memories", said.memories, earlier.memories),
+        ("drift_levels", said.levels, earlier.levels),
         ("episodes", said.episodes, earlier.episodes),
     ):
         if found.before != left.after:
@@ -243,6 +246,16 @@ def _compare_columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterato
     for column, kept, said in pairs:
         if kept != said:
             yield f"column {column} says {getattr(row, column)!r}, its document {said!s}"
+    if row.baseline and _digest_baseline(row.baseline) != document.get("baseline_digest"):
+        yield "its baseline does not match the digest in its document"
+
+
+def _digest_baseline(stored: object) -> str | None:
+    """Return the digest of a stored baseline, or None if it cannot be read."""
+    try:
+        return digest_document(stored) if isinstance(stored, bytes) else None
+    except InvalidValueError:
+        return None
 
 
 def _compare_documents(

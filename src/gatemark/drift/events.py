@@ -31,12 +31,14 @@ class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=Fal
     asset: str
     metric: str
     level: str
+    detector: str = ""
     environment: str = PRODUCTION
     episode: str | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Set the level of the metric, for the drift gate."""
-        asset.ensure_place(self.environment).drift[self.metric] = (event.seq, self.level)
+        """Set the level that a detector found in the metric, for the drift gate."""
+        levels = asset.ensure_place(self.environment).drift.setdefault(self.metric, {})
+        levels[self.detector] = (event.seq, self.level)
 
     @property
     def sentence(self) -> str:
@@ -69,18 +71,28 @@ class TableChange(msgspec.Struct, frozen=True):
     after: str
 
 
+class JudgedUntil(msgspec.Struct, frozen=True):
+    """How far a probe judged: windows that were over ``at``, by points up to an event.
+
+    Under another policy, all windows within reach are judged again.
+    """
+
+    at: datetime
+    event: int
+    policy_digest: str
+
+
 class DriftRecorded(msgspec.Struct, frozen=True):
     """Payload of ``drift_recorded``: the tables before and after a probe or a closed episode.
 
     ``tick`` is the number of the recording. Digests cover whole tables, so that an edit between two
     recordings shows: the state before must equal the state after the previous recording.
-    ``probed_at`` is the time that the probe judged by; earlier builds did not record it.
     """
 
     tick: int
-    memories: TableChange
+    levels: TableChange
     episodes: TableChange
-    probed_at: datetime | None = None
+    judged: JudgedUntil
 
 
 declare(
@@ -91,5 +103,9 @@ declare(
     )
 )
 declare(
-    EventKind(name=DRIFT_RECORDED, when="a probe records what it remembers", payload=DriftRecorded)
+    EventKind(
+        name=DRIFT_RECORDED,
+        when="a probe has judged windows, or an episode is closed",
+        payload=DriftRecorded,
+    )
 )

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from gatemark.core.errors import IntegrityError
 from gatemark.core.stored import convert_stored
 from gatemark.drift.batches import PointBatch
-from gatemark.drift.events import DriftRecorded, PointsPushed
+from gatemark.drift.events import DriftRecorded, JudgedUntil, PointsPushed
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores.points import Pusher
 from gatemark.ledger.event import EventDraft
@@ -85,14 +85,14 @@ def make_event_recorder(
     return tell
 
 
-def last_recording_at(workspace: Workspace) -> datetime | None:
-    """Return the time of the last probe that recorded something; None if no event says it."""
+def read_judged_until(workspace: Workspace) -> JudgedUntil | None:
+    """Return how far the last probe that recorded something judged; None if there was none."""
     newest = workspace.store.events.newest(DRIFT_RECORDED)
     if newest is None:
         return None
     event, payload = newest
     try:
-        return convert_stored(payload, DriftRecorded).probed_at
+        return convert_stored(payload, DriftRecorded).judged
     except msgspec.ValidationError as error:
         raise IntegrityError(f"event {event.seq}: is not a {event.kind}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatemark.drift.stores.memories import SqlMemories
+from gatemark.drift.stores.episodes import SqlEpisodes
 from gatemark.drift.stores.points import SqlPoints
 from gatemark.workspace import Workspace
 
@@ -12,6 +12,6 @@ def points_of(workspace: Workspace) -> SqlPoints:
     return workspace.store_of(SqlPoints)
 
 
-def memories_of(workspace: Workspace) -> SqlMemories:
-    """Return the stored series memories, episodes and acts."""
-    return workspace.store_of(SqlMemories)
+def episodes_of(workspace: Workspace) -> SqlEpisodes:
+    """Return the episodes, acts and levels."""
+    return workspace.store_of(SqlEpisodes)

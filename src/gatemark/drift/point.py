@@ -35,8 +35,9 @@ class Point(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
     ``value`` with ``n``; ``sum`` and ``sum_squares`` with ``n``; ``k`` with ``n``; ``histogram``,
     with its ``edges`` when they are not equal widths of [0, 1]; ``calibration``; ``categories``.
-    ``source`` distinguishes senders whose points of one window add up. ``version`` is the version
-    that was measured; without it a point is about the version that served the window.
+    ``source`` distinguishes senders whose points of one window add up; in any spelling it is one.
+    ``version`` is the version that was measured; without it a point is about the version that
+    served the window.
     """
 
     asset: Name

@@ -21,26 +21,20 @@ from gatemark.drift.alert_owners import queue_alerts
 from gatemark.drift.assets import (
     ServingHistory,
     find_baseline_reset,
+    find_named_versions,
     read_registered_kinds,
-    select_unknown_versions,
 )
 from gatemark.drift.cohorts import GatheredCohorts, gather
 from gatemark.drift.detectors.registry import detectors
-from gatemark.drift.judging.cohort import Cohort
-from gatemark.drift.judging.memory import (
-    Memory,
-    SeriesMemory,
-    carry_after_change,
-    carry_to_new_policy,
-    find_first_changed,
-)
+from gatemark.drift.events import JudgedUntil
+from gatemark.drift.judging.cohort_state import CohortState, EpisodesBefore
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings, judge_tick
-from gatemark.drift.ledger import last_recording_at, make_event_recorder
-from gatemark.drift.open_stores import memories_of, points_of
+from gatemark.drift.ledger import make_event_recorder, read_judged_until
+from gatemark.drift.open_stores import episodes_of, points_of
 from gatemark.drift.signal import UNJUDGED, DriftSignal, Episode, make_unjudged_signal, rank_level
-from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
+from gatemark.drift.stores.episodes import LastTick, LevelRow
 from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -72,31 +66,19 @@ class ProbeReport(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class StateBefore(NamedTuple):
-    """What is used of a stored memory after it was recalled."""
-
-    level: Level
-    window_s: int
-    since: int
-
-
-class RecalledCohorts(NamedTuple):
-    """The cohorts with their memories, and the series with judged windows that have changed."""
-
-    gathered: GatheredCohorts
-    memories: tuple[Memory, ...]
-    before: Mapping[tuple[int, str], StateBefore]
-    changed: frozenset[int]
-
-
 class Evaluation(NamedTuple):
-    """The findings of a tick and the inputs that led to them."""
+    """The findings of a tick and the inputs that led to them.
+
+    ``before`` is how far the tick before this one judged, ``judged`` how far this one did.
+    """
 
     series: Sequence[Series]
     history: ServingHistory
     gathered: GatheredCohorts
-    memories: tuple[Memory, ...]
-    before: Mapping[tuple[int, str], StateBefore]
+    episodes: EpisodesBefore
+    levels: Mapping[tuple[int, str], Level]
+    before: JudgedUntil | None
+    judged: JudgedUntil
     kinds: Mapping[str, AssetKind | None]
     ticked: TickFindings
     signals: tuple[DriftSignal, ...]
@@ -131,35 +113,53 @@ def evaluate(
     workspace: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None
 ) -> Evaluation:
     """Judge the windows that are due, without writing anything."""
+    before = read_judged_until(workspace)
+    # Read first: points that are pushed meanwhile are new to the next tick.
+    head = workspace.events.head().seq
     history = ServingHistory(workspace, asset)
     kinds = read_registered_kinds(workspace, asset)
     pushed = points_of(workspace).series(asset)
-    unknown = select_unknown_versions(workspace, kinds, pushed)
-    left_out = {one.id for one in unknown}
+    named = find_named_versions(workspace, kinds, pushed, 0 if before is None else before.event)
+    left_out = {one.id for one in named.unknown}
     series = [history.bound(one) for one in pushed if one.id not in left_out]
-    kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
-    found = _recall_cohorts(workspace, policy, now, series, kept, kinds=kinds, history=history)
-    # Those of a fleet take more room than all else.
-    del kept
+    levels = episodes_of(workspace).levels([one.id for one in series] if asset else None)
+    recorded = episodes_of(workspace).recorded(asset)
+    gathered = gather(workspace, policy, now, kinds, series, judged=before, history=history)
+    late = {one.id for one in named.late}
+    states = []
+    for cohort in gathered.cohorts:
+        if before is not None and before.policy_digest != policy.digest:
+            cohort.judge_anew(np.ones(len(cohort.series), dtype=bool), were_judged=True)
+        if late:
+            added = np.asarray([one.id in late for one in cohort.series])
+            cohort.judge_anew(added, were_judged=False)
+        states.append(CohortState(cohort, recorded))
     ticked = judge_tick(
-        list(zip(found.gathered.cohorts, found.memories, strict=True)),
+        list(zip(gathered.cohorts, states, strict=True)),
         policy,
         now,
         lambda one: find_baseline_reset(workspace, history, one) if one.asset in kinds else None,
     )
+    changed = {
+        cohort.series[row].id
+        for cohort, state in zip(gathered.cohorts, states, strict=True)
+        for row in np.flatnonzero(cohort.is_changed & (cohort.first_new > state.settled)).tolist()
+    }
     silent = _list_never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
     return Evaluation(
         series=series,
         history=history,
-        gathered=found.gathered,
-        memories=found.memories,
-        before=found.before,
+        gathered=gathered,
+        episodes=recorded,
+        levels=levels,
+        before=before,
+        judged=JudgedUntil(at=now, event=head, policy_digest=policy.digest),
         kinds=kinds,
         ticked=ticked,
         signals=tuple(ordered),
-        changed_series=tuple(one for one in series if one.id in found.changed),
-        unknown=unknown,
+        changed_series=tuple(one for one in series if one.id in changed),
+        unknown=named.unknown,
     )
 
 
@@ -174,15 +174,15 @@ def probe(
     """Run one tick: judge, record, act, and alert the owners. Nothing is done twice."""
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
-        seen = memories_of(workspace).last_tick()
+        seen = episodes_of(workspace).last_tick()
         found = evaluate(workspace, policy, now)
-        before = last_recording_at(workspace)
+        before = None if found.before is None else found.before.at
         notes = _write_notes(found, before, now)
         # Windows that were closed earlier are closed now, so a clock that went back can judge them.
         if dry_run or (_is_back(before, now) and not found.ticked.judged_windows):
             return _make_report(found, policy, now, notes)
         try:
-            _record(workspace, found, policy, seen, now)
+            _record(workspace, found, seen, now)
         except ConflictError:
             logger.info("another probe was faster; trying again")
             continue
@@ -206,94 +206,6 @@ def probe(
     raise ConflictError(
         f"other probes wrote first {ATTEMPTS} times in a row; nothing was recorded. Try again later"
     )
-
-
-def _recall_cohorts(
-    workspace: Workspace,
-    policy: DriftPolicy,
-    now: datetime,
-    series: Sequence[Series],
-    kept: Mapping[tuple[int, str], KeptMemory],
-    *,
-    kinds: Mapping[str, AssetKind | None],
-    history: ServingHistory,
-) -> RecalledCohorts:
-    """Return the cohorts with what is stored about them."""
-    recalled = _recall_memories(kept, policy.digest)
-    gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
-    changed = _find_rewritten(gathered.cohorts, recalled)
-    if changed:
-        recalled |= changed
-        gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
-    over = _find_closed_episodes(workspace, recalled)
-    return RecalledCohorts(
-        gathered,
-        tuple(
-            Memory(cohort, _select_cohort(cohort, recalled), over) for cohort in gathered.cohorts
-        ),
-        {
-            key: StateBefore(known.level, known.memory.window_s, known.memory.since)
-            for key, known in kept.items()
-        },
-        frozenset(series_id for series_id, _ in changed),
-    )
-
-
-def _recall_memories(
-    kept: Mapping[tuple[int, str], KeptMemory], policy_digest: str
-) -> dict[tuple[int, str], SeriesMemory]:
-    """Return the stored memories that still apply under the policy."""
-    return {
-        key: known.memory
-        if known.policy_digest == policy_digest
-        else carry_to_new_policy(known.memory)
-        for key, known in kept.items()
-    }
-
-
-def _find_rewritten(
-    cohorts: Sequence[Cohort], recalled: Mapping[tuple[int, str], SeriesMemory]
-) -> dict[tuple[int, str], SeriesMemory]:
-    """Return the memories of series with judged windows that have changed since."""
-    found = {}
-    for cohort in cohorts:
-        known = [
-            (row, key, memory)
-            for row, one in enumerate(cohort.series)
-            if (memory := recalled.get(key := (one.id, cohort.detector.name))) is not None
-            and len(memory.seen) == cohort.watch.span
-            and memory.window_s == cohort.window_s[row]
-        ]
-        if not known:
-            continue
-        rows = np.asarray([row for row, _, _ in known])
-        judged = np.asarray([memory.judged for _, _, memory in known])
-        seen = np.frombuffer(b"".join(memory.seen for _, _, memory in known), dtype=np.uint8)
-        first = find_first_changed(cohort, rows, judged, seen.reshape(len(known), -1))
-        settled = np.asarray([memory.settled for _, _, memory in known])
-        for at in np.flatnonzero(first > settled).tolist():
-            row, key, memory = known[at]
-            opened = None
-            if memory.episode is not None:
-                opened = cohort.index_at(row, memory.episode.opened.start)
-            found[key] = carry_after_change(memory, int(first[at]), opened, cohort.watch.sustained)
-    return found
-
-
-def _select_cohort(
-    cohort: Cohort, recalled: Mapping[tuple[int, str], SeriesMemory]
-) -> dict[int, SeriesMemory]:
-    keys = ((one.id, cohort.detector.name) for one in cohort.series)
-    return {key[0]: recalled[key] for key in keys if key in recalled}
-
-
-def _find_closed_episodes(
-    workspace: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]
-) -> frozenset[str]:
-    """Return the closed episodes that windows which are judged again may have opened."""
-    if all(memory.seen for memory in recalled.values()):
-        return frozenset()
-    return frozenset(e.id for e in memories_of(workspace).episodes() if not e.is_open)
 
 
 def _list_never_pushed(
@@ -323,42 +235,32 @@ def _read_levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
     """Return the levels of registered assets before the tick."""
     names = {one.id: (one.asset, one.metric) for one in found.series if one.asset in found.kinds}
     return {
-        (*names[series_id], detector): known.level
-        for (series_id, detector), known in found.before.items()
+        (*names[series_id], detector): level
+        for (series_id, detector), level in found.levels.items()
         if series_id in names
     }
 
 
-def _record(
-    workspace: Workspace, found: Evaluation, policy: DriftPolicy, seen: LastTick, now: datetime
-) -> None:
-    with memories_of(workspace).recording(
-        seen, now, make_event_recorder(workspace, now)
+def _record(workspace: Workspace, found: Evaluation, seen: LastTick, now: datetime) -> None:
+    with episodes_of(workspace).recording(
+        seen,
+        now,
+        found.judged,
+        make_event_recorder(workspace, now),
+        is_news=found.ticked.judged_windows > 0,
     ) as recorder:
-        recorder.keep_memories(_find_changed(found, policy.digest))
-        recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
+        recorder.keep_levels(_find_new_levels(found))
+        recorder.keep_episodes(found.ticked.recorded)
 
 
-def _find_changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
-    """Yield the memories of all series whose state or level this tick changed."""
-    looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
-    for cohort, memory, signals in looked:
+def _find_new_levels(found: Evaluation) -> Iterator[LevelRow]:
+    """Yield the levels of registered assets that this tick changed; the ledger is told those."""
+    for cohort, signals in zip(found.gathered.cohorts, found.ticked.by_cohort, strict=True):
         detector = cohort.detector.name
-        looked_at = zip(memory.is_touched.tolist(), cohort.series, signals, strict=True)
-        rows = [
-            row
-            for row, (is_touched, series, signal) in enumerate(looked_at)
-            if is_touched or _is_news(found, series, detector, signal)
-        ]
-        remembered = memory.remembered(np.asarray(rows, dtype=np.int64))
-        for row, kept in zip(rows, remembered, strict=True):
-            level = signals[row].level
-            yield MemoryRow(cohort.series[row].id, detector, policy_digest, level, kept)
-
-
-def _is_news(found: Evaluation, series: Series, detector: str, signal: DriftSignal) -> bool:
-    known = found.before.get((series.id, detector))
-    return known is None or known.level != signal.level
+        for series, signal in zip(cohort.series, signals, strict=True):
+            is_news = found.levels.get((series.id, detector)) != signal.level
+            if is_news and series.asset in found.kinds:
+                yield LevelRow(series.id, detector, signal.level)
 
 
 def _is_back(before: datetime | None, now: datetime) -> bool:

@@ -22,6 +22,7 @@ from gatemark.drift.signal import versioned_metric
 from gatemark.drift.stores.points import Content, Pusher, pack_numbers
 from gatemark.evidence.blocks import Block, read_blocks
 from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.inputs import normalize_id
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.record_schemas import schemas
@@ -111,7 +112,7 @@ class PointIngest:
             known = self._pusher.new_series(_make_series(point, start_s, end_s - start_s))
         else:
             _check_grid(known, start_s, end_s)
-        source = "" if point.source is UNSET else point.source
+        source = "" if point.source is UNSET else normalize_id(point.source)
         self._pusher.add((known.id, start_s, source), self._make_content(known, point))
 
     def _make_content(self, series: Series, point: Any) -> Content:

@@ -15,6 +15,12 @@ from gatemark.core.levels import Level
 
 Harm = Literal["down", "up", "both"]
 Mode = Literal["literal", "corrected"]
+Ending = Literal["quiet", "takeover", "reset"]
+"""What ended an episode: quiet windows, another version that serves, or a new start of its own.
+
+After a takeover or a reset, windows from before it are never judged again; after a reset, the
+baseline starts anew.
+"""
 
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """All levels, from the least to the most serious."""
@@ -135,7 +141,8 @@ class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     ``level`` is the worst level reached. Its baseline is frozen: ``baseline_ids`` name the windows
     and their revisions, ``baseline_digest`` covers their content. A breach closes only by a fresh
-    result; ``closed_because`` has the reason. ``version`` is the version that drifted.
+    result; ``closed_because`` has the reason in words, ``ending`` what follows from it.
+    ``version`` is the version that drifted.
     """
 
     id: str
@@ -152,6 +159,7 @@ class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     baseline_digest: str
     closed_at: datetime | None = None
     closed_because: str | None = None
+    ending: Ending | None = None
     version: str | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
+from gatemark.drift.stores.tables import ACTS, EPISODES, LEVELS, POINTS, REVISIONS
 from gatemark.integrity import StoreChecks
 from gatemark.ledger.checks.tables import FeatureRows, RowCheck
 from gatemark.ledger.event_kinds import DRIFT_RECORDED, DRIFT_SIGNAL, POINTS_PUSHED
@@ -20,7 +20,7 @@ def _drift_rows(workspace: Workspace) -> FeatureRows:
     return FeatureRows(
         kinds=frozenset({DRIFT_SIGNAL, DRIFT_RECORDED}),
         looked_up=frozenset({POINTS_PUSHED}),
-        tables=(POINTS, REVISIONS, MEMORIES, EPISODES, ACTS),
+        tables=(POINTS, REVISIONS, LEVELS, EPISODES, ACTS),
         open=opened,
     )
 

@@ -1,4 +1,4 @@
-"""Compare the drift tables with the ledger: points, memories, episodes and acts."""
+"""Compare the drift tables with the ledger: points, levels, episodes and acts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatemark.drift.episode_check import (
     read_cited_numbers,
 )
 from gatemark.drift.events import DriftRecorded, PointsPushed
-from gatemark.drift.open_stores import memories_of, points_of
+from gatemark.drift.open_stores import episodes_of, points_of
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event, check_row
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
@@ -56,7 +56,7 @@ class DriftTables:
         self._recorded = (event.seq, said)
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
-        """Return the checks of points, then of memories, episodes and acts."""
+        """Return the checks of points, then of levels, episodes and acts."""
         return (("points", self.points), ("drift", self.watching))
 
     def points(self) -> Iterator[Finding]:
@@ -73,14 +73,14 @@ class DriftTables:
             yield PushedBatch(event.seq, said.rows, said.digest, said.assets)
 
     def watching(self) -> Iterator[Finding]:
-        """Yield the memories, episodes and acts that differ from their events."""
-        memories = memories_of(self._workspace)
+        """Yield the levels, episodes and acts that differ from their events."""
+        stored = episodes_of(self._workspace)
         yield from self._found
-        edited = list(check_recorded(memories.state(), self._recorded))
+        edited = list(check_recorded(stored.state(), self._recorded))
         yield from edited
         is_ahead = self._recorded is not None and not edited
-        yield from self._episodes.compared(memories.episode_rows(), is_ahead=is_ahead)
-        acts = list(memories.act_rows())
+        yield from self._episodes.compared(stored.episode_rows(), is_ahead=is_ahead)
+        acts = list(stored.act_rows())
         numbers = {number for row in acts for number in read_cited_numbers(row) or ()}
         cited = self._find_cited(sorted(numbers))
         yield from self._episodes.compare_acts(acts, cited, self._first_recorded)

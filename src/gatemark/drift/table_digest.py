@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
 
-MEMORIES: Final = b"gatemark.memories/1\n"
-"""Columns asset, metric, detector, policy_digest, level, content; sorted by the first three."""
+LEVELS: Final = b"gatemark.drift-levels/1\n"
+"""Columns asset, metric, detector, level; sorted by the first three."""
 EPISODES: Final = b"gatemark.episodes/1\n"
-"""Columns id, asset, level, is_open, opened_at, document; sorted by id."""
+"""Columns id, asset, level, is_open, opened_at, document, baseline; sorted by id."""
 _encode_length: Final = struct.Struct("<I").pack
 
 
@@ -29,9 +29,9 @@ class TableState(NamedTuple):
 
 
 class WatchState(NamedTuple):
-    """The states of the tables that a probe writes: memories and episodes."""
+    """The states of the tables that a probe writes: levels and episodes."""
 
-    memories: TableState
+    levels: TableState
     episodes: TableState
 
 

@@ -12,12 +12,12 @@ from gatemark.drift.assets import find_latest_stage
 from gatemark.drift.cohorts import gather
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
-from gatemark.drift.judging.memory import Memory
+from gatemark.drift.judging.cohort_state import CohortState
 from gatemark.drift.judging.parts import SCALARS, values_of
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.judging.signals import CohortSignals, make_signals
 from gatemark.drift.judging.tick import judge_tick
-from gatemark.drift.open_stores import memories_of
+from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.probe import Evaluation, evaluate
 from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
 from gatemark.workspace import Workspace
@@ -34,9 +34,9 @@ def drift_view(workspace: Workspace, policy: DriftPolicy, asset: str, now: datet
             f"no points of {asset} were pushed yet; push some with 'gatemark drift push'"
         )
     shown = _replay_windows(workspace, policy, now, found)
-    episodes = memories_of(workspace).episodes(asset)
+    episodes = episodes_of(workspace).episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}
-    acts = memories_of(workspace).acts(list(metrics)) if metrics else []
+    acts = episodes_of(workspace).acts(list(metrics)) if metrics else []
     version, stage = find_latest_stage(workspace, asset)
     return DriftView(
         asset=asset,
@@ -72,12 +72,9 @@ def _replay_windows(
     judged: dict[_Key, WindowView] = {}
     pairs = []
     for cohort in gathered.cohorts:
-        memory = Memory(cohort, {})
-        for row, series in enumerate(cohort.series):
-            before = found.before.get((series.id, cohort.detector.name))
-            if before is not None and before.window_s == cohort.window_s[row]:
-                memory.since[row] = before.since
-        pairs.append((cohort, memory))
+        state = CohortState(cohort)
+        state.since = CohortState(cohort, found.episodes).since
+        pairs.append((cohort, state))
     numbers = {id(cohort): number for number, cohort in enumerate(gathered.cohorts)}
 
     def note(cohort: Cohort, judgement: CohortSignals) -> None:

@@ -8,7 +8,7 @@ contents by a digest of what was asked, never of what was answered.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -32,9 +32,8 @@ _BLANK: Final[dict[int, int | str]] = {
 """Signs that show nothing, though their category is that of letters, marks or symbols."""
 INPUTS_VERSION: Final = 1
 """Changes with what counts as one input, so that facts kept from before are not used."""
-_UNSEEN: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
-_CONTROLS: Final = dict.fromkeys(sign for sign in (*range(0x20), 0x7F) if not chr(sign).isspace())
-"""Signs of ASCII that show nothing."""
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me"))
+"""Categories of signs that show nothing, or only a frame around the sign before them."""
 
 
 def _remove_unseen(text: str) -> str:
@@ -58,9 +57,13 @@ def normalize_id(name: str) -> str:
 
     An id that shows nothing stays itself.
     """
-    if name.isascii() and name.isprintable() and " " not in name:
-        return name.lower()
-    return unicodedata.normalize("NFKC", visible_form(name).casefold()) or name
+    return _fold(name) or name
+
+
+def _fold(text: str) -> str:
+    if text.isascii() and text.isprintable() and " " not in text:
+        return text.lower()
+    return unicodedata.normalize("NFKC", visible_form(text).casefold())
 
 
 _BETWEEN: Final = ","
@@ -77,29 +80,64 @@ def normalize_ids(names: Sequence[str]) -> Sequence[str]:
     return names if joined == joined.lower() else list(map(str.lower, names))
 
 
+_SAID: Final = (("role", "user"), ("type", "text"))
+"""Fields of a message that say no more than that it is what was asked."""
+
+
+_EXACT: Final = 2**53
+"""Below this, a whole number is the same with and without a decimal point."""
+
+
 def digest_content(content: object) -> int | None:
     """Return a number for what an input asks, the same on every machine; None if it is unknown.
 
-    Texts are equal up to blanks around them and signs that nobody sees. Capitals stay: whether an
-    answer survives them may be what is asked.
+    Texts are equal if they look the same in small letters, whatever holds them: a list or an object
+    with one entry, or the message of a user, is that entry. Fields that are null say nothing.
     """
     if content is None:
         return None
-    return xxhash.xxh3_64_intdigest(
-        msgspec.json.encode(_strip_texts(content), order="deterministic")
-    )
+    return xxhash.xxh3_64_intdigest(msgspec.json.encode(_unwrap(content)))
 
 
-def _strip_texts(value: object) -> object:
+def _unwrap(value: object) -> object:
+    """Return texts in the form that the eye sees, without their final dot, and what holds them."""
     if isinstance(value, str):
-        if value.isascii():
-            return value.translate(_CONTROLS).strip()
-        return _remove_unseen(unicodedata.normalize("NFC", value).translate(_BLANK)).strip()
+        return _fold(value).rstrip(". ")
     if isinstance(value, Mapping):
-        return {_strip_texts(name): _strip_texts(item) for name, item in value.items()}
+        fields = sorted(
+            ([_fold(str(name)), _unwrap(item)] for name, item in _list_known(value.items())),
+            key=msgspec.json.encode,
+        )
+        return fields[0][1] if len(fields) == 1 else fields
     if isinstance(value, list | tuple):
-        return [_strip_texts(item) for item in value]
+        items = [_unwrap(item) for item in value if item is not None]
+        return items[0] if len(items) == 1 else items
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
     return value
+
+
+def _list_known(fields: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+    return (field for field in fields if field[1] is not None and field not in _SAID)
+
+
+def digest_inputs(inputs: Sequence[tuple[object, Mapping[str, object]]]) -> list[int | None]:
+    """Return a number for each input with the fields beside it, such as the answer it expects.
+
+    A field makes another input only where all inputs of the same words have it, so that a copy is
+    a copy whether a field is left out or added.
+    """
+    asked = [digest_content(words) for words, _ in inputs]
+    shared: dict[int | None, set[str]] = {}
+    for words, (_, fields) in zip(asked, inputs, strict=True):
+        known = {name for name, value in fields.items() if value is not None}
+        shared[words] = shared.get(words, known) & known
+    return [
+        words
+        if words is None or not shared[words]
+        else digest_content([words, [[name, fields[name]] for name in sorted(shared[words])]])
+        for words, (_, fields) in zip(asked, inputs, strict=True)
+    ]
 
 
 class SameInput(NamedTuple):
@@ -159,30 +197,69 @@ class SeenInputs:
         return f"{self._what} {name!r}"
 
 
+def join_keys(keys: Sequence[Sequence[Hashable]]) -> list[int]:
+    """Return for every place the first one that it is linked with by keys that they share."""
+    parent = list(range(len(keys)))
+    owner: dict[Hashable, int] = {}
+
+    def find_first(place: int) -> int:
+        while parent[place] != place:
+            parent[place] = place = parent[parent[place]]
+        return place
+
+    for place, own in enumerate(keys):
+        for key in own:
+            one, other = find_first(owner.setdefault(key, place)), find_first(place)
+            parent[max(one, other)] = min(one, other)
+    return [find_first(place) for place in range(len(keys))]
+
+
 def group_inputs(inputs: Iterable[tuple[str, int | None]]) -> dict[str, str]:
     """Map every id to the first id of its input, by what ids look like and by content."""
-    leader: dict[str, str] = {}
-    order: dict[str, int] = {}
-    by_key: dict[str | int, str] = {}
-
-    def find_leader(name: str) -> str:
-        while leader[name] != name:
-            leader[name] = name = leader[leader[name]]
-        return name
-
-    for name, content in inputs:
-        leader.setdefault(name, name)
-        order.setdefault(name, len(order))
-        for key in (normalize_id(name), content):
-            if key is not None:
-                both = {find_leader(by_key.setdefault(key, name)), find_leader(name)}
-                first = min(both, key=order.__getitem__)
-                leader.update(dict.fromkeys(both, first))
-    return {name: find_leader(name) for name in leader}
+    listed = list(dict.fromkeys(inputs))
+    keys: list[tuple[Hashable, ...]] = [
+        (normalize_id(name),) if content is None else (normalize_id(name), content)
+        for name, content in listed
+    ]
+    return {
+        name: listed[first][0] for (name, _), first in zip(listed, join_keys(keys), strict=True)
+    }
 
 
-def find_copied_files(files: Sequence[EvidenceFile]) -> Iterator[tuple[EvidenceFile, EvidenceFile]]:
-    """Yield every two files of the same bytes: a copy is not a second source."""
-    for one, other in combinations(files, 2):
-        if one.digest == other.digest:
+def join_clusters(groups: Iterable[Iterable[str]]) -> dict[str, str]:
+    """Map every name of a cluster to one name, where the clusters of an input are one cluster."""
+    held = [tuple(dict.fromkeys(group)) for group in groups]
+    firsts = join_keys([[normalize_id(name) for name in group] for group in held])
+    joined: dict[int, str] = {}
+    for group, first in zip(held, firsts, strict=True):
+        for name in group:
+            joined[first] = min(joined.get(first, name), name)
+    return {
+        name: joined[first] for group, first in zip(held, firsts, strict=True) for name in group
+    }
+
+
+def digest_lines(lines: Iterable[bytes]) -> int:
+    """Return a number for what lines hold, in any order, whatever the order of their fields."""
+    held = sorted(xxhash.xxh3_64_digest(_sort_fields(line)) for line in lines if line.strip())
+    return xxhash.xxh3_64_intdigest(b"".join(held))
+
+
+def _sort_fields(line: bytes) -> bytes:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(line), order="deterministic")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return b" ".join(line.split())
+
+
+def find_copied_files(
+    files: Sequence[EvidenceFile], contents: Sequence[int] = ()
+) -> Iterator[tuple[EvidenceFile, EvidenceFile]]:
+    """Yield every two files of the same bytes: a copy is not a second source.
+
+    With ``contents``, from ``digest_lines`` of each file, also those of the same records, packed or
+    written in another way.
+    """
+    for (at, one), (place, other) in combinations(enumerate(files), 2):
+        if one.digest == other.digest or (contents and contents[at] == contents[place]):
             yield one, other

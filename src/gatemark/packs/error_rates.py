@@ -21,9 +21,10 @@ UNSCORED = "not scored"
 def measure_error_rate(name: str, scope: str, answers: Sequence[Answer]) -> Measurement:
     """Return the share of answers without a score; caveats list the most frequent reasons first.
 
-    Calls that could not be made are not counted.
+    Calls that could not be made are not counted. An input that was asked more often than another
+    counts as often as that one, by what has no score: its copies must not thin out errors.
     """
-    found_out = select_asked(answers)
+    found_out = select_asked(_take_evenly(answers))
     failed = [answer for answer in found_out if answer.score is None]
     found = rate(
         name,
@@ -33,6 +34,21 @@ def measure_error_rate(name: str, scope: str, answers: Sequence[Answer]) -> Meas
         empty_reason=NOTHING_ASKED(),
     )
     return msgspec.structs.replace(found, scope=scope, caveats=_count_reasons(failed))
+
+
+def _take_evenly(answers: Sequence[Answer]) -> Sequence[Answer]:
+    """Return as many answers of each input as the one with the fewest has, the unscored first."""
+    by_input: dict[str, list[Answer]] = {}
+    for answer in answers:
+        by_input.setdefault(answer.id, []).append(answer)
+    fewest = min(map(len, by_input.values()), default=0)
+    if all(len(own) == fewest for own in by_input.values()):
+        return answers
+    return [
+        answer
+        for own in by_input.values()
+        for answer in sorted(own, key=lambda one: one.score is not None)[:fewest]
+    ]
 
 
 def _count_reasons(failed: Sequence[Answer]) -> tuple[str, ...]:

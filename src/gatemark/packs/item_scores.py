@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gatemark.packs.answers import Answer
@@ -17,7 +17,7 @@ class ItemScore(NamedTuple):
     right: int
     confidence: float | None
     cluster: str | None
-    tags: Mapping[str, str]
+    tags: tuple[Mapping[str, str], ...]
 
     @property
     def whole(self) -> bool:
@@ -56,7 +56,7 @@ def _score_item(repeats: list[Answer], unscored_as: float) -> ItemScore:
             right=int(score == 1.0),
             confidence=None if sure is None else float(sure),
             cluster=only.cluster,
-            tags=only.tags,
+            tags=(only.tags,),
         )
     scores = [answer.score for answer in repeats if answer.score is not None]
     confidences = [answer.confidence for answer in repeats if answer.confidence is not None]
@@ -67,8 +67,17 @@ def _score_item(repeats: list[Answer], unscored_as: float) -> ItemScore:
         right=sum(score == 1.0 for score in scores),
         confidence=sum(confidences) / len(confidences) if confidences else None,
         cluster=repeats[0].cluster,
-        tags=repeats[0].tags,
+        tags=_list_tags(repeats),
     )
+
+
+def _list_tags(repeats: Sequence[Answer]) -> tuple[Mapping[str, str], ...]:
+    """Return the different tags of an item's copies, so that no slice loses it."""
+    found: list[Mapping[str, str]] = []
+    for answer in repeats:
+        if answer.tags not in found:
+            found.append(answer.tags)
+    return tuple(found)
 
 
 class AnswerPair(NamedTuple):

@@ -32,6 +32,7 @@ from gatemark.packs.pooled_drop import (
     mark_chance_drops,
     measure_pooled_drop,
 )
+from gatemark.packs.repeated_inputs import count_inputs_once
 from gatemark.packs.run import AnsweredRun
 from gatemark.packs.suite_reports import examine_answers
 
@@ -150,10 +151,11 @@ def _decide_at_look(
     alpha = pack.level if look is None else look.alpha
     policy = make_run_policy(pack, compared, run.limit, answered.conditions, look=look)
     pooled = choose_pooled_suites(pack, choose_regression_modes(pack), compared)
+    counted = count_inputs_once(answered)
     reports = {
         suite.id: exams[suite.id].report
         if suite.id in exams
-        else examine_answers(answered, suite, pooled=pooled, alpha=alpha)
+        else examine_answers(counted, suite, pooled=pooled, alpha=alpha)
         for suite in pack.suites
     }
     accounts = (
@@ -162,7 +164,7 @@ def _decide_at_look(
     )
     taken = measure_answer_costs(answered)
     found = [
-        *measure_suites_and_bench(answered, reports),
+        *measure_suites_and_bench(counted, reports),
         *measure_pooled_drop(run.opened, reports, pooled, alpha),
     ]
     numbers = (*mark_chance_drops(found, alpha), *taken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -57,6 +57,15 @@ def make_sample(row: Row) -> dict[str, object]:
         if (value := getattr(row, name)) is not None:
             sample[name] = value
     return sample
+
+
+_NAMES: Final = frozenset(("id", "epoch", "input", "tags", "cluster", "confidence", "schema"))
+"""Fields of a sample that are its input, or say nothing about what is asked."""
+
+
+def list_fields_beside(row: Row) -> dict[str, object]:
+    """Return the fields that go with a row's input, such as a document or what is right."""
+    return {name: value for name, value in make_sample(row).items() if name not in _NAMES}
 
 
 def make_asked_sample(row: Row) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from gatemark.core.errors import (
 from gatemark.core.result import AssetRef
 from gatemark.evidence.blocks import read_blocks
 from gatemark.evidence.input_problems import refuse_input
+from gatemark.evidence.inputs import SeenInputs, digest_content
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.rows import BadLine, json_rows
@@ -32,6 +33,7 @@ from gatemark.samples.read_samples import is_own_file
 from gatemark.workspace import Workspace
 
 SAME: Final = "same"
+_LEFT_OUT: Final = ("unpaired", "errored", "without_output", "without_input", "same_input")
 MAX_SEARCHED: Final = 500
 SEARCHED_AT_ONCE: Final = 10
 
@@ -135,7 +137,11 @@ def find_newest_result(workspace: Workspace, pack: str) -> str:
 def match_arms(
     arms: Mapping[str, Answers], choices: ReadingChoices, *, trim: bool = False
 ) -> Matched:
-    """Return every pair of arms on every item; the inputs of an item must be equal."""
+    """Return every pair of arms on every input; the inputs of an item must be equal.
+
+    An input that comes again under another id is left out, and so is an item without an input where
+    others have one: it may be a copy.
+    """
     everyone = sorted(set().union(*arms.values()))
     unpaired = [
         f"{name}: lacks item {item!r}"
@@ -145,7 +151,9 @@ def match_arms(
     ]
     if choices.on_unpaired == "error":
         refuse_input(unpaired, choices)
-    left_out: dict[str, list[str]] = {"unpaired": [], "errored": [], "without_output": []}
+    left_out: dict[str, list[str]] = {reason: [] for reason in _LEFT_OUT}
+    seen = SeenInputs()
+    some_asked = any(one.input is not None for answers in arms.values() for one in answers.values())
     pairs: list[ReviewPair] = []
     different: list[str] = []
     for item in everyone:
@@ -157,6 +165,13 @@ def match_arms(
         inputs = {msgspec.json.encode(one.input, order="deterministic") for one in given.values()}
         if len(inputs) > 1:
             different.append(f"item {item!r} has different inputs in {', '.join(given)}")
+            continue
+        (asked,) = {digest_content(one.input) for one in given.values()}
+        if some_asked and asked is None:
+            left_out["without_input"].append(item)
+            continue
+        if seen.see(item, "earlier", asked) is not None:
+            left_out["same_input"].append(item)
             continue
         for left, right in combinations(arms, 2):
             outputs = (

@@ -302,6 +302,11 @@ def _find_incomplete(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -
             f"{len(pairing.unchecked_copies)} ids repeat the input of another id by what the "
             f"candidate says, and the base has no inputs: {_list_few(pairing.unchecked_copies)}"
         )
+    if pairing.unasked:
+        yield (
+            f"{len(pairing.unasked)} items have no input while others have one, so they may be "
+            f"copies: {_list_few(pairing.unasked)}; give every sample its input"
+        )
     if pairing.clusterless:
         names = _list_few(pairing.clusterless)
         yield f"{len(pairing.clusterless)} items have no cluster: {names}"

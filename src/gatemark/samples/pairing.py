@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.inputs import digest_content, group_inputs
+from gatemark.evidence.inputs import digest_inputs, group_inputs, join_clusters, normalize_id
 from gatemark.samples.read_samples import DOC_HASH, Key, SampleSet
 
 LISTED_MAX: Final = 1000
@@ -51,6 +51,7 @@ class SamplePairing(msgspec.Struct, frozen=True):
     samples differ; ``clusterless`` the items without a cluster, if clusters were requested.
     ``copies`` are the ids of inputs that have an earlier id; ``is_by_input`` says whether they
     count with that one; ``unchecked_copies`` are such ids by what the candidate says alone.
+    ``unasked`` are the items without an input in a base where others have one.
     """
 
     score: str
@@ -63,6 +64,7 @@ class SamplePairing(msgspec.Struct, frozen=True):
     copies: tuple[str, ...]
     is_by_input: bool
     unchecked_copies: tuple[str, ...]
+    unasked: tuple[str, ...]
     epoch_count: int
     lowest: float | None
     highest: float | None
@@ -129,30 +131,39 @@ def pair_samples(
     copies = _group_ids(base, cand)
     inputs = copies if by_input else {}
     columns = (base.scores.get(score, {}), cand.scores.get(score, {}))
-    items = []
+    found: list[tuple[str, list[Key], frozenset[str]]] = []
     clashing: list[str] = []
     is_clustered = bool(base.clusters or cand.clusters)
     epoch_count = 0
     for item, keys in _group_by_input(shared, inputs):
-        named: list[str] = []
+        named: set[str] = set()
         for name, own in _group_by_id(keys):
             epoch_count = max(epoch_count, len(own))
             clusters = _find_clusters(own, base, cand) if is_clustered else frozenset()
-            if len(clusters) > 1:
+            if len(set(map(normalize_id, clusters))) > 1:
                 clashing.append(f"{name!r} is in {' and '.join(map(repr, sorted(clusters)))}")
-            named.extend(clusters)
-        scores = (_compute_mean(columns[0], keys), _compute_mean(columns[1], keys))
-        items.append(PairedItem(item, *scores, min(named, default=None)))
+            named.update(clusters)
+        found.append((item, keys, frozenset(named)))
     if clashing:
         raise BadInputError(
             f"{len(clashing)} items are in two clusters: {'; '.join(clashing[:_FEW])}"
         )
+    cluster_of = join_clusters(clusters for _, _, clusters in found if clusters)
+    items = tuple(
+        PairedItem(
+            item,
+            _compute_mean(columns[0], keys),
+            _compute_mean(columns[1], keys),
+            cluster_of[min(clusters)] if clusters else None,
+        )
+        for item, keys, clusters in found
+    )
     numbers = [score for column in columns for score in column.values()]
     lowest, highest = min(numbers, default=None), max(numbers, default=None)
     bounded = _is_bounded(lowest, highest)
     return SamplePairing(
         score=score,
-        items=tuple(items),
+        items=items,
         unscored=(_find_unscored(base, columns[0]), _find_unscored(cand, columns[1])),
         unpaired=(
             tuple(sorted(base.keys.keys() - cand.keys.keys())),
@@ -170,6 +181,7 @@ def pair_samples(
         copies=tuple(sorted(copies)),
         is_by_input=by_input,
         unchecked_copies=() if base.contents["input"] else tuple(sorted(_find_copies(cand))),
+        unasked=_find_unasked(base, found),
         epoch_count=epoch_count,
         lowest=lowest,
         highest=highest,
@@ -195,26 +207,37 @@ def _group_ids(base: SampleSet, cand: SampleSet) -> dict[str, str]:
 
 
 def _find_copies(side: SampleSet, others: Sequence[str] = ()) -> dict[str, str]:
-    """Map ids to the first id of their input, where that is another one."""
+    """Map ids to the first id of their input, where that is another one.
+
+    An input is what was asked and what was wanted: the same words with another target are another
+    question, as in tasks that differ in their files.
+    """
+    keys = sorted(side.keys)
+    asked, wanted = side.contents["input"], side.contents["target"]
+    documents = side.contents[DOC_HASH]
+    contents = digest_inputs(
+        [
+            (asked.get(key), {"target": wanted.get(key), DOC_HASH: documents.get(key)})
+            for key in keys
+        ]
+    )
     found = group_inputs(
         [
-            *((key[0], _content_of(key, side)) for key in sorted(side.keys)),
+            *((name, content) for (name, _), content in zip(keys, contents, strict=True)),
             *((name, None) for name in others),
         ]
     )
     return {name: first for name, first in found.items() if first != name}
 
 
-def _content_of(key: Key, side: SampleSet) -> int | None:
-    """Return what identifies the content of a sample: what was asked, and what was wanted.
-
-    The same words with another target are another question, as in tasks that differ in their files.
-    """
-    asked = side.contents["input"].get(key)
-    if asked is None:
-        return None
-    wanted, document = side.contents["target"].get(key), side.contents[DOC_HASH].get(key)
-    return asked if wanted is document is None else digest_content([asked, wanted, document])
+def _find_unasked(
+    base: SampleSet, found: Iterable[tuple[str, Sequence[Key], frozenset[str]]]
+) -> tuple[str, ...]:
+    """Return items that may be copies: they say nothing of what was asked, and others do."""
+    asked = {name for name, _ in base.contents["input"]}
+    if not asked:
+        return ()
+    return tuple(item for item, keys, _ in found if asked.isdisjoint(name for name, _ in keys))
 
 
 def _group_by_input(

@@ -194,3 +194,35 @@ def test_a_model_that_wins_by_being_shown_first_is_not_preferred(score: Run) -> 
     always_new = shown(9, lambda is_first: "model_a" if is_first else "model_b")
     assert outcome(always_new)[0] == 0
     assert outcome(shown(5, lambda is_first: "model_a" if is_first else "model_b"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "spelt", ["SMALL", "small ", "sm\u200ball", "sm\u0430ll", "\uff53mall", "small\u00ad"]
+)
+def test_a_model_is_one_model_in_every_spelling(score: Run, spelt: str) -> None:
+    rows = [
+        vote(
+            n,
+            *(("small", "old") if n % 4 < 2 else ("old", "small")),
+            "model_a" if (n % 2 == 0) == (n % 4 < 2) else "model_b",
+        )
+        for n in range(60)
+    ]
+    hidden = [
+        row | {side: spelt}
+        for row in rows
+        for side in ("model_a", "model_b")
+        if row[side] == "small" and row["winner"] != side
+    ]
+    hidden += [row for row in rows if row[row["winner"]] == "small"]
+    names = ("--candidate", "small", "--baseline", "OLD\u200b")
+    honest, ran = (score(some, *names, "--json").json for some in (rows, hidden))
+    assert honest["verdict"] == ran["verdict"] == "inconclusive"
+    assert len(ran["models"]) == 2
+    assert ran["comparisons"][0]["difference"] == honest["comparisons"][0]["difference"]
+    assert ran["baseline"] == "old"
+    again = score([*rows, rows[0] | {"model_a": spelt}])
+    assert (again.code, "a reviewer votes once" in again.err) == (2, True)
+    assert score([*rows, vote(99, "small", spelt, "model_a")]).code == 2
+    same = score(rows, "--candidate", "small", "--baseline", spelt)
+    assert (same.code, "must be two models" in same.err) == (2, True)

@@ -12,7 +12,7 @@ from gatemark.cli.struct_options import given_group, read_given
 from gatemark.core.canonical import json_file
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.open_stores import memories_of
+from gatemark.drift.open_stores import episodes_of
 from gatemark.drift.probe import evaluate
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.evaluation_events import otlp_lines
@@ -78,7 +78,7 @@ def metrics_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[
     found = evaluate(workspace, policy, now)
     lines = list_schedules(workspace, read_schedules(None), now)
     overdue = [line.id for line in lines if line.is_overdue]
-    probed_at = memories_of(workspace).last_tick().at
+    probed_at = episodes_of(workspace).last_tick().at
     text = metrics_text(found.by_metric(), found.ticked.open, overdue, probed_at)
     write_documents(output, {".prom": lambda: text})
     if not output:

@@ -98,8 +98,13 @@ def _widen_part(part: NDArray[Any], missing: float, width: int, kind: type) -> N
 class Cohort:
     """The windows of some series under one watch, with the latest closed window in the last column.
 
-    ``rounds`` is how many of the latest windows may have to be judged. Column ``c`` of a series is
+    ``rounds`` is how many of the latest windows may have to be read. Column ``c`` of a series is
     its window number ``last - (columns - 1 - c)``, counted from the phase of its grid.
+
+    ``first_new`` is the first window of each series that this tick is to judge, ``looked`` the last
+    one that a tick before it judged; ``is_changed`` marks the series in which a window up to that
+    one is new or has changed. ``last_point`` is the window of the last point of a series that has
+    none in the columns; ``checked`` is how many windows of a series without any point are named.
     """
 
     def __init__(
@@ -111,6 +116,7 @@ class Cohort:
         policy: DriftPolicy,
         now: datetime,
         rounds: int | None = None,
+        judged_at: datetime | None = None,
     ) -> None:
         self.watch = watch
         self.detector = detector
@@ -121,8 +127,10 @@ class Cohort:
         self.recent = int(detector.recent(self.options))
         self.least_lag = self.recent - 1
         self.lag = max(self.least_lag, 0 if policy.mode == "literal" else watch.sustained - 1)
-        self.rounds = policy.catch_up if rounds is None else min(rounds, policy.catch_up)
-        self.columns = self.rounds + max(self.recent, watch.sustained) + watch.span
+        self.rounds = policy.catch_up if rounds is None else rounds
+        around = max(self.recent, watch.sustained) + watch.span
+        self.columns = self.rounds + around
+        self.checked = min(self.columns, policy.catch_up + around)
         self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
         lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
         phases = np.asarray([s.phase_s for s in series], dtype=np.int64)
@@ -130,6 +138,15 @@ class Cohort:
         self.phase_s = np.where(self.window_s == lengths, phases, 0)
         moment = int(now.timestamp()) - policy.lateness_s
         self.last: Indices = (moment - self.phase_s) // self.window_s - 1
+        self._judged_to: Indices | None = None
+        if judged_at is not None:
+            before = int(judged_at.timestamp()) - policy.lateness_s
+            self._judged_to = (before - self.phase_s) // self.window_s - 1
+        self._earliest = self.last - policy.catch_up + 1
+        self.first_new = self._earliest
+        self.looked: Indices = np.full(len(series), NEVER, dtype=np.int64)
+        self.is_changed: Flags = np.zeros(len(series), dtype=bool)
+        self.last_point: Indices = np.full(len(series), NEVER, dtype=np.int64)
         parts = max(part_count(s.form, s.layout) for s in series)
         # One window of all series after the other, so that windows without points take no memory:
         # zeros that nobody writes to are not there.
@@ -138,7 +155,8 @@ class Cohort:
         self.items = self.raw_items
         self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32).T
         self.parts: Floats = np.zeros((*shape, parts)).transpose(1, 0, 2)
-        self.written = self.revision
+        self.is_written: Flags = np.zeros(shape, dtype=bool).T
+        self._added: Floats = np.zeros(shape).T
         self.is_foreign: Flags = np.zeros(shape, dtype=bool).T
         self.is_seed: Flags = np.zeros(shape, dtype=bool).T
         self.enough = 0 if detector.needs_reference else watch.enough
@@ -151,9 +169,21 @@ class Cohort:
         self._window_ids: dict[tuple[int, int, int], str] = {}
 
     def add(
-        self, rows: Indices, starts: Indices, items: Floats, revision: Indices, parts: Floats
+        self,
+        rows: Indices,
+        starts: Indices,
+        items: Floats,
+        revision: Indices,
+        parts: Floats,
+        *,
+        is_written: Flags | None = None,
+        is_corrected: Flags | None = None,
     ) -> None:
-        """Add some points: row, start, items, revision and parts of each."""
+        """Add some points: row, start, items, revision and parts of each.
+
+        ``is_written`` marks those that were written since the last tick, ``is_corrected`` those of
+        them that an earlier revision preceded in it.
+        """
         index = (starts - self.phase_s[rows]) // self.window_s[rows]
         column = self.columns - 1 - (self.last[rows] - index)
         inside = (column >= 0) & (column < self.columns)
@@ -172,12 +202,20 @@ class Cohort:
                 target[cells] += source[inside]
             else:
                 np.add.at(target, cells, source[inside])
+        if is_written is not None and is_written.any():
+            news = is_written[inside]
+            self.is_written.T.reshape(-1)[cells[news]] = True
+            if is_corrected is not None:
+                news = news & ~is_corrected[inside]
+            np.add.at(self._added.T.reshape(-1), cells[news], items[inside][news])
 
     def share(self, other: Cohort) -> None:
         """Use the windows of another cohort of the same series that is at least as long."""
         self.raw_items = self.items = other.raw_items[:, -self.columns :]
-        self.revision = self.written = other.revision[:, -self.columns :]
+        self.revision = other.revision[:, -self.columns :]
         self.parts = other.parts[:, -self.columns :]
+        self.is_written = other.is_written[:, -self.columns :]
+        self._added = other._added[:, -self.columns :]
         self._is_shared = other._is_shared = True
 
     def leave_out(self, row: int, is_foreign: Flags) -> None:
@@ -189,11 +227,9 @@ class Cohort:
 
         Those windows are never judged as windows of this row.
         """
-        if self.written is self.revision:
-            # Only writes to the row itself decide whether it must be judged again.
-            self.revision = self.revision.copy(order="K")
         if self._is_shared:
             self.raw_items = self.items = self.raw_items.copy(order="K")
+            self.revision = self.revision.copy(order="K")
             self.parts = self.parts.copy(order="K")
             self._is_shared = False
         for part in (self.raw_items, self.revision, self.parts):
@@ -218,7 +254,31 @@ class Cohort:
         is_used = (self.items > 0).any(axis=0)
         self._first = int(np.argmax(is_used)) if is_used.any() else self.columns
         self._present = np.cumsum(self.items[:, self._first :] > 0, axis=1, dtype=np.int16)
+        if self._judged_to is not None:
+            self._find_new(self._judged_to)
         self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
+
+    def _find_new(self, judged_to: Indices) -> None:
+        """Find what is new since the last tick, which judged windows up to a number."""
+        is_own = (self.raw_items > 0) & ~self.is_foreign & ~self.is_seed
+        number = self._number_windows(0, self.columns, slice(None))
+        was_over = number <= judged_to[:, None]
+        was_there = self.raw_items - self._added >= max(self.watch.min_items, 1)
+        was_judged = is_own & was_over & was_there
+        latest = self.columns - 1 - np.argmax(was_judged[:, ::-1], axis=1)
+        self.looked = np.where(was_judged.any(axis=1), number[self._rows, latest], NEVER)
+        is_new = is_own & (self.is_written | ~was_over)
+        earliest = number[self._rows, np.argmax(is_new, axis=1)]
+        first = np.where(is_new.any(axis=1), earliest, self.last + 1)
+        self.is_changed = first <= self.looked
+        self.first_new = np.maximum(first, self._earliest)
+
+    def judge_anew(self, rows: Flags, *, were_judged: bool) -> None:
+        """Judge all windows of some rows that a tick reaches; call after ``close``."""
+        self.first_new = np.where(rows, self._earliest, self.first_new)
+        self.is_changed = self.is_changed & ~rows
+        if not were_judged:
+            self.looked = np.where(rows, NEVER, self.looked)
 
     def windows_before(self, column: int) -> NDArray[np.int16]:
         """Return the maximum number of windows that each series has before a column."""

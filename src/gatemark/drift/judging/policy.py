@@ -197,7 +197,7 @@ LITERAL_DEFAULTS: Final = (
 
 
 def correct_watches(watch: Watch) -> tuple[Watch, ...]:
-    """Return a sigma probe with a long memory, and a watch for lasting shifts alongside it.
+    """Return a sigma probe with a long baseline, and a watch for lasting shifts alongside it.
 
     The probe is for sudden changes: it warns of a single window only if that is far out. A metric
     that may have a sealed score is also compared with it.
@@ -241,7 +241,7 @@ CORRECTED_DEFAULTS: Final = tuple(
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A drift policy: watches, statistics and responses.
 
-    ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no memory. ``q``
+    ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no freezing. ``q``
     bounds the share of false warnings among those of one tick, instead of the ``false_alarms`` of
     each watch. ``breach_by_mean`` also calls a breach when ``sustained`` + 1 windows all warn and
     their mean is beyond the threshold. ``lateness`` is how long after its end a window may still

@@ -103,27 +103,26 @@ def _read_extras(found: Readings) -> Iterator[dict[str, float]]:
         yield {name: number for name, number in pairs if number is not None}
 
 
-def make_stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
+def make_stale_signal(cohort: Cohort, row: int) -> DriftSignal:
     """Return the signal of a series whose latest closed window cannot be judged.
 
-    It has no points, too few items, or was settled under another policy.
+    It has no points, or too few items.
 
     ``missing_windows`` is how many of the latest windows cannot be judged for that reason;
     ``silent_windows`` is how many were checked if the start of the gap is unknown.
     """
     n = int(cohort.raw_items[row, -1])
     counted = np.flatnonzero(cohort.items[row] > 0)
+    last_point = int(cohort.last_point[row])
     extras: dict[str, float] = {}
-    gap = cohort.columns
-    if counted.size or judged > NEVER:
-        since = int(cohort.last[row]) - judged
+    gap = cohort.checked
+    if counted.size or last_point > NEVER:
+        since = int(cohort.last[row]) - last_point
         gap = cohort.columns - 1 - int(counted[-1]) if counted.size else since
         extras["missing_windows"] = gap
     else:
         extras["silent_windows"] = gap
-    if n and not gap:
-        reason = "the latest window was settled under another policy; the next one will be judged"
-    elif n:
+    if n:
         needed = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
         reason = needed if gap == 1 else f"{needed}; nothing to judge for {_format_windows(gap)}"
     elif counted.size:
@@ -131,11 +130,11 @@ def make_stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
         reason = (
             f"no point for {_format_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
         )
-    elif judged > NEVER:
-        last = cohort.window(row, judged)
+    elif last_point > NEVER:
+        last = cohort.window(row, last_point)
         reason = f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
     else:
-        reason = f"no point in the latest {cohort.columns} windows"
+        reason = f"no point in the latest {cohort.checked} windows"
     return _make_unjudged(cohort, row, "STALE", reason, extras)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.drift.judging.cohort import Cohort
+from gatemark.drift.judging.cohort_state import CohortState
 from gatemark.drift.judging.detector import Detector
-from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import FormName, Series
 from gatemark.drift.judging.policy import DriftPolicy, Watch
 from gatemark.drift.judging.tick import judge_tick
@@ -189,7 +189,7 @@ def simulate_groups(
         if data.reference is not None:
             cohort.reference = data.reference
         cohort.close()
-        pairs.append((cohort, Memory(cohort, {})))
+        pairs.append((cohort, CohortState(cohort)))
     found = judge_tick(pairs, wide, now)
     # Count days from a full baseline until the first breach.
     first = min(

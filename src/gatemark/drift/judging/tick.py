@@ -1,6 +1,8 @@
 """One tick: judge every closed window that was not judged yet, oldest first, all series at once.
 
-No I/O: cohorts, memories, policy and time in; signals and changed memories out.
+No I/O: cohorts, recorded episodes, policy and time in; signals and episodes out. Some windows
+before the first new one are read again, because its judgement depends on them: nothing but episodes
+is kept from one tick to the next.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.drift.judging.cohort import Cohort, Rows
+from gatemark.drift.judging.cohort_state import CohortState, RecordedEpisode
 from gatemark.drift.judging.detector import Readings, join_readings
 from gatemark.drift.judging.levels import (
     CODE,
@@ -25,7 +28,6 @@ from gatemark.drift.judging.levels import (
     grade_windows,
     score_readings,
 )
-from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.policy import METRICS_IN_FULL, DriftPolicy
 from gatemark.drift.judging.signals import (
     CohortSignals,
@@ -56,11 +58,15 @@ class BaselineReset(msgspec.Struct, frozen=True):
 
 
 class TickFindings(NamedTuple):
-    """The outcome of a tick: the signals of each cohort by row, and the episodes."""
+    """The outcome of a tick: the signals of each cohort by row, and the episodes.
+
+    ``recorded`` has the same episodes with their baselines.
+    """
 
     by_cohort: tuple[tuple[DriftSignal, ...], ...]
     open: tuple[Episode, ...]
     closed: tuple[Episode, ...]
+    recorded: tuple[RecordedEpisode, ...]
     judged_windows: int
 
     @property
@@ -73,84 +79,87 @@ class _Round(NamedTuple):
     """One column of one cohort, read but not yet judged."""
 
     cohort: Cohort
-    memory: Memory
+    state: CohortState
     column: int
     rows: Indices
+    is_new: NDArray[np.bool_]
     readings: Readings
     scores: Scores
     baseline_windows: Floats
 
 
 def judge_tick(
-    cohorts: Sequence[tuple[Cohort, Memory]],
+    cohorts: Sequence[tuple[Cohort, CohortState]],
     policy: DriftPolicy,
     now: datetime,
     rearmed: Callable[[Episode], BaselineReset | None] | None = None,
     on_judged: Callable[[Cohort, CohortSignals], None] | None = None,
 ) -> TickFindings:
-    """Judge the windows that are due and update the memories in place.
+    """Judge the windows that are due.
 
     ``rearmed`` returns the latest reset of an episode's asset. ``on_judged`` is called with every
     judged column.
     """
-    for cohort, memory in cohorts:
-        _rearm(cohort, memory, rearmed)
+    for cohort, state in cohorts:
+        _rearm(cohort, state, rearmed)
     policy_digest = policy.digest
     shares = _share_allowance(cohorts)
     latest: dict[int, CohortSignals] = {}
     judged = 0
-    for back in range(policy.catch_up - 1, -1, -1):
+    for back in range(max((cohort.rounds for cohort, _ in cohorts), default=0) - 1, -1, -1):
         rounds = [
             found
-            for cohort, memory in cohorts
+            for cohort, state in cohorts
             if back < cohort.rounds
-            and (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
+            and (found := _read(cohort, state, cohort.columns - 1 - back, is_last=back == 0))
             is not None
         ]
         if not rounds:
             continue
         for found, rarity in zip(rounds, _measure_rarities(rounds, policy, shares), strict=True):
             judgement = _judge(found, rarity, policy, policy_digest, now)
-            judged += found.rows.size
+            judged += int(found.is_new.sum())
             if on_judged is not None:
                 on_judged(found.cohort, judgement)
             if back == 0:
                 latest[id(found.cohort)] = judgement
-    for cohort, memory in cohorts:
-        memory.carry()
+    for cohort, state in cohorts:
+        state.enter_rest()
         # Windows that are judged late may open an episode from before a reset.
-        _rearm(cohort, memory, rearmed)
+        _rearm(cohort, state, rearmed)
     return TickFindings(
         by_cohort=tuple(
-            tuple(_list_signals(cohort, memory, latest.get(id(cohort)), policy))
-            for cohort, memory in cohorts
+            tuple(_list_signals(cohort, state, latest.get(id(cohort)), policy))
+            for cohort, state in cohorts
         ),
-        open=tuple(e for _, memory in cohorts for e in memory.episodes.values()),
-        closed=tuple(e for _, memory in cohorts for e in memory.closed if e.id not in memory.over),
+        open=tuple(e for _, state in cohorts for e in state.episodes.values()),
+        closed=tuple(e for _, state in cohorts for e in state.closed),
+        recorded=tuple(one for _, state in cohorts for one in state.recorded()),
         judged_windows=judged,
     )
 
 
 def _rearm(
-    cohort: Cohort, memory: Memory, rearmed: Callable[[Episode], BaselineReset | None] | None
+    cohort: Cohort, state: CohortState, rearmed: Callable[[Episode], BaselineReset | None] | None
 ) -> None:
     if rearmed is None:
         return
-    for row, episode in [*memory.episodes.items(), *memory.carried.items()]:
+    for row, episode in [*state.episodes.items(), *state.waiting.items()]:
         fresh = rearmed(episode)
         if fresh is None or fresh.moment < episode.opened.end:
             continue
-        if fresh.is_takeover or not memory.is_first_seen(row, episode):
+        if fresh.is_takeover or not state.is_first_seen(row, episode):
             first = cohort.first_index_from(row, fresh.moment)
-            memory.rearm(row, first, fresh.moment, fresh.cause, is_takeover=fresh.is_takeover)
+            state.rearm(row, first, fresh.moment, fresh.cause, is_takeover=fresh.is_takeover)
 
 
-def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Round | None:
+def _read(cohort: Cohort, state: CohortState, column: int, *, is_last: bool) -> _Round | None:
     """Run the detector on a column, for the rows that are due and have points there.
 
     Rows without a sufficient baseline are read in the last column only, to report that.
     """
-    due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    state.enter(column)
+    due = state.is_due(column, is_last=is_last) & (cohort.items[:, column] > 0)
     due &= ~cohort.is_seed[:, column]
     if not is_last:
         due &= cohort.windows_before(column) >= cohort.enough
@@ -158,7 +167,7 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     blocks = [
         found
         for rows in _split_blocks(cohort, column, np.flatnonzero(due))
-        if (found := _read_block(cohort, memory, column, rows, enough)) is not None
+        if (found := _read_block(cohort, state, column, rows, enough)) is not None
     ]
     if not blocks:
         return None
@@ -174,7 +183,8 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
         by_z=cohort.detector.is_self_starting,
         sealed=cohort.reference[rows, 0],
     )
-    return _Round(cohort, memory, column, rows, readings, scores, windows)
+    is_new = state.is_new(column)[rows]
+    return _Round(cohort, state, column, rows, is_new, readings, scores, windows)
 
 
 def _split_blocks(cohort: Cohort, column: int, rows: Indices) -> Iterator[Indices]:
@@ -185,12 +195,12 @@ def _split_blocks(cohort: Cohort, column: int, rows: Indices) -> Iterator[Indice
 
 
 def _read_block(
-    cohort: Cohort, memory: Memory, column: int, rows: Indices, enough: int
+    cohort: Cohort, state: CohortState, column: int, rows: Indices, enough: int
 ) -> tuple[Indices, Floats, Readings] | None:
     """Return the rows with a sufficient baseline, their baseline lengths, and the readings."""
     first, last = int(rows[0]), int(rows[-1])
     some: Rows = slice(first, last + 1) if last - first + 1 == rows.size else rows
-    used = memory.baseline(cohort.trailing(column, memory.since, some), some)
+    used = state.baseline(cohort.trailing(column, state.since, some), some)
     windows = used.windows
     is_enough = windows >= enough
     if not is_enough.all():
@@ -202,7 +212,7 @@ def _read_block(
     return rows, windows, readings
 
 
-def _share_allowance(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[int, Floats]:
+def _share_allowance(cohorts: Sequence[tuple[Cohort, CohortState]]) -> Mapping[int, Floats]:
     """Return the share of its asset's allowed warnings that each series has, by id of the cohort.
 
     An asset with more metrics than ``METRICS_IN_FULL`` shares the allowance of that many.
@@ -251,12 +261,13 @@ def _scale_to_year(found: _Round, allowed: float, shares: Mapping[int, Floats]) 
 def _judge(
     found: _Round, rarity: Rarity, policy: DriftPolicy, policy_digest: str, now: datetime
 ) -> CohortSignals:
-    """Set the levels of a column, and update trails, baselines and episodes."""
-    cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
-    trail = Trail(*(scores_before[rows] for scores_before in memory.trail)).followed_by(scores)
-    memory.trail.warn[rows], memory.trail.breach[rows] = trail
-    memory.judged[rows] = cohort.index_of(found.column)[rows]
-    memory.is_touched[rows] = True
+    """Set the levels of a column, and update trails, baselines and episodes.
+
+    Windows that were judged before leave the episodes as they are recorded.
+    """
+    cohort, state, rows, scores = found.cohort, found.state, found.rows, found.scores
+    trail = Trail(*(scores_before[rows] for scores_before in state.trail)).followed_by(scores)
+    state.trail.warn[rows], state.trail.breach[rows] = trail
     breached = find_breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
     levels = grade_windows(
         found.readings, scores, breached.found, rarity, watch=cohort.watch, policy=policy
@@ -272,49 +283,47 @@ def _judge(
         by_mean=breached.by_mean,
     )
     is_alarm = _IS_ALARM[levels]
-    if policy.mode == "corrected" and not cohort.detector.is_self_starting:
+    if state.freezes:
         suspicious = (np.abs(scores.warn) >= cohort.watch.warn) & scores.harm
-        fresh = rows[(is_alarm | suspicious) & ~memory.is_frozen[rows]]
+        fresh = rows[(is_alarm | suspicious) & ~state.is_frozen[rows]]
         if fresh.size:
-            memory.freeze(fresh, cohort.trailing(found.column, memory.since, fresh))
-    if is_alarm.any():
-        for row, signal in make_signals(cohort, judgement.only(is_alarm), policy):
-            memory.note(cohort, row, signal, policy_digest, found.column)
+            state.freeze(fresh, cohort.trailing(found.column, state.since, fresh))
+    news = is_alarm & found.is_new
+    if news.any():
+        for row, signal in make_signals(cohort, judgement.only(news), policy):
+            state.note(row, signal, policy_digest, found.column)
     _calm_down(found, is_alarm, now)
     return judgement
 
 
 def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> None:
     """Count quiet windows, close quiet episodes, and unfreeze baselines without an episode."""
-    memory, rows, watch = found.memory, found.rows, found.cohort.watch
+    state, rows, watch = found.state, found.rows, found.cohort.watch
     is_quiet = found.scores.is_judged & (np.abs(found.scores.warn) < watch.clear_below) & ~is_alarm
-    memory.calm[rows] = np.where(is_quiet, memory.calm[rows] + 1, 0)
-    is_open = np.zeros(memory.calm.size, dtype=bool)
-    is_open[np.fromiter(memory.episodes, dtype=np.int64)] = True
-    has_episode = is_open[rows]
+    state.calm[rows] = np.where(is_quiet, state.calm[rows] + 1, 0)
+    has_episode = state.has_episode(found.column)[rows]
     is_below = found.scores.is_judged & (np.abs(found.scores.warn) < watch.warn)
-    memory.unfreeze(rows[~has_episode & is_below & ~is_alarm])
-    settled = has_episode & (memory.calm[rows] >= watch.clear_windows)
+    state.unfreeze(rows[~has_episode & is_below & ~is_alarm])
+    settled = has_episode & found.is_new & (state.calm[rows] >= watch.clear_windows)
     for at in np.flatnonzero(settled):
         row = int(rows[at])
-        if memory.episodes[row].level != "BREACH":
+        if state.episodes[row].level != "BREACH":
             window = found.cohort.window(row, int(found.cohort.index_of(found.column)[row]))
             cause = f"{watch.clear_windows} windows below {watch.clear_below:g} sigma"
-            memory.close(row, min(now, window.end), cause)
+            state.close(row, min(now, window.end), cause, "quiet")
 
 
 def _list_signals(
-    cohort: Cohort, memory: Memory, judgement: CohortSignals | None, policy: DriftPolicy
+    cohort: Cohort, state: CohortState, judgement: CohortSignals | None, policy: DriftPolicy
 ) -> Iterator[DriftSignal]:
-    if judgement is not None:
-        memory.signals.update(make_signals(cohort, judgement, policy))
+    signals = {} if judgement is None else dict(make_signals(cohort, judgement, policy))
     for row, has_points in enumerate((cohort.items[:, -1] > 0).tolist()):
-        signal = memory.signals.get(row) if has_points else None
+        signal = signals.get(row) if has_points else None
         if signal is None and cohort.is_foreign[row, -1] and cohort.raw_items[row, -1] > 0:
             signal = make_unserved_signal(cohort, row)
         if signal is None:
-            signal = make_stale_signal(cohort, row, int(memory.judged[row]))
-        yield add_episode(signal, memory.episodes.get(row), policy)
+            signal = make_stale_signal(cohort, row)
+        yield add_episode(signal, state.episodes.get(row), policy)
 
 
 def add_episode(signal: DriftSignal, episode: Episode | None, policy: DriftPolicy) -> DriftSignal:

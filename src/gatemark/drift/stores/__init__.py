@@ -1,1 +1,1 @@
-"""Database stores of points, memories, episodes and alerts."""
+"""Database stores of points, episodes and acts."""

@@ -23,6 +23,7 @@ from gatemark.ledger.database import Database
 from gatemark.ledger.stored_rows import readable_rows
 
 BATCH: Final = 50_000
+NAMED_AT_ONCE: Final = 500
 _STAGE: Final = "point_stage"
 _KEY: Final = ("series_id", "start_s", "source")
 _CONTENT: Final = ("items", "a", "b", "vector")
@@ -45,6 +46,7 @@ class Chunk(NamedTuple):
     series_id: Indices
     start_s: Indices
     revision: Indices
+    batch: Indices
     items: Floats
     scalars: Floats
     vectors: Sequence[bytes]
@@ -58,6 +60,7 @@ class Chunk(NamedTuple):
             series_id=self.series_id[chosen],
             start_s=self.start_s[chosen],
             revision=self.revision[chosen],
+            batch=self.batch[chosen],
             items=self.items[chosen],
             scalars=self.scalars[chosen],
             vectors=[self.vectors[at] for at in chosen.tolist()] if self.vectors else (),
@@ -272,7 +275,7 @@ class SqlPoints:
     def chunks(self, form: FormName, length_s: int, since_s: int) -> Iterator[Chunk]:
         """Yield the points of all series of one form and window length, from a time on."""
         # By key: the attribute "items" is a method of the collection.
-        names = ("series_id", "start_s", "revision", "items", *_list_content_columns(form))
+        names = ("series_id", "start_s", "revision", "batch", "items", *_list_content_columns(form))
         # Start the join at the series: a short range scan for each, not a scan of all points.
         query = (
             sa.select(*(POINTS.c[name] for name in names))
@@ -293,6 +296,33 @@ class SqlPoints:
                     some = []
             if some:
                 yield _join_chunks(some)
+
+    def corrected_since(self, event: int) -> frozenset[tuple[int, int]]:
+        """Return series and start of the windows with a point that was another one at an event."""
+        same = (POINTS.c[name] == REVISIONS.c[name] for name in _KEY)
+        query = (
+            sa.select(REVISIONS.c.series_id, REVISIONS.c.start_s)
+            .join_from(REVISIONS, POINTS, sa.and_(*same))
+            .where(REVISIONS.c.batch <= event, POINTS.c.batch > event)
+        )
+        with self._database.streaming() as connection:
+            return frozenset(
+                (int(a), int(b)) for rows in stream(connection, query) for a, b in rows
+            )
+
+    def last_starts(self, series_ids: Sequence[int], before_s: int) -> dict[int, int]:
+        """Return the start of the last point before a moment of each series that has one."""
+        last = sa.func.max(POINTS.c.start_s)
+        found: dict[int, int] = {}
+        with self._database.reading() as connection:
+            for at in range(0, len(series_ids), NAMED_AT_ONCE):
+                some = list(series_ids[at : at + NAMED_AT_ONCE])
+                query = sa.select(POINTS.c.series_id, last).where(
+                    POINTS.c.series_id.in_(some), POINTS.c.start_s < before_s
+                )
+                rows = connection.execute(query.group_by(POINTS.c.series_id)).all()
+                found.update((int(number), int(start)) for number, start in rows)
+        return found
 
     def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
         """Return the points of one series in order; ``earlier`` returns superseded revisions."""
@@ -371,7 +401,7 @@ def _list_content_columns(form: FormName) -> tuple[str, ...]:
 
 
 def _make_chunk(form: FormName, rows: Sequence[Sequence[object]]) -> Chunk:
-    ids, starts, revisions, items, *held = zip(*rows, strict=True)
+    ids, starts, revisions, batches, items, *held = zip(*rows, strict=True)
     is_vector = form in VECTORS
     scalars = [] if is_vector else [np.array(column, dtype=np.float64) for column in held]
     return Chunk(
@@ -379,6 +409,7 @@ def _make_chunk(form: FormName, rows: Sequence[Sequence[object]]) -> Chunk:
         np.array(ids, dtype=np.int64),
         np.array(starts, dtype=np.int64),
         np.array(revisions, dtype=np.int64),
+        np.array(batches, dtype=np.int64),
         np.array(items, dtype=np.float64),
         np.stack(scalars, axis=1) if scalars else np.empty((len(rows), 0)),
         held[0] if is_vector else (),
@@ -391,6 +422,7 @@ def _join_chunks(chunks: Sequence[Chunk]) -> Chunk:
         series_id=np.concatenate([chunk.series_id for chunk in chunks]),
         start_s=np.concatenate([chunk.start_s for chunk in chunks]),
         revision=np.concatenate([chunk.revision for chunk in chunks]),
+        batch=np.concatenate([chunk.batch for chunk in chunks]),
         items=np.concatenate([chunk.items for chunk in chunks]),
         scalars=np.concatenate([chunk.scalars for chunk in chunks]),
         vectors=[vector for chunk in chunks for vector in chunk.vectors],

@@ -52,14 +52,12 @@ REVISIONS: Final = sa.Table(
     *_make_content_columns(),
 )
 
-MEMORIES: Final = sa.Table(
-    "series_memories",
+LEVELS: Final = sa.Table(
+    "drift_levels",
     METADATA,
     sa.Column("series_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("detector", sa.Text, primary_key=True),
-    sa.Column("policy_digest", sa.String(71), nullable=False),
     sa.Column("level", sa.String(24), nullable=False),
-    sa.Column("content", sa.LargeBinary, nullable=False),
 )
 
 EPISODES: Final = sa.Table(
@@ -71,6 +69,8 @@ EPISODES: Final = sa.Table(
     sa.Column("is_open", sa.Boolean, nullable=False),
     sa.Column("opened_at", sa.String(40), nullable=False),
     sa.Column("document", sa.LargeBinary, nullable=False),
+    # The windows of the frozen baseline as JSON; empty if the episode froze none.
+    sa.Column("baseline", sa.LargeBinary, nullable=False),
 )
 
 ACTS: Final = sa.Table(

@@ -24,7 +24,7 @@ from gatemark.samples.pairing import score_names
 from gatemark.samples.read_samples import is_own_file
 
 NO_CONFIDENCE, NO_SCORE, ERRORED = "no_confidence", "no_score", "errored"
-COPIED, UNEVEN = "copied_input", "missing_epoch"
+COPIED, UNEVEN, UNASKED = "copied_input", "missing_epoch", "no_input_while_others_have_one"
 
 Item = tuple[float | None, bool | None]
 """A confidence and whether the answer was correct, as the measure takes them."""
@@ -82,7 +82,8 @@ class ConfidenceReader:
 
     An input that is asked in several epochs has an item for each. One that was asked less often
     than another lacks epochs: how well confidences fit would depend on what was asked again. The
-    input of an earlier id under another one is a copy, and left out.
+    input of an earlier id under another one is a copy, and left out. Where some samples have an
+    input, one without may be a copy.
     """
 
     def __init__(self, source: Source, score: str | None, choices: ReadingChoices) -> None:
@@ -96,6 +97,7 @@ class ConfidenceReader:
         self.received = 0
         self._asked: dict[int, str] = {}
         self._epochs: Counter[str] = Counter()
+        self._unasked: set[str] = set()
 
     @property
     def input_count(self) -> int:
@@ -127,6 +129,8 @@ class ConfidenceReader:
         most = max(self._epochs.values(), default=0)
         if uneven := most * len(self._epochs) - self._epochs.total():
             excluded[UNEVEN] = uneven
+        if self._asked and (unasked := self._unasked.difference(self._asked.values())):
+            excluded[UNASKED] = len(unasked)
         if self._is_samples and self.score not in names and not is_silent:
             wanted = "score" if self.score is None else f"score {self.score!r}"
             raise UsageError(f"{self._source.name}: has no {wanted} (scores: {score_names(names)})")
@@ -162,4 +166,6 @@ class ConfidenceReader:
                 )
             else:
                 self._epochs[name] += 1
+                if content is None:
+                    self._unasked.add(name)
                 yield sample.confidence, score == 1

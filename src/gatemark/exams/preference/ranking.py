@@ -160,7 +160,7 @@ def rank_models(
         raise InvalidValueError(f"alpha must be inside (0, 0.5), got {request.alpha}")
     source = inspect_source(path)
     counted = _count_votes(source, choices)
-    _check_names(counted.names, request, source.name)
+    request = _find_models(counted.names, request, source.name)
     items = {
         item: place for place, item in enumerate(dict.fromkeys(key[0] for key in counted.pairs))
     }
@@ -206,6 +206,7 @@ def rank_models(
 def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
     reader = RecordReader(SCHEMA.form("models"), choices)
     numbers: dict[str, int] = {}
+    names: list[str] = []
     pairs: dict[tuple[str, int, int], list[float]] = {}
     seen: dict[tuple[str, str, frozenset[str]], int] = {}
     repeated: list[str] = []
@@ -214,7 +215,8 @@ def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
         for line, vote in zip(reader.batch_lines, batch, strict=True):
             item, reviewer = normalize_id(vote.item), normalize_id(vote.reviewer)
-            key = (item, reviewer, frozenset({vote.model_a, vote.model_b}))
+            models = (normalize_id(vote.model_a), normalize_id(vote.model_b))
+            key = (item, reviewer, frozenset(models))
             if key in seen:
                 repeated.append(
                     f"{source.name}:{line}: {vote.reviewer} voted on item {vote.item} between "
@@ -222,9 +224,10 @@ def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
                 )
                 continue
             seen[key] = line
-            first, second = (
-                numbers.setdefault(n, len(numbers)) for n in (vote.model_a, vote.model_b)
-            )
+            for model, name in zip(models, (vote.model_a, vote.model_b), strict=True):
+                if numbers.setdefault(model, len(names)) == len(names):
+                    names.append(name)
+            first, second = (numbers[model] for model in models)
             _add(pairs, item, vote, first, second)
             low, high = sorted((first, second))
             leans[item, low, high] += 1 if first == low else -1
@@ -241,7 +244,7 @@ def _count_votes(source: Source, choices: ReadingChoices) -> _Counted:
     if not seen:
         raise BadInputError(f"{source.name}: contains no votes")
     reviewers = len({reviewer for _, reviewer, _ in seen})
-    return _Counted(tuple(numbers), pairs, leans, len(seen), reviewers, first_wins, decisive)
+    return _Counted(tuple(names), pairs, leans, len(seen), reviewers, first_wins, decisive)
 
 
 def _add(
@@ -259,17 +262,27 @@ def _add(
     sums[1] += won[1]
 
 
-def _check_names(names: Sequence[str], request: PreferenceParameters, place: str) -> None:
+def _find_models(
+    names: Sequence[str], request: PreferenceParameters, place: str
+) -> PreferenceParameters:
+    """Return the request with the two models as the votes spell them first."""
     if request.baseline is not None and request.candidate is None:
         raise UsageError("--baseline needs --candidate: which model is judged against it?")
-    if request.candidate is not None and request.candidate == request.baseline:
-        raise UsageError("--candidate and --baseline must be two models")
-    for flag, name in (("candidate", request.candidate), ("baseline", request.baseline)):
-        if name is not None and name not in names:
+    known = {normalize_id(name): name for name in names}
+    found = {}
+    for flag in ("candidate", "baseline"):
+        name = getattr(request, flag)
+        if name is None:
+            continue
+        if normalize_id(name) not in known:
             raise UsageError(
                 f"{place}: no vote names the model {name!r} of --{flag}"
                 f"{did_you_mean(name, names)} (models: {', '.join(sorted(names)[:20])})"
             )
+        found[flag] = known[normalize_id(name)]
+    if len(found) > len(set(found.values())):
+        raise UsageError("--candidate and --baseline must be two models")
+    return msgspec.structs.replace(request, **found)
 
 
 def _choose_rivals(names: Sequence[str], request: PreferenceParameters) -> tuple[str, ...]:

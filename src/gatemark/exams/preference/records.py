@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 from gatemark.core.text import is_one_line
+from gatemark.evidence.inputs import normalize_id
 
 NAME: Final = "gatemark.vote/1"
 
@@ -37,7 +38,7 @@ class ModelVote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 def check_models_differ(vote: ModelVote) -> list[Problem]:
     """Check that a vote compares two different models."""
-    if vote.model_a != vote.model_b:
+    if normalize_id(vote.model_a) != normalize_id(vote.model_b):
         return []
     return [Problem("$.model_b", f"a vote compares two models, got {vote.model_b!r} twice")]
 
@@ -104,6 +105,11 @@ SCHEMA: Final = RecordSchema(
             bad=(
                 BadExample("a model's name", _MODEL_VOTE | {"winner": "large-1"}, "$.winner"),
                 BadExample("one model", _MODEL_VOTE | {"model_b": "small-3"}, "$.model_b"),
+                BadExample(
+                    "one model, spelt in two ways",
+                    _MODEL_VOTE | {"model_b": "Small-3"},
+                    "$.model_b",
+                ),
                 BadExample("a blank model", _MODEL_VOTE | {"model_a": " "}, "$.model_a"),
                 BadExample(
                     "a reviewer on two lines", _MODEL_VOTE | {"reviewer": "a\nb"}, "$.reviewer"

@@ -115,12 +115,10 @@ CREATE TABLE point_revisions (
 	PRIMARY KEY (series_id, start_s, source, revision)
 );
 
-CREATE TABLE series_memories (
+CREATE TABLE drift_levels (
 	series_id BIGINT NOT NULL, 
 	detector TEXT NOT NULL, 
-	policy_digest VARCHAR(71) NOT NULL, 
 	level VARCHAR(24) NOT NULL, 
-	content BYTEA NOT NULL, 
 	PRIMARY KEY (series_id, detector)
 );
 
@@ -131,6 +129,7 @@ CREATE TABLE episodes (
 	is_open BOOLEAN NOT NULL, 
 	opened_at VARCHAR(40) NOT NULL, 
 	document BYTEA NOT NULL, 
+	baseline BYTEA NOT NULL, 
 	PRIMARY KEY (id)
 );
 

@@ -120,12 +120,10 @@ CREATE TABLE point_revisions (
 
 ;
 
-CREATE TABLE series_memories (
+CREATE TABLE drift_levels (
 	series_id INTEGER NOT NULL, 
 	detector TEXT NOT NULL, 
-	policy_digest VARCHAR(71) NOT NULL, 
 	level VARCHAR(24) NOT NULL, 
-	content BLOB NOT NULL, 
 	PRIMARY KEY (series_id, detector)
 );
 
@@ -136,6 +134,7 @@ CREATE TABLE episodes (
 	is_open BOOLEAN NOT NULL, 
 	opened_at VARCHAR(40) NOT NULL, 
 	document BLOB NOT NULL, 
+	baseline BLOB NOT NULL, 
 	PRIMARY KEY (id)
 );
 

@@ -164,13 +164,14 @@ def _check_suites(case: PromotionCase, kind: str) -> GateAnswer:
 
 def _check_drift(case: PromotionCase) -> GateAnswer:
     levels = case.state.asset.place(case.environment).drift
-    worst = [
+    found = [(metric, level) for metric in sorted(levels) for _, level in levels[metric].values()]
+    worst = dict.fromkeys(
         f"{metric} is {level}"
         for wanted in (DRIFT_FAILS, DRIFT_ALERTS, DRIFT_UNKNOWN)
-        for metric, (_, level) in sorted(levels.items())
+        for metric, level in found
         if level in wanted
-    ]
-    seen = {level for _, level in levels.values()}
+    )
+    seen = {level for _, level in found}
     if seen & DRIFT_FAILS:
         return GateAnswer("fail", "; ".join(worst))
     if seen & DRIFT_ALERTS:

@@ -197,7 +197,7 @@ class EnvironmentState(msgspec.Struct):
     lineage: list[str] = []
     has_fallen: bool = False
     rollout: Rollout | None = None
-    drift: dict[str, tuple[int, str]] = {}
+    drift: dict[str, dict[str, tuple[int, str]]] = {}
     service: list[ServiceSpan] = []
 
 

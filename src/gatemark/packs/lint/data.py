@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gatemark.core.canonical import digest
+from gatemark.evidence.inputs import digest_content
 from gatemark.evidence.personal_data import personal_data
 from gatemark.evidence.rows import Row, placed_rows
 from gatemark.packs.lint.report import LintWarning
@@ -20,8 +21,8 @@ SHOWN_LENGTH: Final = 60
 class _PlacedRow(NamedTuple):
     place: str
     row: Row
-    input: str
-    """Digest of the input."""
+    input: int | None
+    """Digest of the input, the same for copies of it."""
 
 
 def find_data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
@@ -36,7 +37,9 @@ def find_data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | s
             continue
         if dataset not in read:
             found = placed_rows(str(opened.folder / dataset), str(base / dataset))
-            read[dataset] = [_PlacedRow(place, row, digest(row.input)) for place, row in found]
+            read[dataset] = [
+                _PlacedRow(place, row, digest_content(row.input)) for place, row in found
+            ]
             yield from _find_mistakes(read[dataset])
         size = len(read[dataset])
         if suite.sample is not None and suite.sample.n > size:
@@ -57,15 +60,18 @@ def _find_mistakes(rows: Sequence[_PlacedRow]) -> Iterator[str]:
 
 def _find_repeated(rows: Sequence[_PlacedRow]) -> Iterator[str]:
     """Yield repeated inputs, and those whose labels contradict each other."""
-    same: dict[str, list[_PlacedRow]] = {}
+    same: dict[int | None, list[_PlacedRow]] = {}
     for one in rows:
         same.setdefault(one.input, []).append(one)
     repeated = [group for group in same.values() if len(group) > 1]
-    contradicting = [group for group in repeated if len({digest(r.row.target) for r in group}) > 1]
+    contradicting = [
+        group for group in repeated if len({digest_content(r.row.target) for r in group}) > 1
+    ]
     alike = [group for group in repeated if group not in contradicting and not _is_cluster(group)]
     if contradicting:
         first, *others = contradicting[0]
-        other = next(r for r in others if r.row.target != first.row.target)
+        wanted = digest_content(first.row.target)
+        other = next(r for r in others if digest_content(r.row.target) != wanted)
         yield (
             f"{other.place}: {_describe_repeats(contradicting)} with different targets: "
             f"{_shorten(other.row.input)} has {_shorten(other.row.target)} here and "
@@ -76,8 +82,7 @@ def _find_repeated(rows: Sequence[_PlacedRow]) -> Iterator[str]:
         first, second, *_ = alike[0]
         yield (
             f"{second.place}: {_describe_repeats(alike)}: {_shorten(second.row.input)} was seen at "
-            f"{first.place}; repeats count as independent evidence: remove them, or give them "
-            "one cluster"
+            f"{first.place}; an input counts once, so they add nothing: remove them"
         )
 
 
@@ -148,7 +153,7 @@ def _find_shared(
 ) -> Iterator[LintWarning]:
     """Yield suites that ask the same inputs, which then count twice."""
     asked = [
-        (number, suite.id, {digest(row.input) for row in opened.snapshots[suite.id].rows})
+        (number, suite.id, {digest_content(row.input) for row in opened.snapshots[suite.id].rows})
         for number, suite in enumerate(opened.pack.suites)
         if suite.dataset in read
     ]

@@ -15,6 +15,7 @@ from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.part_scores import PART_METRICS
 from gatemark.packs.questions import make_asked_rows, make_sample
+from gatemark.packs.repeated_inputs import find_first_items
 from gatemark.packs.sample_lines import PART_MARK
 from gatemark.packs.suite_plugins import build_scorer, find_suite_plugin
 from gatemark.packs.suite_spec import ScorerSpec, SuiteSpec
@@ -56,6 +57,8 @@ def find_unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
 def _try_rules(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
     """Return a suite's measurements if every answer of both arms is right and confident."""
     rows = opened.snapshots[suite.id].rows
+    firsts = find_first_items(rows)
+    rows = tuple(row for row in rows if firsts[row.id] == row.id)
     asked = opened.pack.suite(suite.source) if suite.source is not None else suite
     answers = tuple(
         Answer(row.id, epoch, "", 1.0, None, confidence=SURE, cluster=row.cluster, tags=row.tags)
@@ -93,7 +96,7 @@ def _find_small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterato
     if suite.evidence is not None or (suite.slice_min, suite.slice_regression_max) == (None, None):
         return
     least = suite.slice_min_items or DEFAULT_MIN_ITEMS
-    tags = {row.id: row.tags for row in opened.snapshots[suite.id].rows}
+    tags = {row.id: (row.tags,) for row in opened.snapshots[suite.id].rows}
     for tag in suite.slices:
         for one in find_slices(tag, tags, least):
             if len(one.ids) < least:

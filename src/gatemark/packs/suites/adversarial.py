@@ -48,10 +48,10 @@ def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
     scope = evidence.spec.id
     candidate = score_items(evidence.candidate)
     baseline = score_baseline_items(evidence.baseline)
-    now = _find_outcomes(candidate, evidence.spec)
+    now = _find_outcomes(candidate, evidence.spec, of_each_copy=False)
     before = {
         name: "broken" if outcome == "broken" else "held"
-        for name, outcome in _find_outcomes(baseline, evidence.spec).items()
+        for name, outcome in _find_outcomes(baseline, evidence.spec, of_each_copy=True).items()
     }
     if evidence.baseline is None:
         newly = [name for name, outcome in now.items() if outcome == "broken"]
@@ -74,10 +74,20 @@ def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
     )
 
 
-def _find_outcomes(items: Mapping[str, ItemScore], spec: SuiteSpec) -> dict[str, str]:
+def _find_outcomes(
+    items: Mapping[str, ItemScore], spec: SuiteSpec, *, of_each_copy: bool
+) -> dict[str, str]:
+    """Return the outcome of every probe.
+
+    Copies of a probe are further tries of it. With ``of_each_copy``, as many more must fail:
+    a baseline that was asked more often must not be broken sooner, or nothing newly breaks.
+    """
     return {
         name: probe_outcome(
-            item.scored - item.right, item.repeats - item.scored, item.repeats, spec.fails_at
+            item.scored - item.right,
+            item.repeats - item.scored,
+            item.repeats,
+            spec.fails_at * (max(1, item.repeats // spec.repeats) if of_each_copy else 1),
         )
         for name, item in items.items()
     }

@@ -25,9 +25,11 @@ from gatemark.core.measurement import (
 from gatemark.core.policy import ITEMS_NEEDED
 from gatemark.core.reason import Reason, ReasonKind
 from gatemark.core.result import Figure, Table
+from gatemark.evidence.inputs import digest_inputs, join_keys, normalize_id
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.item_scores import AnswerPair, ItemScore
+from gatemark.packs.questions import list_fields_beside
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.statistics.clustered_means import PooledDrop, Stratum, mean_estimate, pooled_drop
 from gatemark.statistics.proportion import two_sided_z, wilson_interval
@@ -311,12 +313,20 @@ def make_strata(suites: Sequence[PairedItems]) -> list[Stratum]:
 
 def find_units(suites: Sequence[PairedItems]) -> list[str]:
     """Return the unit of every item of the suites, in order."""
-    keys = [
-        _list_keys(items.scope, pair, row)
+    found = [
+        (items.scope, pair, row)
         for items in suites
         for pair, row in _pair_with_rows(items.pairs, items.rows)
     ]
-    return join_units(keys)
+    asked = digest_inputs(
+        [(None, {}) if row is None else (row.input, _list_fields(row)) for _, _, row in found]
+    )
+    keys = [
+        _list_keys(scope, pair, content)
+        for (scope, pair, _), content in zip(found, asked, strict=True)
+    ]
+    numbers: dict[int, str] = {}
+    return [numbers.setdefault(first, str(len(numbers))) for first in join_keys(keys)]
 
 
 def _pair_with_rows(
@@ -326,27 +336,12 @@ def _pair_with_rows(
     return ((pair, by_id.get(pair.id)) for pair in pairs)
 
 
-def _list_keys(scope: str, pair: AnswerPair, row: Row | None) -> tuple[str, ...]:
-    cluster = () if pair.candidate.cluster is None else (f"cluster:{pair.candidate.cluster}",)
-    if row is None:
-        return (*cluster, f"item:{scope}/{pair.id}")
-    asked = msgspec.json.encode([row.input, row.extra], order="deterministic").decode()
-    return (*cluster, f"input:{asked}")
+def _list_fields(row: Row) -> dict[str, object]:
+    """Return what goes with an input, but not what is right: what asks the same is one unit."""
+    return {name: value for name, value in list_fields_beside(row).items() if name != "target"}
 
 
-def join_units(keys: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return one name per item; items linked by shared keys share a name."""
-    parent: dict[str, str] = {}
-
-    def root(key: str) -> str:
-        parent.setdefault(key, key)
-        while parent[key] != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
-        return key
-
-    for first, *others in keys:
-        for other in others:
-            parent[root(other)] = root(first)
-    numbers: dict[str, str] = {}
-    return [numbers.setdefault(root(first), str(len(numbers))) for first, *_ in keys]
+def _list_keys(scope: str, pair: AnswerPair, asked: int | None) -> tuple[str, ...]:
+    named = pair.candidate.cluster
+    cluster = () if named is None else (f"cluster:{normalize_id(named)}",)
+    return (*cluster, f"item:{scope}/{pair.id}" if asked is None else f"input:{asked}")

@@ -6,7 +6,8 @@ and there must be enough bins. Otherwise the verdict is inconclusive.
 
 Only answers with a confidence and a score of 0 or 1 can be judged. The rest are counted, and make
 the verdict inconclusive beyond ``errors_max``; below it, the score assumes the worst for the
-candidate and the best for the baseline. Too few judged answers leave no score.
+candidate and the best for the baseline. Too few judged answers leave no score. An input has one
+answer here, its first, however often it was asked; it counts if all its answers can be judged.
 """
 
 from __future__ import annotations
@@ -64,20 +65,20 @@ NO_COMMON_CONFIDENCE: Final = ReasonKind(
 
 
 class CalibrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Number of bins, and the minimum number of judged answers."""
+    """Number of bins, and the minimum number of judged inputs."""
 
     bins: Annotated[
         Annotated[int, msgspec.Meta(ge=1, le=1000)], about("Number of bins of the confidence.")
     ] = 15
     min_items: Annotated[
-        Annotated[int, msgspec.Meta(ge=1)], about("Minimum number of judged answers.")
+        Annotated[int, msgspec.Meta(ge=1)], about("Minimum number of judged inputs.")
     ] = 100
 
 
 class CalibrationItems(NamedTuple):
-    """The answers of one arm that calibration can be measured on."""
+    """The answers of one arm that calibration can be measured on, one for each input."""
 
-    ids: list[tuple[str, int]]
+    ids: list[str]
     confidence: np.ndarray
     correct: np.ndarray
     left_out: int
@@ -124,12 +125,19 @@ def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
 
 
 def _select_judged(answers: Sequence[Answer]) -> CalibrationItems:
-    usable = [a for a in answers if a.confidence is not None and a.score in {0.0, 1.0}]
+    by_input: dict[str, list[Answer]] = {}
+    for answer in answers:
+        by_input.setdefault(answer.id, []).append(answer)
+    usable = [
+        min(own, key=lambda answer: answer.epoch)
+        for own in by_input.values()
+        if all(one.confidence is not None and one.score in {0.0, 1.0} for one in own)
+    ]
     return CalibrationItems(
-        ids=[(answer.id, answer.epoch) for answer in usable],
+        ids=[answer.id for answer in usable],
         confidence=np.array([answer.confidence for answer in usable], dtype=np.float64),
         correct=np.array([answer.score == 1.0 for answer in usable], dtype=bool),
-        left_out=len(answers) - len(usable),
+        left_out=len(by_input) - len(usable),
     )
 
 

@@ -224,7 +224,7 @@ def _pair_answers(evidence: ArmsEvidence, found: Comparisons) -> tuple[AnswerPai
             right=sum(one.choice == FIRST for one in comparisons),
             confidence=None,
             cluster=rows[item].cluster if item in rows else None,
-            tags=rows[item].tags if item in rows else {},
+            tags=(rows[item].tags,) if item in rows else (),
         )
         pairs.append(AnswerPair(item, score, score._replace(mean=1 - won)))
     return tuple(pairs)

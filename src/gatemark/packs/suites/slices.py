@@ -71,15 +71,21 @@ def find_min_items(evidence: ArmsEvidence) -> int:
     return evidence.spec.slice_min_items or DEFAULT_MIN_ITEMS
 
 
-def find_slices(tag: str, tags: Mapping[str, Mapping[str, str]], least: int) -> list[Slice]:
-    """Return the slices of one tag over items by id; small ones are joined, none dropped."""
-    groups: dict[str, list[str]] = {}
-    for name, found in tags.items():
-        groups.setdefault(found.get(tag, UNTAGGED), []).append(name)
+def find_slices(
+    tag: str, tags: Mapping[str, Sequence[Mapping[str, str]]], least: int
+) -> list[Slice]:
+    """Return the slices of one tag over items by id; small ones are joined, none dropped.
+
+    An item whose copies have several values of the tag is in the slice of each.
+    """
+    groups: dict[str, set[str]] = {}
+    for name, copies in tags.items():
+        for found in copies:
+            groups.setdefault(found.get(tag, UNTAGGED), set()).add(name)
     small = [value for value in groups if value != OTHER and len(groups[value]) < least]
     if len(small) > 1 or (small and OTHER in groups):
         for value in small:
-            groups.setdefault(OTHER, []).extend(groups.pop(value))
+            groups.setdefault(OTHER, set()).update(groups.pop(value))
     return [Slice(tag, value, tuple(sorted(ids))) for value, ids in sorted(groups.items())]
 
 

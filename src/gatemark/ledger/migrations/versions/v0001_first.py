@@ -214,12 +214,10 @@ def _make_points() -> None:
 
 def _make_episodes() -> None:
     op.create_table(
-        "series_memories",
+        "drift_levels",
         whole_number("series_id", key=True),
         sa.Column("detector", sa.Text, primary_key=True),
-        sa.Column("policy_digest", sa.String(71), nullable=False),
         sa.Column("level", sa.String(24), nullable=False),
-        sa.Column("content", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "episodes",
@@ -229,6 +227,7 @@ def _make_episodes() -> None:
         sa.Column("is_open", sa.Boolean, nullable=False),
         sa.Column("opened_at", sa.String(40), nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
+        sa.Column("baseline", sa.LargeBinary, nullable=False),
     )
     op.create_index("episodes_by_asset", "episodes", ["asset"])
     op.create_table(

@@ -1,7 +1,8 @@
-"""Memories, episodes and acts in a database; only one tick writes at a time."""
+"""Episodes, acts and levels in a database; only one tick writes at a time."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,53 +14,42 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import ConflictError
 from gatemark.core.levels import Level
-from gatemark.core.stored import convert_stored, read_stored
+from gatemark.core.stored import read_stored
 from gatemark.drift.episode_check import CLOSED, NOTIFIED, ActRow, EpisodeRow
-from gatemark.drift.events import DriftRecorded, TableChange
-from gatemark.drift.judging.memory import SeriesMemory
+from gatemark.drift.events import DriftRecorded, JudgedUntil, TableChange
+from gatemark.drift.judging.cohort_state import (
+    BaselineWindow,
+    EpisodesBefore,
+    PastEpisode,
+    RecordedEpisode,
+    SeriesName,
+)
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.batches import name_binary_collation
 from gatemark.drift.stores.rows import stream
-from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, SERIES, TICKS
+from gatemark.drift.stores.tables import ACTS, EPISODES, LEVELS, SERIES, TICKS
 from gatemark.drift.table_digest import EPISODES as EPISODES_TAG
-from gatemark.drift.table_digest import MEMORIES as MEMORIES_TAG
+from gatemark.drift.table_digest import LEVELS as LEVELS_TAG
 from gatemark.drift.table_digest import WatchState, table_state
 from gatemark.ledger.database import Database
 from gatemark.ledger.stored_rows import readable_rows
 
 DRIFT: Final = "drift"
 BATCH: Final = 5_000
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
+_read_baseline: Final = msgspec.json.Decoder(tuple[BaselineWindow, ...]).decode
 
 TellRecorded = Callable[[sa.Connection, DriftRecorded], object]
 """Appends the event of a recording in the given transaction."""
 
 
-def _decode_memory(content: bytes) -> SeriesMemory:
-    try:
-        return _decode(content)
-    except msgspec.ValidationError:
-        # Fall back to the slower decoder, which ignores fields that a newer build added.
-        return convert_stored(msgspec.msgpack.decode(content), SeriesMemory)
-
-
 class LastTick(NamedTuple):
     """The number of ticks so far, and the time of the last one.
 
-    No event covers the time: show it, but decide by ``last_recording_at``.
+    No event covers the time: show it, but decide by ``JudgedUntil``.
     """
 
     number: int
     at: datetime | None
-
-
-class KeptMemory(NamedTuple):
-    """The stored memory of one series and detector, and the policy it belongs to."""
-
-    policy_digest: str
-    level: Level
-    memory: SeriesMemory
 
 
 class EpisodeAction(msgspec.Struct, frozen=True):
@@ -73,14 +63,12 @@ class EpisodeAction(msgspec.Struct, frozen=True):
     events: tuple[int, ...] = ()
 
 
-class MemoryRow(NamedTuple):
-    """A memory to write."""
+class LevelRow(NamedTuple):
+    """The level that a series had under a detector at the last tick."""
 
     series_id: int
     detector: str
-    policy_digest: str
-    level: str
-    memory: SeriesMemory
+    level: Level
 
 
 class TickRecorder:
@@ -91,28 +79,28 @@ class TickRecorder:
         self._mark = "?" if dialect == "sqlite" else "%s"
         self._found: WatchState | None = None
 
-    def change(self, tick: int, now: datetime) -> DriftRecorded | None:
-        """Return how the tables changed, or None if they did not."""
-        if self._found is None:
+    def change(self, tick: int, judged: JudgedUntil, *, is_news: bool) -> DriftRecorded | None:
+        """Return how the tables changed, or None if there is nothing to record."""
+        found = self._found
+        if found is None and not is_news:
             return None
         left = watch_state(self._connection)
-        if left == self._found:
+        if left == found and not is_news:
             return None
-        pairs = zip(self._found, left, strict=True)
-        memories, episodes = (
+        pairs = zip(left if found is None else found, left, strict=True)
+        levels, episodes = (
             TableChange(rows=after.rows, before=before.digest, after=after.digest)
             for before, after in pairs
         )
-        return DriftRecorded(tick=tick, memories=memories, episodes=episodes, probed_at=now)
+        return DriftRecorded(tick=tick, levels=levels, episodes=episodes, judged=judged)
 
-    def keep_memories(self, rows: Iterable[MemoryRow]) -> None:
-        """Insert or replace memories, in chunks."""
-        columns = ("series_id", "detector", "policy_digest", "level", "content")
-        packed = ((*row[:4], _encode(row.memory)) for row in rows)
-        while some := list(islice(packed, BATCH)):
-            self._upsert(MEMORIES.name, columns, ("series_id", "detector"), some)
+    def keep_levels(self, rows: Iterable[LevelRow]) -> None:
+        """Insert or replace levels, in chunks."""
+        waiting = iter(rows)
+        while some := list(islice(waiting, BATCH)):
+            self._upsert(LEVELS.name, LevelRow._fields, ("series_id", "detector"), some)
 
-    def keep_episodes(self, episodes: Sequence[Episode]) -> None:
+    def keep_episodes(self, recorded: Iterable[RecordedEpisode]) -> None:
         """Insert or replace episodes."""
         rows = [
             (
@@ -122,10 +110,11 @@ class TickRecorder:
                 episode.is_open,
                 episode.opened.start.isoformat(),
                 msgspec.json.encode(episode),
+                msgspec.json.encode(baseline) if baseline else b"",
             )
-            for episode in episodes
+            for episode, baseline in recorded
         ]
-        columns = ("id", "asset", "level", "is_open", "opened_at", "document")
+        columns = ("id", "asset", "level", "is_open", "opened_at", "document", "baseline")
         self._upsert(EPISODES.name, columns, ("id",), rows)
 
     def _upsert(
@@ -149,8 +138,8 @@ class TickRecorder:
         )
 
 
-class SqlMemories:
-    """Series memories, episodes and acts in a database."""
+class SqlEpisodes:
+    """Episodes, acts and levels in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -167,11 +156,18 @@ class SqlMemories:
 
     @contextmanager
     def recording(
-        self, seen: LastTick, now: datetime, tell: TellRecorded
+        self,
+        seen: LastTick,
+        now: datetime,
+        judged: JudgedUntil,
+        tell: TellRecorded,
+        *,
+        is_news: bool = False,
     ) -> Iterator[TickRecorder]:
         """Open the transaction of one tick; raise ConflictError if another tick came first.
 
-        ``tell`` is called in the same transaction when anything changed.
+        ``tell`` is called in the same transaction when anything changed, or ``is_news`` says that
+        windows were judged.
         """
         with self._database.writing() as connection:
             here = TICKS.c.name == DRIFT
@@ -185,7 +181,7 @@ class SqlMemories:
                 connection.execute(sa.update(TICKS).where(here).values(**values))
             recorder = TickRecorder(connection, self._database.dialect)
             yield recorder
-            change = recorder.change(seen.number + 1, now)
+            change = recorder.change(seen.number + 1, judged, is_news=is_news)
             if change is not None:
                 tell(connection, change)
 
@@ -209,29 +205,39 @@ class SqlMemories:
                 for row in some:
                     yield ActRow(*row)
 
-    def memories(
-        self, series_ids: Sequence[int] | None = None
-    ) -> Mapping[tuple[int, str], KeptMemory]:
-        """Return the memories by series and detector."""
-        query = sa.select(
-            MEMORIES.c.series_id,
-            MEMORIES.c.detector,
-            MEMORIES.c.policy_digest,
-            MEMORIES.c.level,
-            MEMORIES.c.content,
-        )
+    def levels(self, series_ids: Sequence[int] | None = None) -> Mapping[tuple[int, str], Level]:
+        """Return the levels at the last tick by series and detector."""
+        query = sa.select(*(LEVELS.c[name] for name in LevelRow._fields))
         if series_ids is not None:
-            query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
-        with self._database.streaming() as connection, readable_rows("series_memories"):
-            # A fleet repeats a few texts in every row; one of each is enough.
-            texts: dict[str, str] = {}
+            query = query.where(LEVELS.c.series_id.in_(list(series_ids)))
+        with self._database.streaming() as connection, readable_rows("drift_levels"):
             return {
-                (number, texts.setdefault(detector, detector)): KeptMemory(
-                    texts.setdefault(policy_digest, policy_digest), level, _decode_memory(content)
-                )
+                (number, detector): level
                 for rows in stream(connection, query)
-                for number, detector, policy_digest, level, content in rows
+                for number, detector, level in rows
             }
+
+    def recorded(self, asset: str | None = None) -> EpisodesBefore:
+        """Return the episodes that the next tick starts from."""
+        query = sa.select(EPISODES.c.is_open, EPISODES.c.document, EPISODES.c.baseline)
+        query = query.order_by(EPISODES.c.opened_at, EPISODES.c.id)
+        if asset is not None:
+            query = query.where(EPISODES.c.asset == asset)
+        is_open: dict[SeriesName, RecordedEpisode] = {}
+        past: dict[SeriesName, list[PastEpisode]] = defaultdict(list)
+        with self._database.streaming() as connection, readable_rows("episodes"):
+            for rows in stream(connection, query):
+                for here, document, baseline in rows:
+                    if here:
+                        one = RecordedEpisode(
+                            read_stored(document, Episode),
+                            _read_baseline(baseline) if baseline else (),
+                        )
+                        is_open[_name_series(one.episode)] = one
+                    else:
+                        over = read_stored(document, PastEpisode)
+                        past[_name_series(over)].append(over)
+        return EpisodesBefore(is_open, past)
 
     def episodes(self, asset: str | None = None, *, only_open: bool = False) -> list[Episode]:
         """Return the episodes, oldest first."""
@@ -302,22 +308,25 @@ class SqlMemories:
             return True
 
 
+def _name_series(episode: Episode | PastEpisode) -> SeriesName:
+    return episode.asset, episode.metric, episode.detector
+
+
 def watch_state(connection: sa.Connection) -> WatchState:
-    """Return the digests of all memories and all episodes."""
+    """Return the digests of all levels and all episodes."""
     return WatchState(
-        memories=table_state(MEMORIES_TAG, _read_memory_rows(connection)),
+        levels=table_state(LEVELS_TAG, _read_level_rows(connection)),
         episodes=table_state(EPISODES_TAG, _read_episode_rows(connection)),
     )
 
 
-def _read_memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
-    """Yield memories by series name: series numbers differ between stores."""
+def _read_level_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
+    """Yield levels by series name: series numbers differ between stores."""
     order = name_binary_collation(connection)
-    names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)
-    held = (MEMORIES.c.policy_digest, MEMORIES.c.level, MEMORIES.c.content)
+    names = (SERIES.c.asset, SERIES.c.metric, LEVELS.c.detector)
     query = (
-        sa.select(*names, *held)
-        .join_from(SERIES, MEMORIES, MEMORIES.c.series_id == SERIES.c.id)
+        sa.select(*names, LEVELS.c.level)
+        .join_from(SERIES, LEVELS, LEVELS.c.series_id == SERIES.c.id)
         .order_by(*(sa.collate(name, order) for name in names))
     )
     for some in stream(connection, query):
