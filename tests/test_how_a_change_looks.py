@@ -21,11 +21,11 @@ from pathlib import Path
 from lifecycle.test_through_a_store import ASSET, Site
 from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
-from gatemark.lifecycle.events.versions import ChangeRisk
-from gatemark.lifecycle.act import act
+from gatemark.release.lifecycle.events.versions import ChangeRisk
+from gatemark.release.lifecycle.act import act
 from lifecycle.replay import replay
-from gatemark.lifecycle.views.history import asset_history
-from gatemark.lifecycle.views.text import lines_of
+from gatemark.release.lifecycle.views.history import asset_history
+from gatemark.release.lifecycle.views.text import lines_of
 from docs_pages.formats import formats_page
 
 site = Site(Path(sys.argv[1]))
@@ -88,7 +88,9 @@ def python(folder: Path, *arguments: str) -> list[str]:
 
 def test_a_new_event_is_known_everywhere(copy: Path) -> None:
     apply(copy, diffs()["A new kind of lifecycle event: one file"])
-    python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/lifecycle/test_risk.py")
+    python(
+        copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/release/lifecycle/test_risk.py"
+    )
     answer, risk, history, page, verified = python(copy, "-c", THROUGH_A_STORE, "store")
     assert re.fullmatch(r"triage: the risk is high: new users \(event \d+\)", answer)
     assert risk == "high"
@@ -102,7 +104,7 @@ def test_a_new_event_is_known_everywhere(copy: Path) -> None:
 
 def test_a_new_field_is_read(copy: Path) -> None:
     apply(copy, diffs()["A new field of the advisory record: one line"])
-    name = "tests/exams/advisory/test_record.py::test_a_region_may_be_named_and_is_searched"
+    name = "tests/plugins/advisory/test_record.py::test_a_region_may_be_named_and_is_searched"
     python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", name)
 
 

@@ -24,10 +24,10 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import click
-from tests.attribution.test_attribute_command import decision, plan
 from tests.chaos.guarded import guarded
 from tests.chaos.seeds import ADVISORY, CASES, DRIFT, POINTS, RELEASE, SCHEDULES, WAIVERS, furnish
 from tests.ledger.listed import write_everything
+from tests.release.attribution.test_attribute_command import decision, plan
 from tests.samples.importers import peer_shapes
 
 from gatemark import __file__ as package_file

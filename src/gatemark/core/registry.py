@@ -163,7 +163,7 @@ def _can_find(module: str) -> bool:
 
 
 def _list_modules(place: str) -> list[str]:
-    """Return the modules that match a place such as ``gatemark.exams.*.records``."""
+    """Return the modules that match a place such as ``gatemark.checks.*.records``."""
     before, star, after = place.partition(".*")
     if not star:
         return [place]

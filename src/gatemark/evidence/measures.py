@@ -13,7 +13,7 @@ def measures() -> Registry[AnyMeasure]:
     """Return the registry of measures."""
     return Registry(
         kind="measure",
-        places=("gatemark.*.measure", "gatemark.exams.*.measure"),
+        places=("gatemark.*.measure", "gatemark.checks.*.measure"),
         attribute="MEASURE",
         plugin_type=Measure,
         name_of=lambda measure: measure.name,

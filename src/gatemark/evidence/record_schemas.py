@@ -16,9 +16,9 @@ def schemas() -> Registry[RecordSchema]:
         kind="schema",
         places=(
             "gatemark.*.records",
-            "gatemark.exams.*.records",
-            "gatemark.exams.*.record_schema",
-            "gatemark.exams.runlog.records.*",
+            "gatemark.checks.*.records",
+            "gatemark.checks.*.record_schema",
+            "gatemark.plugins.runlog.records.*",
         ),
         attribute="SCHEMA",
         plugin_type=RecordSchema,

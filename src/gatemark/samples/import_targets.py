@@ -59,7 +59,7 @@ def import_targets() -> Registry[ImportTarget]:
     """Return the registry of what logs are converted to."""
     return Registry(
         kind="import target",
-        places=("gatemark.*.import_target", "gatemark.exams.*.import_target"),
+        places=("gatemark.*.import_target", "gatemark.checks.*.import_target"),
         attribute="IMPORT_TARGET",
         plugin_type=ImportTarget,
         name_of=lambda target: target.name,

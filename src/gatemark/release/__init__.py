@@ -1,0 +1,1 @@
+"""What happens after a verdict: stages, canaries, drift, alerts, schedules, reviews, attribution."""
