@@ -18,7 +18,7 @@ NOBODY = QUICK().hash("the password of names that nobody has")
 def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passwords are hashed with the parameters that Argon2 has for tests.
 
-    A hash as people get it takes 0.2 s on purpose; ``tests/server/accounts/test_passwords.py`` has some.
+    A hash as people get it takes 0.2 s on purpose: see ``tests/server/accounts/test_passwords.py``.
     """
     monkeypatch.setattr(argon2, "PasswordHasher", QUICK)
     monkeypatch.setattr("gatemark.server.accounts.nouns._NOBODY", NOBODY)

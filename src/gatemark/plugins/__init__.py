@@ -1,1 +1,4 @@
-"""Exams of special evidence. The rest of Gatemark knows each by its entry points, as it would a stranger's."""
+"""Exams of special evidence.
+
+The rest of Gatemark knows each by its entry points alone, as it would a plugin of a stranger.
+"""

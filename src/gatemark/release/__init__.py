@@ -1,1 +1,1 @@
-"""What happens after a verdict: stages, canaries, drift, alerts, schedules, reviews, attribution."""
+"""After a verdict: stages, canaries, drift, alerts, schedules, reviews, attribution."""
