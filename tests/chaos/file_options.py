@@ -341,9 +341,9 @@ def scene(folder: Path) -> None:
     plan(folder, None)
     examples = Path(__file__).resolve().parents[2] / "examples"
     shutil.copy(examples / "guard-overhead" / "numpy_lm.py", folder)
-    exams = Path(package_file).parent / "exams"
-    shutil.copytree(exams / "runlog" / "replay" / "defaults", folder / "configs")
-    shutil.copytree(exams / "advisory" / "fixtures" / "npu_advisory_eval_v1", folder / "fixtures")
+    plugins = Path(package_file).parent / "plugins"
+    shutil.copytree(plugins / "runlog" / "replay" / "defaults", folder / "configs")
+    shutil.copytree(plugins / "advisory" / "fixtures" / "npu_advisory_eval_v1", folder / "fixtures")
     (folder / "packs").mkdir()
     (folder / "packs" / "pack.yaml").write_bytes((folder / "pack.yaml").read_bytes())
     write_everything(str(folder / ".gatemark"), folder)

@@ -1,1 +1,1 @@
-"""The package exams."""
+"""The checks of the kernel."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment
 
 from gatemark import __version__
 from gatemark.core.canonical import json_text
@@ -25,6 +25,12 @@ from gatemark.server.accounts.nouns import derive_form_token, make_secret
 from gatemark.server.problems import ProblemResponse
 from gatemark.server.site import FORM_FIELD, Site, check_mark, site_of, visitor
 
+TEMPLATES: Final = (
+    "gatemark.server",
+    "gatemark.release.lifecycle.views",
+    "gatemark.release.drift.views",
+    "gatemark.release.attribution",
+)
 STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "attribution.css", "page.css")
 STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 PRE_COOKIE: Final = "gatemark-form"
@@ -50,7 +56,7 @@ DONE: Final = {
 @cache
 def environment() -> Environment:
     """Return the template environment."""
-    found = page_environment(PackageLoader("gatemark.server", "templates"))
+    found = page_environment(*TEMPLATES)
     found.globals.update(
         moment=words.moment,
         short=short,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment
 
 from gatemark import __version__
 from gatemark.core.canonical import json_text
@@ -144,7 +144,7 @@ def icon() -> bytes:
 
 @cache
 def _make_environment() -> Environment:
-    found = page_environment(PackageLoader("gatemark.server", "templates"))
+    found = page_environment("gatemark.server")
     found.globals.update(version=__version__, counted=words.counted, number=words.number)
     return found
 

@@ -21,7 +21,7 @@ from gatemark.release.attribution.conclude import conclude_attribution
 from gatemark.release.attribution.decision import PlannedDecision
 from gatemark.release.attribution.nouns import Attribution, ReplayFact
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 REALITY = Path(os.environ.get("GATEMARK_REALITY", ROOT.parent / "shared" / "reality"))
 LONG = "We look into this with care and write down every part of the reasoning in full. " * 3
 

@@ -13,7 +13,6 @@ import pytest
 
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.release.alerts.alert import Alert
-from gatemark.release.alerts.outbox import MAX_ATTEMPTS
 from gatemark.release.alerts.send import alerts_of
 from gatemark.release.drift.events import JudgedUntil
 from gatemark.release.drift.judging.parts import FormName

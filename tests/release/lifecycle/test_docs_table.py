@@ -25,7 +25,7 @@ RANK = {
     "enabled": 7,
 }
 """How much authority a stage carries. A step to a higher rank above evaluating needs evidence."""
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "lifecycle.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "lifecycle.md"
 
 
 EVIDENCE_WORDS = {

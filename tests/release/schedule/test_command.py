@@ -171,7 +171,7 @@ def test_two_workers_at_once_share_the_work(gatemark: Run, tmp_path: Path, store
         *(sys.executable, "-m", "gatemark", "schedule", "tick", "--store", str(store)),
         *("--schedules", str(path), "--now", "2026-03-01T03:10:00Z", "--json"),
     ]
-    source = str(Path(__file__).parents[2] / "src")
+    source = str(Path(__file__).parents[3] / "src")
     workers = [
         subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": source})
         for _ in range(3)

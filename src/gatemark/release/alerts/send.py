@@ -7,8 +7,8 @@ import logging
 import msgspec
 
 from gatemark.release.alerts.alert import Alert, AlertPlan
-from gatemark.release.alerts.outbox import GIVEN_UP, SqlAlerts
 from gatemark.release.alerts.sinks import DeliveryError, deliver
+from gatemark.release.alerts.stores import GIVEN_UP, SqlAlerts
 from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)

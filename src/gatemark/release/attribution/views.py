@@ -227,7 +227,7 @@ def render_attribution_page(found: Attribution, said: Mapping[str, str] | None =
     # Pages need the report extra; plain text does not.
     from gatemark.report.pages import page_environment  # noqa: PLC0415
 
-    template = page_environment().get_template("attribution.html")
+    template = page_environment("gatemark.release.attribution").get_template("attribution.html")
     return template.render(attribution_context(found, said), version=__version__).encode()
 
 

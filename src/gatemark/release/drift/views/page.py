@@ -13,6 +13,7 @@ from gatemark.release.lifecycle.decisions.citation import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
 
+TEMPLATES: Final = ("gatemark.release.drift.views", "gatemark.release.lifecycle.views")
 TONES: Final[dict[Level, str]] = {
     "OK": "pass",
     "INFO": "pass",
@@ -27,7 +28,9 @@ TONES: Final[dict[Level, str]] = {
 
 def render_drift(view: DriftView) -> bytes:
     """Return the page."""
-    return page_environment().get_template("drift.html").render(drift_context(view)).encode()
+    return (
+        page_environment(*TEMPLATES).get_template("drift.html").render(drift_context(view)).encode()
+    )
 
 
 def drift_context(view: DriftView) -> dict[str, object]:

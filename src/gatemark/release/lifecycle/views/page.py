@@ -83,4 +83,9 @@ def _list_pins(why: Why) -> list[tuple[str, str]]:
 
 
 def _render(template: str, context: dict[str, object]) -> bytes:
-    return page_environment().get_template(template).render(context).encode()
+    return (
+        page_environment("gatemark.release.lifecycle.views")
+        .get_template(template)
+        .render(context)
+        .encode()
+    )
