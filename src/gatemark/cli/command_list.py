@@ -101,6 +101,6 @@ COMMANDS = (
         "plugins",
         "gatemark.cli.listings",
         "Audit and settings",
-        "List the installed plugins of other distributions.",
+        "List the installed plugins: what they add, and from which module.",
     ),
 )

@@ -57,6 +57,8 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(len(verb) for verb in self.verbs)
         for title, names in self.sections.items():
+            if not names:
+                continue
             with formatter.section(title):
                 rows = [(name.ljust(width), self.verbs[name][1]) for name in names]
                 formatter.write_dl(rows)
