@@ -10,8 +10,12 @@ import msgspec
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import print_json, say, show
 from gatemark.packs.documents import describe_schemas, list_broken_plugins, make_json_schema
-from gatemark.packs.option_list import PluginOptions, describe_scorers, describe_targets
-from gatemark.packs.option_list import list_plugins
+from gatemark.packs.option_list import (
+    PluginOptions,
+    describe_scorers,
+    describe_targets,
+    list_plugins,
+)
 
 
 @click.command("schema", cls=StrictCommand)

@@ -14,6 +14,7 @@ import pytest
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.release.alerts.alert import Alert
 from gatemark.release.alerts.send import alerts_of
+from gatemark.release.alerts.stores import MAX_ATTEMPTS
 from gatemark.release.drift.events import JudgedUntil
 from gatemark.release.drift.judging.parts import FormName
 from gatemark.release.drift.open_stores import episodes_of, points_of
