@@ -1,1 +1,1 @@
-"""Exams: each package holds one, with its records, numbers, rules and command."""
+"""The exams of the kernel: each package holds one, with its records, numbers, rules and views."""

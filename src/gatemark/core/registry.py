@@ -18,8 +18,8 @@ T = TypeVar("T")
 ENTRY_POINT_GROUP = "gatemark"
 PLUGINS = "gatemark.plugins."
 """The package of the plugins that come with Gatemark."""
-RINGS = ("gatemark", "gatemark.checks", "gatemark.release", "gatemark.server")
-"""Packages whose packages are features."""
+FEATURE_FOLDERS = ("gatemark", "gatemark.checks", "gatemark.release", "gatemark.server")
+"""Packages whose packages are features; plugins come by entry point."""
 # Whatever a stranger's module may do wrong while it is imported; exits and interrupts pass.
 _LOADING_ERRORS = (
     ImportError,
@@ -176,7 +176,7 @@ class Registry(Generic[T]):
 
 def feature_modules(name: str) -> tuple[str, ...]:
     """Return the places of modules called ``name``, one in every feature that has one."""
-    return tuple(f"{ring}.*.{name}" for ring in RINGS)
+    return tuple(f"{folder}.*.{name}" for folder in FEATURE_FOLDERS)
 
 
 def is_installed(point: EntryPoint) -> bool:

@@ -1,1 +1,4 @@
-"""The web page and the HTTP API, built with FastAPI. Nothing is loaded from other hosts."""
+"""The ring of the web page and the HTTP API, built with FastAPI, on release and the kernel.
+
+Nothing is loaded from other hosts.
+"""

@@ -1,7 +1,7 @@
-"""How a view and an act are declared, once each, for both doors: the page and the interface.
+"""How a route is declared: a view or an act, once each, for both the page and the HTTP API.
 
-A module of ``web/views`` is about one thing that people see. It opens ``doors`` for it, and reads
-from top to bottom: the documents and how they are made, then the views, then the acts::
+A module of ``server/views`` is about one thing that people see. It opens ``doors`` for it, and
+reads from top to bottom: the documents and how they are made, then the views, then the acts::
 
     doors = Doors("runs", {"run": Path(pattern=r"^[0-9a-f]{16}$")})
 

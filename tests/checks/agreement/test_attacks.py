@@ -6,6 +6,7 @@ that the eye takes for others, and files whose problem was not told.
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -309,18 +310,28 @@ def test_labels_that_differ_in_case_are_two_labels_if_both_are_listed(
     assert (ran.code, ran.json["finals"]) == (0, {"Good": 30, "good": 60})
 
 
-@pytest.mark.parametrize("extra", ["", "\n"])
-def test_a_copied_file_is_no_second_validator(extra: str, gatemark: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", ["none", "line feed", "blanks", "packed", "order"])
+def test_a_copied_file_is_no_second_validator(change: str, gatemark: Run, tmp_path: Path) -> None:
     """The seven fields stay as computed; equal labels in a file that differs are agreement."""
     rows = [{"qid": f"Q{i}", "label": LABELS[i % 3], "reason": "ok"} for i in range(90)]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
+    lines = [json.dumps(row) + "\n" for row in rows]
+    text = "".join(lines)
+    written = {
+        "none": text.encode(),
+        "line feed": f"{text}\n".encode(),
+        "blanks": text.replace("\n", " \r\n").encode(),
+        "packed": gzip.compress(text.encode()),
+        "order": "".join(reversed(lines)).encode(),
+    }
+    auditor = tmp_path / ("auditor.jsonl.gz" if change == "packed" else "auditor.jsonl")
     (tmp_path / "scholar.jsonl").write_text(text)
-    (tmp_path / "auditor.jsonl").write_text(text + extra)
-    files = ("--scholar", tmp_path / "scholar.jsonl", "--auditor", tmp_path / "auditor.jsonl")
+    auditor.write_bytes(written[change])
+    files = ("--scholar", tmp_path / "scholar.jsonl", "--auditor", auditor)
     ran = gatemark("score", "agreement", *files, "--json")
-    assert (ran.code, ran.json["percent_agreement"], ran.json["kappa"]) == (0 if extra else 3, 1, 1)
+    is_other = change == "order"
+    assert (ran.code, ran.json["percent_agreement"], ran.json["kappa"]) == (3 - 3 * is_other, 1, 1)
     told = [words for words in ran.json["caveats"] if "is a copy of" in words]
-    assert bool(told) is not bool(extra)
+    assert bool(told) is not is_other
 
 
 @pytest.mark.parametrize("sign", ["\u200b", "\u00ad", "\ufeff", "\u2060"])

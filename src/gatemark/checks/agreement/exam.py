@@ -1,4 +1,4 @@
-"""The agreement exam: one fold over pairs, arbitration of every row, and the gates."""
+"""The agreement exam: one fold over pairs, and arbitration of every row (gates: ``rules``)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from gatemark.evidence.exam import ExamReport, ExamRun
 from gatemark.evidence.exam_job import ExamJob, reader_of
 from gatemark.evidence.fold_shard import no_collection
 from gatemark.evidence.input_problems import PlacedName, describe_same_inputs, refuse_input
-from gatemark.evidence.inputs import find_copied_files, normalize_id, normalize_ids
+from gatemark.evidence.inputs import LinesDigest, find_copied_files, normalize_id, normalize_ids
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_schemas import schema_of
 from gatemark.evidence.shards import whole_file
@@ -148,7 +148,8 @@ class _Side:
         self._again: dict[str, list[PlacedName]] = {}
         self._line_of: dict[str, int] = {}
         reader = reader_of(job, exam, form.name)
-        for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
+        lines = LinesDigest()
+        for batch in reader.records(lines.read(read_blocks(whole_file(source), choices.limits))):
             self._add(batch, reader.batch_lines, keeps_last=choices.on_duplicate == "last")
             del batch
         if choices.on_bad_line == "error":
@@ -157,6 +158,7 @@ class _Side:
             refuse_input(describe_same_inputs(self._again.values(), form), choices)
         if reader.received == 0:
             raise BadInputError(f"{source.name}: contains no records")
+        self.content = lines.value
         self.accepted = reader.accepted
         self.rejected = reader.rejected
 
@@ -237,7 +239,7 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
     ]
     state.copied_files = [
         f"the file of {other.name} is a copy of that of {one.name}"
-        for one, other in find_copied_files(named)
+        for one, other in find_copied_files(named, [sides[name].content for name in paths])
     ]
     return exam.finish(state), evidence
 

@@ -1,4 +1,4 @@
-"""``npu_advisory_decision_v1``: one recommendation of an advisory service, and its comparison.
+"""Examples of ``npu_advisory_decision_v1``: good records, and changes that are refused.
 
 The types are in ``gatemark.plugins.advisory.record``, because the harness writes what is read here.
 """

@@ -1,1 +1,1 @@
-"""Commands of the lifecycle: assets, promotions, canaries, routes."""
+"""Commands of what happens after a verdict: assets, promotions, canaries, drift, reviews."""

@@ -1,6 +1,6 @@
 """The registry of drift detectors: built-in ones, one file each, and plugins.
 
-Their interface is ``drift.judging.detector``.
+Their interface is ``release.drift.judging.detector``.
 """
 
 from __future__ import annotations
