@@ -18,7 +18,7 @@ DIFF = re.compile(r"^```diff\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 THROUGH_A_STORE = """
 import sys
 from pathlib import Path
-from lifecycle.test_through_a_store import ASSET, Site
+from release.lifecycle.test_through_a_store import ASSET, Site
 from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.release.lifecycle.events.versions import ChangeRisk
@@ -55,7 +55,7 @@ def copy(tmp_path: Path) -> Path:
     """A copy of the package, its tests and the makers of its pages."""
     copy_package(tmp_path / "src")
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
-    folders = ("docs", "doors", "exams/advisory", "lifecycle", "web")
+    folders = ("docs", "doors", "plugins/advisory", "release/lifecycle", "server")
     for folder in (*(f"tests/{name}" for name in folders), "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for helper in (ROOT / "tests").glob("[!t]*.py"):

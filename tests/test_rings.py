@@ -37,7 +37,7 @@ OF_PLUGINS: Final = (
     "gateway",
 )
 OF_RELEASE: Final = ("decisions", "ledger erase", "ledger export")
-STRICTER: Final = ("ledger verify", "traces")
+STRICTER: Final = ("ledger verify", "traces", "list")
 """Words of lines whose answer is stricter when a ring is missing: see the tests below."""
 
 
@@ -111,7 +111,8 @@ def own_lines(ring: str) -> list[str]:
         and line.split()[0] not in SERVERS
         and is_served(line)
         and not starts_commands(line)
-        and not any(word in line for word in others)
+        and line not in others
+        and not any(word in line for word in others if word != "list")
     ]
 
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.plugins.overhead.arms import meta
 
 from gatemark.cli.main import main
 
 from .agreement.test_command import LABELS
-from .overhead.arms import meta
 
 Row = dict[str, Any]
 RENAMINGS: dict[str, Callable[[str], str]] = {

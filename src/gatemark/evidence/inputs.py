@@ -64,7 +64,8 @@ def normalize_id(name: str) -> str:
 def _fold(text: str) -> str:
     if text.isascii() and text.isprintable() and " " not in text:
         return text.lower()
-    return unicodedata.normalize("NFKC", visible_form(text).casefold())
+    # Small letters may look like others: the sign below a Greek vowel becomes an iota.
+    return visible_form(visible_form(text).casefold())
 
 
 _BETWEEN: Final = ","

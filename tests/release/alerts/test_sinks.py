@@ -431,7 +431,8 @@ def test_points_that_were_old_when_watching_began_alert_once(
     live.push(0, lively())
     for days in (200, 201):
         live.probe(days, plan=logged)
-    assert told(logged) == [("STALE", "no point in the latest 60 windows")]
+    words = "no point for a long time; the last window looked at ended 2026-03-17"
+    assert told(logged) == [("STALE", words)]
 
 
 def test_windows_with_too_few_items_alert_like_missing_ones(
