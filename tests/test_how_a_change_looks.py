@@ -23,7 +23,7 @@ from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
 from gatemark.release.lifecycle.events.versions import ChangeRisk
 from gatemark.release.lifecycle.act import act
-from lifecycle.replay import replay
+from release.lifecycle.replay import replay
 from gatemark.release.lifecycle.views.history import asset_history
 from gatemark.release.lifecycle.views.text import lines_of
 from docs_pages.formats import formats_page
