@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from gatemark.exams.advisory.category import CategoryKey, categorize_signal, state_outcome
-from gatemark.exams.advisory.confidence_buckets import choose_bucket
-from gatemark.exams.advisory.record_examples import AGREEING
+from gatemark.plugins.advisory.category import CategoryKey, categorize_signal, state_outcome
+from gatemark.plugins.advisory.confidence_buckets import choose_bucket
+from gatemark.plugins.advisory.record_examples import AGREEING
 
 CLASSES = (
     "context_gate",

@@ -10,7 +10,7 @@ import sys
 
 import msgspec
 
-from gatemark.exams.advisory.record import AdvisoryDecision
+from gatemark.plugins.advisory.record import AdvisoryDecision
 
 BLOCK_BYTES = 1 << 20
 

@@ -15,9 +15,9 @@ from typing import Any
 import jsonschema
 import numpy as np
 
-from gatemark.exams.advisory.confidence_buckets import choose_bucket
-from gatemark.exams.advisory.record import ERROR_CATEGORIES, SCHEMA_NAME
 from gatemark.packs.documents import make_json_schema
+from gatemark.plugins.advisory.confidence_buckets import choose_bucket
+from gatemark.plugins.advisory.record import ERROR_CATEGORIES, SCHEMA_NAME
 
 NO_OP = frozenset(("suppress", "no_action", "log", "skip_private_root"))
 DEFERRED = frozenset(("needs_human", "unknown"))

@@ -17,9 +17,9 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, model_validator
 
 from bench.advisory_plain import DEFERRED, NO_OP, RANK, UNMEASURED, UNSURE, Score
-from gatemark.exams.advisory import record as noun
-from gatemark.exams.advisory.confidence_buckets import choose_bucket
-from gatemark.exams.advisory.record import ERROR_CATEGORIES
+from gatemark.plugins.advisory import record as noun
+from gatemark.plugins.advisory.confidence_buckets import choose_bucket
+from gatemark.plugins.advisory.record import ERROR_CATEGORIES
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
 FOLDERS = ("home", "root", "Users", "private", "mnt", "media")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from gatemark.checks.agreement.records import Judgement, JudgementPair
 from gatemark.evidence.blocks import BLOCK_BYTES
-from gatemark.exams.agreement.records import Judgement, JudgementPair
 
 
 def main(*paths: Path) -> None:

@@ -52,7 +52,7 @@ Method = Callable[[MarkedFailure], Guess]
 
 def marked_failures(folder: Path) -> list[MarkedFailure]:
     """Every log of the folder, read by the importer of chat logs."""
-    from gatemark.attribution.from_traces import make_decisions  # noqa: PLC0415
+    from gatemark.release.attribution.from_traces import make_decisions  # noqa: PLC0415
     from gatemark.samples.importer import ReadOptions, open_foreign  # noqa: PLC0415
     from gatemark.samples.importers import chat_log  # noqa: PLC0415
 
@@ -71,8 +71,8 @@ def marked_failures(folder: Path) -> list[MarkedFailure]:
 
 def shipped(failure: MarkedFailure) -> Guess:
     """What ``gatemark attribute`` says without replay, other decisions or rules."""
-    from gatemark.attribution.conclude import conclude_attribution  # noqa: PLC0415
-    from gatemark.attribution.nouns import ReplayFact  # noqa: PLC0415
+    from gatemark.release.attribution.conclude import conclude_attribution  # noqa: PLC0415
+    from gatemark.release.attribution.nouns import ReplayFact  # noqa: PLC0415
 
     fact = ReplayFact("none", 0, 0, {}, "not asked")
     found = conclude_attribution(
@@ -85,7 +85,7 @@ def shipped(failure: MarkedFailure) -> Guess:
 
 
 def _guess(failure: MarkedFailure, probabilities: Sequence[float]) -> Guess:
-    from gatemark.attribution.clues import MIN_PROBABILITY, is_measured  # noqa: PLC0415
+    from gatemark.release.attribution.clues import MIN_PROBABILITY, is_measured  # noqa: PLC0415
 
     best = int(np.argmax(probabilities))
     if not is_measured(failure.decision) or probabilities[best] < MIN_PROBABILITY:
@@ -119,7 +119,7 @@ def fit(failures: Sequence[MarkedFailure]) -> Floats:
 
 
 def _matrix(failure: MarkedFailure) -> Floats:
-    from gatemark.attribution.clues import CLUES, read_steps  # noqa: PLC0415
+    from gatemark.release.attribution.clues import CLUES, read_steps  # noqa: PLC0415
 
     read = read_steps(failure.decision)
     return np.asarray([clue.values(failure.decision, read) for clue in CLUES]).T

@@ -30,9 +30,9 @@ def items() -> np.ndarray:
 
 def gatemark() -> Callable[[], object]:
     """Items become sums, and the tick judges them with its memory and its correction."""
-    from gatemark.drift.detectors.registry import detectors  # noqa: PLC0415
-    from gatemark.drift.judging.policy import DriftPolicy, Watch  # noqa: PLC0415
-    from gatemark.drift.judging.simulate import Data, simulate  # noqa: PLC0415
+    from gatemark.release.drift.detectors.registry import detectors  # noqa: PLC0415
+    from gatemark.release.drift.judging.policy import DriftPolicy, Watch  # noqa: PLC0415
+    from gatemark.release.drift.judging.simulate import Data, simulate  # noqa: PLC0415
 
     raw, detector = items(), detectors().get("sigma")
 

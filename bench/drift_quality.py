@@ -39,9 +39,9 @@ def lines() -> Iterator[Line]:
 
 
 def _policy_lines() -> Iterator[Line]:
-    from gatemark.drift.explain import select_scalar_watches  # noqa: PLC0415
-    from gatemark.drift.judging.policy import DriftPolicy  # noqa: PLC0415
-    from gatemark.drift.judging.simulate import (  # noqa: PLC0415
+    from gatemark.release.drift.explain import select_scalar_watches  # noqa: PLC0415
+    from gatemark.release.drift.judging.policy import DriftPolicy  # noqa: PLC0415
+    from gatemark.release.drift.judging.simulate import (  # noqa: PLC0415
         KINDS,
         SHIFTS,
         estimate_detection,
@@ -155,9 +155,9 @@ def _river(name: str, **options: int) -> Alarms:
 
 def _ours(values: Floats) -> list[int]:
     """Where the built-in policy says that changes began; after each, it starts afresh."""
-    from gatemark.drift.explain import select_scalar_watches  # noqa: PLC0415
-    from gatemark.drift.judging.policy import DriftPolicy  # noqa: PLC0415
-    from gatemark.drift.judging.simulate import START, make_values, simulate  # noqa: PLC0415
+    from gatemark.release.drift.explain import select_scalar_watches  # noqa: PLC0415
+    from gatemark.release.drift.judging.policy import DriftPolicy  # noqa: PLC0415
+    from gatemark.release.drift.judging.simulate import START, make_values, simulate  # noqa: PLC0415
 
     policy = DriftPolicy()
     watched = select_scalar_watches(policy)

@@ -22,7 +22,7 @@ from gatemark.ledger.event import EventDraft
 from gatemark.ledger.proof import prove_inclusion
 from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.postgres import open_postgres
-from gatemark.lifecycle.ledger_rules import RuleCheck
+from gatemark.release.lifecycle.ledger_rules import RuleCheck
 
 EVENTS = int(os.environ.get("GATEMARK_BENCH_EVENTS", "1000000"))
 BATCH = 500

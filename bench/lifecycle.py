@@ -13,12 +13,12 @@ from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import SYSTEM, as_payload
-from gatemark.lifecycle.act import act
-from gatemark.lifecycle.commands import GrantRoles, PauseVersion, Promote, ResumeVersion
-from gatemark.lifecycle.events.moves import VersionMoved
-from gatemark.lifecycle.events.versions import VersionAdded
-from gatemark.lifecycle.routing import assign, route
-from gatemark.lifecycle.views.history import asset_history
+from gatemark.release.lifecycle.act import act
+from gatemark.release.lifecycle.commands import GrantRoles, PauseVersion, Promote, ResumeVersion
+from gatemark.release.lifecycle.events.moves import VersionMoved
+from gatemark.release.lifecycle.events.versions import VersionAdded
+from gatemark.release.lifecycle.routing import assign, route
+from gatemark.release.lifecycle.views.history import asset_history
 from gatemark.workspace import Workspace
 
 EVENTS = int(os.environ.get("GATEMARK_BENCH_EVENTS", "1000000"))
@@ -89,9 +89,9 @@ def _answers(store: Path) -> Iterator[Line]:
 
 
 def _commands(folder: Path) -> Iterator[Line]:
-    from tests.lifecycle.sealed import result, sealed_pack_identity  # noqa: PLC0415
+    from tests.release.lifecycle.sealed import result, sealed_pack_identity  # noqa: PLC0415
 
-    from gatemark.lifecycle.commands import AddVersion, Approve, SetRequiredPack  # noqa: PLC0415
+    from gatemark.release.lifecycle.commands import AddVersion, Approve, SetRequiredPack  # noqa: PLC0415
 
     workspace = Workspace(store=str(folder))
     act(workspace, GrantRoles(actor="root", person="root", roles=("admin",)))

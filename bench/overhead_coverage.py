@@ -9,7 +9,7 @@ from bench.measure import Line
 
 def lines() -> Iterator[Line]:
     """The chance of each case, over all samples of windows."""
-    from tests.exams.overhead.test_rare_damage import CASES, LEVEL, pass_rates  # noqa: PLC0415
+    from tests.plugins.overhead.test_rare_damage import CASES, LEVEL, pass_rates  # noqa: PLC0415
 
     for windows, damage, share in CASES:
         alone, whole = pass_rates(windows, damage, share)

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bench.measure import Line
-from gatemark.exams.overhead.records import MetricKind
-from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
-from gatemark.exams.overhead.targets.runner import run_arms
-from gatemark.exams.overhead.time_overhead import compare_groups
+from gatemark.plugins.overhead.records import MetricKind
+from gatemark.plugins.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
+from gatemark.plugins.overhead.targets.runner import run_arms
+from gatemark.plugins.overhead.time_overhead import compare_groups
 
 RUNS = 100
 WINDOWS = 200

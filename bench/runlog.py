@@ -18,10 +18,10 @@ from gatemark.evidence.json_schema import schema_document
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.record_schemas import schemas
 from gatemark.evidence.validate import validate_files
-from gatemark.exams.runlog.make_traces import TracesRequest, make_traces
-from gatemark.exams.runlog.replay.run import run_cases
-from gatemark.exams.runlog.replay.run_request import RunRequest
-from gatemark.exams.runlog.traces.synthetic import SyntheticSettings
+from gatemark.plugins.runlog.make_traces import TracesRequest, make_traces
+from gatemark.plugins.runlog.replay.run import run_cases
+from gatemark.plugins.runlog.replay.run_request import RunRequest
+from gatemark.plugins.runlog.traces.synthetic import SyntheticSettings
 from gatemark.workspace import Workspace
 
 CASES = 1_000

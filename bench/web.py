@@ -24,11 +24,11 @@ from pathlib import Path
 import httpx2
 
 from bench.measure import Line
-from gatemark.accounts.nouns import derive_form_token
-from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
-from gatemark.lifecycle.act import act
-from gatemark.lifecycle.commands import AddVersion, GrantRoles
+from gatemark.release.lifecycle.act import act
+from gatemark.release.lifecycle.commands import AddVersion, GrantRoles
+from gatemark.server.accounts.nouns import derive_form_token
+from gatemark.server.accounts.open_stores import people_of
 from gatemark.workspace import Workspace
 
 SECONDS = float(os.environ.get("GATEMARK_BENCH_WEB_SECONDS", "60"))
@@ -59,9 +59,9 @@ SERVER = """
 import sys
 import uvicorn
 from gatemark.workspace import Workspace
-from gatemark.web.app import create_app
-from gatemark.web.serving import protocol_with_limits
-from gatemark.web.settings import ServerSettings
+from gatemark.server.app import create_app
+from gatemark.server.serving import protocol_with_limits
+from gatemark.server.settings import ServerSettings
 
 settings = ServerSettings(
     visits_per_address=10**7, visits_per_person=10**6, idle_per_address=1000

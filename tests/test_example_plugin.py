@@ -170,7 +170,7 @@ def test_a_drift_policy_may_name_the_detector(scratch: Scratch) -> None:
 def test_every_part_can_be_used_from_python(scratch: Scratch) -> None:
     script = """
 import gatemark
-from gatemark.drift.detectors.registry import detectors
+from gatemark.release.drift.detectors.registry import detectors
 from gatemark.evidence.measures import measures
 from gatemark.evidence.record_schemas import schemas
 from gatemark.samples.importer import importers

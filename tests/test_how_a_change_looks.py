@@ -18,14 +18,14 @@ DIFF = re.compile(r"^```diff\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 THROUGH_A_STORE = """
 import sys
 from pathlib import Path
-from lifecycle.test_through_a_store import ASSET, Site
+from release.lifecycle.test_through_a_store import ASSET, Site
 from gatemark.integrity import verify
 from gatemark.ledger.verify import VerifyRequest
-from gatemark.lifecycle.events.versions import ChangeRisk
-from gatemark.lifecycle.act import act
-from lifecycle.replay import replay
-from gatemark.lifecycle.views.history import asset_history
-from gatemark.lifecycle.views.text import lines_of
+from gatemark.release.lifecycle.events.versions import ChangeRisk
+from gatemark.release.lifecycle.act import act
+from release.lifecycle.replay import replay
+from gatemark.release.lifecycle.views.history import asset_history
+from gatemark.release.lifecycle.views.text import lines_of
 from docs_pages.formats import formats_page
 
 site = Site(Path(sys.argv[1]))
@@ -55,7 +55,7 @@ def copy(tmp_path: Path) -> Path:
     """A copy of the package, its tests and the makers of its pages."""
     copy_package(tmp_path / "src")
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
-    folders = ("docs", "doors", "exams/advisory", "lifecycle", "web")
+    folders = ("docs", "doors", "plugins/advisory", "release/lifecycle", "server")
     for folder in (*(f"tests/{name}" for name in folders), "tools"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for helper in (ROOT / "tests").glob("[!t]*.py"):
@@ -88,7 +88,9 @@ def python(folder: Path, *arguments: str) -> list[str]:
 
 def test_a_new_event_is_known_everywhere(copy: Path) -> None:
     apply(copy, diffs()["A new kind of lifecycle event: one file"])
-    python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/lifecycle/test_risk.py")
+    python(
+        copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/release/lifecycle/test_risk.py"
+    )
     answer, risk, history, page, verified = python(copy, "-c", THROUGH_A_STORE, "store")
     assert re.fullmatch(r"triage: the risk is high: new users \(event \d+\)", answer)
     assert risk == "high"
@@ -102,7 +104,7 @@ def test_a_new_event_is_known_everywhere(copy: Path) -> None:
 
 def test_a_new_field_is_read(copy: Path) -> None:
     apply(copy, diffs()["A new field of the advisory record: one line"])
-    name = "tests/exams/advisory/test_record.py::test_a_region_may_be_named_and_is_searched"
+    name = "tests/plugins/advisory/test_record.py::test_a_region_may_be_named_and_is_searched"
     python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", name)
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.drift.live import ASSET, Live, lively
+from tests.release.drift.live import ASSET, Live, lively
 from tests.targets.rigs import Answers, questions, run
 
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
-from gatemark.schedule.stores import RunState
-from gatemark.schedule.tick import tick_schedules
+from gatemark.release.schedule.cadence import Occasion, Schedule, SchedulePlan
+from gatemark.release.schedule.stores import RunState
+from gatemark.release.schedule.tick import tick_schedules
 from gatemark.targets.run_options import RunOptions
 from gatemark.targets.spending import Budget
 from gatemark.workspace import Workspace

@@ -12,7 +12,9 @@ import pytest
 from tests.forked import Forked
 from tests.package_copy import SOURCE, copy_package
 
-EXAMS = sorted(path.parent for path in (SOURCE / "exams").glob("*/exam.py"))
+EXAMS = sorted(
+    path.parent for ring in ("checks", "plugins") for path in (SOURCE / ring).glob("*/exam.py")
+)
 SUITES = sorted(
     path for path in (SOURCE / "packs" / "suites").glob("*.py") if "\nSUITE = " in path.read_text()
 )
@@ -106,7 +108,7 @@ def test_without_its_measure_the_agreement_exam_is_inconclusive(
     opinions = [{"label": label} for label in ["VALID", "REJECT"] * 60]
     rows = [{"qid": f"Q{i}", "scholar": o, "auditor": o} for i, o in enumerate(opinions)]
     pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    victim = copied / "gatemark" / "exams" / "agreement" / "measure.py"
+    victim = copied / "gatemark" / "checks" / "agreement" / "measure.py"
     source = victim.read_bytes()
     command = ("score", "agreement", "--pairs", pairs)
     assert Forked(command, source=copied).finish().returncode == 0

@@ -29,10 +29,10 @@ from gatemark.cli.main import VERBS
 from gatemark.core import policy
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import ExitCode
-from gatemark.drift.detectors.registry import detectors
 from gatemark.evidence.exam_suite import suites
 from gatemark.evidence.measures import measures
 from gatemark.evidence.record_schemas import schemas
+from gatemark.release.drift.detectors.registry import detectors
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/commands.md": commands_page,

@@ -17,6 +17,8 @@ from typing import Final
 import grimp
 
 TOP: Final = "gatemark"
+RINGS: Final = ("checks", "release", "plugins")
+"""Packages that are drawn as a frame around theirs."""
 OPENING: Final = "<!-- made by tools/draw_imports.py -->\n"
 CLOSING: Final = "<!-- end of the drawing -->"
 
@@ -25,7 +27,7 @@ Packages = dict[str, set[str]]
 
 @cache
 def package_imports() -> Packages:
-    """What each package of the first level imports."""
+    """What each package imports: of the first level, or of a ring."""
     graph = grimp.build_graph(TOP, cache_dir=None)
     packages: Packages = {}
     for module in graph.modules:
@@ -38,8 +40,22 @@ def package_imports() -> Packages:
 
 def _package(module: str) -> str:
     """The name under the top package; empty for the top package itself and its entry point."""
-    name = module.split(".")[1] if "." in module else ""
-    return "" if name == "__main__" else name
+    _, _, below = module.partition(".")
+    name, _, rest = below.partition(".")
+    if name == "__main__":
+        return ""
+    if name not in RINGS:
+        return name
+    # What lies in a ring itself, beside its packages, has the name of the ring.
+    package = rest.partition(".")[0]
+    return f"{name}.{package}" if package in _packages_of(name) else name
+
+
+@cache
+def _packages_of(ring: str) -> frozenset[str]:
+    graph = grimp.build_graph(TOP, cache_dir=None)
+    children = graph.find_children(f"{TOP}.{ring}")
+    return frozenset(child.rpartition(".")[2] for child in children if graph.find_children(child))
 
 
 def without_implied(packages: Mapping[str, Iterable[str]]) -> Packages:
@@ -61,8 +77,16 @@ def without_implied(packages: Mapping[str, Iterable[str]]) -> Packages:
 
 
 def drawing(packages: Mapping[str, Iterable[str]]) -> str:
-    """A Mermaid flowchart with one arrow per line."""
+    """A Mermaid flowchart with one arrow per line, and a frame around each ring."""
     lines = ["```mermaid", "flowchart TD"]
+    named = sorted({*packages, *(one for found in packages.values() for one in found)})
+    for ring in RINGS:
+        own = [name for name in named if name.partition(".")[0] == ring]
+        lines += [
+            f"    subgraph {ring}_ring [{ring}]",
+            *(f"        {one}" for one in own),
+            "    end",
+        ]
     for package in sorted(packages):
         lines.extend(f"    {package} --> {one}" for one in sorted(packages[package]))
     return "\n".join((*lines, "```", ""))

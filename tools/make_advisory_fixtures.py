@@ -22,7 +22,7 @@ from advisory_cases import (
 )
 from advisory_cases.case import Draw, FixtureCase, encode_fixtures, pin_half
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.fixtures.fixture import (
+from gatemark.plugins.advisory.fixtures.fixture import (
     FIXTURE_LANES,
     FIXTURE_SET,
     MANIFEST_FILE,

@@ -16,14 +16,14 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.exams.advisory.dry_run.payload import compute_row, encode_payload, settle_by_rule
-from gatemark.exams.advisory.fixtures.fixture import (
+from gatemark.plugins.advisory.dry_run.payload import compute_row, encode_payload, settle_by_rule
+from gatemark.plugins.advisory.fixtures.fixture import (
     FIXTURE_LANES,
     VOICE_LANE,
     Fixture,
     open_builtin,
 )
-from gatemark.exams.advisory.gateway.models import (
+from gatemark.plugins.advisory.gateway.models import (
     CARDS,
     FOLDER,
     LABEL_OUTPUT,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
-from gatemark.exams.overhead.records import MetricKind
-from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
+from gatemark.plugins.overhead.records import MetricKind
+from gatemark.plugins.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
 
 _ARTICLES: Final = ("the", "a", "every", "some")
 _ADJECTIVES: Final = ("red", "small", "old", "quiet", "bright", "cold", "slow", "green")

@@ -2,7 +2,7 @@
 
 import random
 
-from gatemark.exams.overhead.targets.port import AccuracyCounts, EvidenceWindow
+from gatemark.plugins.overhead.targets.port import AccuracyCounts, EvidenceWindow
 
 SPAM = ("prize", "winner", "urgent", "free")
 PLAIN = ("meeting", "report", "lunch", "train", "invoice", "notes")

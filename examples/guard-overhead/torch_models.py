@@ -2,7 +2,7 @@
 
 import torch
 
-from gatemark.exams.overhead.targets.torch_adapter import (
+from gatemark.plugins.overhead.targets.torch_adapter import (
     ActivationClip,
     CausalLm,
     Classifier,

@@ -31,8 +31,8 @@ __version__ = "0.2.0.dev0"
 _PLACES = {
     "GatemarkError": "gatemark.core.errors",
     "UnavailableError": "gatemark.core.errors",
-    "assign": "gatemark.lifecycle.routing",
-    "score": "gatemark.exams.score",
+    "assign": "gatemark.release.lifecycle.routing",
+    "score": "gatemark.checks.score",
 }
 
 

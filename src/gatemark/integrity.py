@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import GatemarkError, UsageError
-from gatemark.core.registry import Registry
+from gatemark.core.registry import Registry, feature_modules
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.tables import FeatureRows
@@ -62,7 +62,7 @@ def store_checks() -> tuple[StoreChecks, ...]:
     """
     found = Registry(
         kind="store check",
-        places=("gatemark.*.store_checks",),
+        places=feature_modules("store_checks"),
         attribute="STORE_CHECKS",
         plugin_type=StoreChecks,
         name_of=lambda checks: checks.name,

@@ -24,10 +24,10 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import click
-from tests.attribution.test_attribute_command import decision, plan
 from tests.chaos.guarded import guarded
 from tests.chaos.seeds import ADVISORY, CASES, DRIFT, POINTS, RELEASE, SCHEDULES, WAIVERS, furnish
 from tests.ledger.listed import write_everything
+from tests.release.attribution.test_attribute_command import decision, plan
 from tests.samples.importers import peer_shapes
 
 from gatemark import __file__ as package_file
@@ -341,9 +341,9 @@ def scene(folder: Path) -> None:
     plan(folder, None)
     examples = Path(__file__).resolve().parents[2] / "examples"
     shutil.copy(examples / "guard-overhead" / "numpy_lm.py", folder)
-    exams = Path(package_file).parent / "exams"
-    shutil.copytree(exams / "runlog" / "replay" / "defaults", folder / "configs")
-    shutil.copytree(exams / "advisory" / "fixtures" / "npu_advisory_eval_v1", folder / "fixtures")
+    plugins = Path(package_file).parent / "plugins"
+    shutil.copytree(plugins / "runlog" / "replay" / "defaults", folder / "configs")
+    shutil.copytree(plugins / "advisory" / "fixtures" / "npu_advisory_eval_v1", folder / "fixtures")
     (folder / "packs").mkdir()
     (folder / "packs" / "pack.yaml").write_bytes((folder / "pack.yaml").read_bytes())
     write_everything(str(folder / ".gatemark"), folder)

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.attribution.test_attribute_command import decision
 from tests.chaos.mutation import damaged_bytes, damaged_value, spelled
-from tests.exams.overhead.arms import losses, meta
+from tests.plugins.overhead.arms import losses, meta
+from tests.release.attribution.test_attribute_command import decision
 from tests.samples.importers import peer_shapes, table_shapes
 
 from gatemark.evidence.record_schemas import schemas

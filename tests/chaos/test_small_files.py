@@ -12,8 +12,8 @@ from tests.chaos.stores import keep
 
 from gatemark.cli.main import main
 from gatemark.core.errors import BadInputError
-from gatemark.exams.runlog.concepts.stoplists import read_stoplists
 from gatemark.ledger.keys import make_key
+from gatemark.plugins.runlog.concepts.stoplists import read_stoplists
 from gatemark.workspace import Workspace
 
 COMMANDS = {

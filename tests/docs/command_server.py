@@ -36,7 +36,7 @@ STREAMS = 3
 FIXED = "GATEMARK_TEST_FIXED"
 """The variable that names a script to run before the command, in its process."""
 # Scripts of other programs, and adapters of libraries that few have.
-OWN_START = ("gatemark.ledger.migrations.", "gatemark.exams.overhead.targets.")
+OWN_START = ("gatemark.ledger.migrations.", "gatemark.plugins.overhead.targets.")
 
 
 def main() -> None:

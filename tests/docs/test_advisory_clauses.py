@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "advisory-clauses.md"
-TESTS = ROOT / "tests" / "exams" / "advisory"
+TESTS = ROOT / "tests" / "plugins" / "advisory"
 ROW = re.compile(r"^\| .+ \| `([\w/.]+)::(\w+)` \|$")
 
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from gatemark.evidence.private_text import PrivateTextRules
-from gatemark.exams.advisory.exam import SUITE
-from gatemark.exams.advisory.policy import AdvisoryPolicy, LanePolicy, Promotion, Stability
-from gatemark.exams.advisory.policy_limits import LaneBounds, OverallBounds
-from gatemark.exams.advisory.record import CASE_NOTES, SCHEMA_NAME
-from gatemark.exams.advisory.taxonomy import Taxonomy
+from gatemark.plugins.advisory.exam import SUITE
+from gatemark.plugins.advisory.policy import AdvisoryPolicy, LanePolicy, Promotion, Stability
+from gatemark.plugins.advisory.policy_limits import LaneBounds, OverallBounds
+from gatemark.plugins.advisory.record import CASE_NOTES, SCHEMA_NAME
+from gatemark.plugins.advisory.taxonomy import Taxonomy
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "advisory.md"
 ROWS = {

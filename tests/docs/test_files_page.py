@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from gatemark.attribution.import_decisions import DecisionsImported
-from gatemark.attribution.nouns import Attribution
-from gatemark.exams.calibration.score import CalibrationScore
-from gatemark.exams.preference.score import PreferenceScore
+from gatemark.checks.calibration.score import CalibrationScore
+from gatemark.checks.preference.score import PreferenceScore
+from gatemark.release.attribution.import_decisions import DecisionsImported
+from gatemark.release.attribution.nouns import Attribution
 from gatemark.samples.import_logs import ImportSummary
 from gatemark.samples.views import ComparisonReport
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tests.web.scene import ASSET
+from tests.server.scene import ASSET
 
 
 class Doors(NamedTuple):

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from httpx2 import Client
-from tests.web.failures import add_failure
-from tests.web.review_set import SHORT, WARM, write_samples
-from tests.web.scene import ASSET, Scene, new_scene
+from tests.server.failures import add_failure
+from tests.server.review_set import SHORT, WARM, write_samples
+from tests.server.scene import ASSET, Scene, new_scene
 
 from gatemark.cli.main import main
-from gatemark.lifecycle.act import act
-from gatemark.lifecycle.commands import PauseVersion, Promote
-from gatemark.review.create import CreateReview, create_review
-from gatemark.review.labelling import LabelPlan
-from gatemark.review.labels import GiveLabel, create_labels, give_label
+from gatemark.release.lifecycle.act import act
+from gatemark.release.lifecycle.commands import PauseVersion, Promote
+from gatemark.release.review.create import CreateReview, create_review
+from gatemark.release.review.labelling import LabelPlan
+from gatemark.release.review.labels import GiveLabel, create_labels, give_label
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from fastapi.routing import APIRoute
 from httpx2 import Client
 from tests.doors.acts import ACTS, ALONE, NO_ACTS, ONLY_COMMANDS, ONLY_READ, OTHERWISE
 from tests.doors.offers import Forms, Offers, body_offers, command_offers, command_paths
-from tests.web.scene import Scene
+from tests.server.scene import Scene
 
-from gatemark.web.app import THINGS
+from gatemark.server.app import THINGS
 
 Run = Callable[..., Any]
 

@@ -14,18 +14,18 @@ import pytest
 from httpx2 import Client
 from tests.doors.acts import ACTS
 from tests.doors.test_refusals import UNSEEN
-from tests.web.scene import ASSET, Scene
+from tests.server.scene import ASSET, Scene
 
-from gatemark.attribution.review import ReviewAttribution
 from gatemark.core.request_fields import request_fields
-from gatemark.drift.close import CloseRequest
-from gatemark.drift.push import PushPoints
-from gatemark.lifecycle.commands import GrantRoles, ReportService
-from gatemark.review.close import CloseReview
-from gatemark.review.create import CreateReview, VoteRequest
-from gatemark.review.labelling import LabelPlan
-from gatemark.review.labels import AcceptLabels, GiveLabel
-from gatemark.review.status import LookAtNumbers
+from gatemark.release.attribution.review import ReviewAttribution
+from gatemark.release.drift.close import CloseRequest
+from gatemark.release.drift.push import PushPoints
+from gatemark.release.lifecycle.commands import GrantRoles, ReportService
+from gatemark.release.review.close import CloseReview
+from gatemark.release.review.create import CreateReview, VoteRequest
+from gatemark.release.review.labelling import LabelPlan
+from gatemark.release.review.labels import AcceptLabels, GiveLabel
+from gatemark.release.review.status import LookAtNumbers
 
 Run = Callable[..., Any]
 KINDS: dict[str, type[msgspec.Struct]] = {

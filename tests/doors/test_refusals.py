@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 from httpx2 import Client
 from tests.doors.acts import ACTS, HERE
-from tests.web.scene import ASSET, Scene
+from tests.server.scene import ASSET, Scene
 
 from gatemark.core.request_fields import request_fields
-from gatemark.web.views.moves import MOVES
+from gatemark.server.views.moves import MOVES
 
 Run = Callable[..., Any]
 VOTE = {"stage": "canary"}

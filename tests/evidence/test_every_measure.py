@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.checks.agreement.measure import ABSTENTION, AGREEMENT, KRIPPENDORFF
 from gatemark.core.fold import Measure
 from gatemark.evidence.measures import measures
-from gatemark.exams.agreement.measure import ABSTENTION, AGREEMENT, KRIPPENDORFF
 from gatemark.testing.folds import check_fold
 
 MEASURES = list(measures())

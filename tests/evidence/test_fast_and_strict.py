@@ -9,13 +9,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from gatemark.checks.agreement.labels import build_schema
 from gatemark.core.record import Form
 from gatemark.evidence.blocks import Block
 from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.reading_choices import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.record_schemas import schemas
-from gatemark.exams.agreement.labels import build_schema
 
 TEXTS: Final = (
     *(b"plain", b"Tea at four.", "Größe".encode(), "\u5024".encode(), b"\\u00e9", b"\\u5024 \\n"),

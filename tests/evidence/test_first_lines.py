@@ -16,7 +16,7 @@ from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shards import whole_file
 from gatemark.evidence.small_file import read_small_file
 from gatemark.evidence.source import inspect_source
-from gatemark.exams.overhead.records import SCHEMA
+from gatemark.plugins.overhead.records import SCHEMA
 
 Run = Callable[..., Any]
 Write = Callable[[str, Sequence[Any]], Path]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.exams.advisory.decisions import LANE, decision, good_lane
+from tests.plugins.advisory.decisions import LANE, decision, good_lane
 
 from gatemark.evidence import fold_cache, fold_files
 from gatemark.evidence.exam import ExamRun

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.attribution.records import SCHEMA as DECISION_SCHEMA
+from gatemark.checks.agreement.records import SCHEMA
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.blocks import BLOCK_BYTES, Block, read_blocks
 from gatemark.evidence.diagnose import diagnose
@@ -20,7 +20,7 @@ from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import may_nest
 from gatemark.evidence.shards import split_sources
 from gatemark.evidence.source import Source, inspect_source
-from gatemark.exams.agreement.records import SCHEMA
+from gatemark.release.attribution.records import SCHEMA as DECISION_SCHEMA
 from gatemark.samples.records import SCHEMA as SAMPLE_SCHEMA
 
 FORM = SCHEMA.form("judgement")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.checks.agreement.records import JudgementPair
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import Result, seal, verify_seal
 from gatemark.evidence import fold_files
@@ -21,7 +22,6 @@ from gatemark.evidence.judge_exam import judge_exam
 from gatemark.evidence.measures import measures
 from gatemark.evidence.reading_choices import ReadingChoices
 from gatemark.evidence.run_exam import examine_files
-from gatemark.exams.agreement.records import JudgementPair
 from gatemark.testing.exams import check_exam
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")

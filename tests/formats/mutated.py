@@ -14,20 +14,20 @@ import msgspec
 from tests.forked import Forked
 from tests.package_copy import SOURCE, copy_package
 
-from gatemark.attribution.decision import PlannedDecision
-from gatemark.attribution.nouns import Attribution
 from gatemark.core.result import Result
-from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.signal import Episode
 from gatemark.evidence.exam_inputs import ExamInputs
 from gatemark.evidence.rows import Row
 from gatemark.ledger import event_kinds as governance
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import event_kinds
-from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.pack import Pack
-from gatemark.review.labelling import LabelItem, LabelPlan
-from gatemark.review.plan import ReviewPair, ReviewPlan
+from gatemark.release.attribution.decision import PlannedDecision
+from gatemark.release.attribution.nouns import Attribution
+from gatemark.release.drift.judging.policy import DriftPolicy
+from gatemark.release.drift.signal import Episode
+from gatemark.release.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.release.review.labelling import LabelItem, LabelPlan
+from gatemark.release.review.plan import ReviewPair, ReviewPlan
 
 ADDED = '    later_note: "str | None" = None\n'
 ADDED_UNSET = '    import msgspec\n    later_note: "str | msgspec.UnsetType" = msgspec.UNSET\n'

@@ -24,7 +24,7 @@ from tests.package_copy import SOURCE
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.result import AssetRef, Table
-from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
+from gatemark.release.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .mutated import (
     Struct,
@@ -215,7 +215,7 @@ from gatemark.evidence.rows import Row
 from gatemark.packs.pack import PackAsset, Pack
 from gatemark.packs.suite_spec import SuiteSpec
 from gatemark.core.policy import Policy, Rule
-from gatemark.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.release.lifecycle.model.release_policy import ReleasePolicy
 rule = Rule("r", "m", ">=", 0.5, fallback_rules=(Rule("s", "m", "<", 1),))
 suite = SuiteSpec(id="g", kind="golden", weight=1.0, evidence={"a": "b"}, baseline_evidence="none")
 pack = Pack(1, "p", 1, PackAsset("prompt", "a"), 0.5, 0.5, (suite,), rules=(rule,))

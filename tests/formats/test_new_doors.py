@@ -19,7 +19,7 @@ from gatemark.core.result import read_result
 from gatemark.core.stored import read_stored
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import event_kinds
-from gatemark.lifecycle.events.fact import fact_kinds
+from gatemark.release.lifecycle.events.fact import fact_kinds
 from gatemark.workspace import Workspace
 
 from .stores_now import made_now

@@ -19,8 +19,8 @@ from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import OtherRulesError
 from gatemark.core.result import read_result
 from gatemark.ledger.event_kinds import LIFECYCLE_RULES
-from gatemark.lifecycle.act import act
-from gatemark.lifecycle.commands import GrantRoles
+from gatemark.release.lifecycle.act import act
+from gatemark.release.lifecycle.commands import GrantRoles
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from tests.lifecycle.world import window
+from tests.release.lifecycle.world import window
 
 from gatemark.core.result import AnswerTime, Result, answer_time_of, seal
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import SYSTEM
-from gatemark.lifecycle.act import act, run_due
-from gatemark.lifecycle.canary import canary_state
-from gatemark.lifecycle.commands import (
+from gatemark.release.lifecycle.act import act, run_due
+from gatemark.release.lifecycle.canary import canary_state
+from gatemark.release.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -23,9 +23,9 @@ from gatemark.lifecycle.commands import (
     RollBack,
     SetRequiredPack,
 )
-from gatemark.lifecycle.model.nouns import Gate
-from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
-from gatemark.lifecycle.pack_identity import identify_result_pack
+from gatemark.release.lifecycle.model.nouns import Gate
+from gatemark.release.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
+from gatemark.release.lifecycle.pack_identity import identify_result_pack
 from gatemark.workspace import Workspace
 
 from .governed import ASSET, FAILED, FIRST, ONE, SECOND, TWO

@@ -12,16 +12,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
-from tests.drift.live import ASSET, Live, lively, point
-from tests.drift.series import day
-from tests.lifecycle.sealed import result
-from tests.review.arms import prefers, vote_all, write_arm
+from tests.release.drift.live import ASSET, Live, lively, point
+from tests.release.drift.series import day
+from tests.release.lifecycle.sealed import result
+from tests.release.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.canonical import digest
-from gatemark.review.close import CloseReview, close_review
-from gatemark.review.create import CreateReview, VoteRequest, cast_vote, create_review
-from gatemark.review.labelling import LabelPlan
-from gatemark.review.labels import AcceptLabels, GiveLabel, accept_labels, create_labels, give_label
+from gatemark.release.review.close import CloseReview, close_review
+from gatemark.release.review.create import CreateReview, VoteRequest, cast_vote, create_review
+from gatemark.release.review.labelling import LabelPlan
+from gatemark.release.review.labels import (
+    AcceptLabels,
+    GiveLabel,
+    accept_labels,
+    create_labels,
+    give_label,
+)
 from gatemark.workspace import Workspace
 
 OTHER = "helper"

@@ -21,7 +21,7 @@ from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import LIFECYCLE_RULES
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.merkle import node_count
-from gatemark.lifecycle.commands import AddVersion
+from gatemark.release.lifecycle.commands import AddVersion
 from gatemark.workspace import Workspace
 
 from .governed import (

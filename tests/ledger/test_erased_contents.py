@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from tests.ledger.tamper import Tamperer
 from tests.reasons import state_reason
-from tests.review.arms import make_review, prefers, vote_all, write_arm
+from tests.release.review.arms import make_review, prefers, vote_all, write_arm
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import RefusedError
@@ -21,12 +21,12 @@ from gatemark.core.result import Result, Table, seal
 from gatemark.integrity import erase, verify
 from gatemark.ledger.event_kinds import CONTENT_ERASED
 from gatemark.ledger.verify import VerifyRequest
-from gatemark.lifecycle.act import act
-from gatemark.lifecycle.commands import GrantRoles
-from gatemark.review.close import CloseReview, close_review, review_outcome
-from gatemark.review.create import next_pair
-from gatemark.review.labelling import LabelPlan
-from gatemark.review.labels import (
+from gatemark.release.lifecycle.act import act
+from gatemark.release.lifecycle.commands import GrantRoles
+from gatemark.release.review.close import CloseReview, close_review, review_outcome
+from gatemark.release.review.create import next_pair
+from gatemark.release.review.labelling import LabelPlan
+from gatemark.release.review.labels import (
     AcceptLabels,
     GiveLabel,
     accept_labels,
@@ -418,6 +418,6 @@ def test_a_copy_from_after_the_erasure_is_a_forgery(
 ) -> None:
     erase(workspace, MAKE[kind](workspace, tmp_path), "request 4711")
     for module in ("create", "labels"):
-        monkeypatch.setattr(f"gatemark.review.{module}.refuse_erased", lambda *_: None)
+        monkeypatch.setattr(f"gatemark.release.review.{module}.refuse_erased", lambda *_: None)
     again(workspace, tmp_path, kind)
     assert [one for one in find_issues(workspace) if "has content that was erased by event" in one]

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.drift.series import day
+from tests.release.drift.series import day
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.integrity import erase, store_checks, verify
@@ -18,7 +18,7 @@ from gatemark.ledger.event import EventDraft
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
 from gatemark.ledger.verify import VerifyRequest
-from gatemark.lifecycle.ledger_rules import RuleCheck
+from gatemark.release.lifecycle.ledger_rules import RuleCheck
 
 from .listed import (
     FAILED,

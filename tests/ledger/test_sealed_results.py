@@ -7,7 +7,7 @@ import pytest
 from gatemark.core.canonical import digest
 from gatemark.ledger.checks.ledger_check import verify_ledger
 from gatemark.ledger.event import EventDraft
-from gatemark.lifecycle.ledger_rules import RuleCheck
+from gatemark.release.lifecycle.ledger_rules import RuleCheck
 
 from .governed import FIRST, MOMENT, ONE, Governed, write_history
 from .memory import MemoryStore

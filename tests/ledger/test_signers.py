@@ -30,10 +30,10 @@ from gatemark.ledger.keys import (
 from gatemark.ledger.signing.command_signer import CommandSigner
 from gatemark.ledger.signing.note import VerifierKey, read_checkpoint, sign_note
 from gatemark.ledger.verify import VerifyRequest
-from gatemark.lifecycle.act import act
-from gatemark.lifecycle.commands import AdoptPolicy, GrantRoles
-from gatemark.lifecycle.model.release_policy import ReleasePolicy
-from gatemark.web import serving
+from gatemark.release.lifecycle.act import act
+from gatemark.release.lifecycle.commands import AdoptPolicy, GrantRoles
+from gatemark.release.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.server import serving
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -253,7 +253,7 @@ def test_a_server_signs_when_it_starts(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     act(workspace, GrantRoles(actor="ada", person="ada", roles=("admin",)))
-    monkeypatch.setattr("gatemark.web.serving.Workspace", lambda **_: workspace)
+    monkeypatch.setattr("gatemark.server.serving.Workspace", lambda **_: workspace)
     stopped = threading.Event()
     stopped.set()
     serving._sign_daily("", stopped)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.exams.advisory.decisions import LANE, PROMISE, PROMOTION, good_lane
-from tests.exams.advisory.test_history import LEAK, a_run
+from tests.plugins.advisory.decisions import LANE, PROMISE, PROMOTION, good_lane
+from tests.plugins.advisory.test_history import LEAK, a_run
 
 Run = Callable[..., Any]
 

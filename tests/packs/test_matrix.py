@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.targets.rigs import Answer, Request, serving
 
-from gatemark.lifecycle.pack_identity import identify_pack_file, identify_result_pack
+from gatemark.release.lifecycle.pack_identity import identify_pack_file, identify_result_pack
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.exams.advisory.decisions import good_lane
-from tests.exams.overhead.arms import loss_arm, ppl_pair
 from tests.ledger.tamper import reseal
-from tests.review.arms import prefers, vote_all, write_arm
+from tests.plugins.advisory.decisions import good_lane
+from tests.plugins.overhead.arms import loss_arm, ppl_pair
+from tests.release.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
 from gatemark.evidence.record_schemas import schemas
-from gatemark.review.close import CloseReview, close_review
-from gatemark.review.create import CreateReview, create_review
+from gatemark.release.review.close import CloseReview, close_review
+from gatemark.release.review.create import CreateReview, create_review
 from gatemark.workspace import Workspace
 
 from .test_rescore import add, check_reasons_of, forged, verify, with_blob

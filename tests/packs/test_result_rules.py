@@ -18,7 +18,7 @@ from gatemark.core.result import Blob, PackRef, Result
 from gatemark.core.rules import RulesVersions
 from gatemark.evidence.exam_suite import exam_suite, suites
 from gatemark.evidence.result_rules import check_result_rules
-from gatemark.web.views.results import check_result
+from gatemark.server.views.results import check_result
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]

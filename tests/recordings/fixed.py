@@ -14,10 +14,14 @@ import secrets
 import sys
 import time
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 
+CLOCKS = ("gatemark.workspace", "gatemark.release.cli.canary", "gatemark.release.cli.demo")
+"""Modules that read the clock; another copy of the package may lack some, and has loaded none."""
 START = datetime(2026, 4, 6, 8, tzinfo=UTC)
 AFTER_THE_SCENE = START + timedelta(hours=2)
 """When every line happens that has the clock to itself."""
@@ -37,6 +41,9 @@ def fix(now: datetime, chance: str) -> None:
         seed = f"{chance} {next(drawn)}".encode()
         return hashlib.shake_256(seed).digest(32 if nbytes is None else nbytes)
 
+    for name in CLOCKS:
+        with suppress(ImportError):
+            import_module(name)
     for name, module in sorted(sys.modules.items()):
         # Only where the clock is read: a type of a record must stay the one that msgspec knows.
         file = getattr(module, "__file__", None)

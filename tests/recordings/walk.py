@@ -54,13 +54,17 @@ class Recorded(NamedTuple):
 
 
 class Walk:
-    """The lines that ran so far, in a folder with the scene."""
+    """The lines that ran so far, in a folder with the scene.
 
-    def __init__(self, folder: Path, http: str, github: str) -> None:
+    ``source`` is the folder of another copy of the package.
+    """
+
+    def __init__(self, folder: Path, http: str, github: str, source: Path | None = None) -> None:
         self.work = folder / "work"
-        self.work.mkdir()
+        self.work.mkdir(exist_ok=True)
         self.names = {"HTTP": http, "GITHUB": github}
         self._counter = folder / "counter"
+        self._source = source
         self._environment = {
             **fixed_variables(self._counter),
             "HOME": str(folder),
@@ -118,7 +122,7 @@ class Walk:
     ) -> Done:
         """Run a command, or code with words, to its end."""
         only = environment or self._environment
-        return Forked(words, folder=self.work, code=code, only=only).finish()
+        return Forked(words, folder=self.work, code=code, only=only, source=self._source).finish()
 
     def _environment_of(self, line: str) -> dict[str, str]:
         """Return the variables of a line, which draws something else each time that it runs."""

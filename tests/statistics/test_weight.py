@@ -20,7 +20,7 @@ print(len(names), *(name for name in sys.modules if name.startswith("scipy.") an
 
 
 @pytest.mark.parametrize(
-    ("package", "word"), [("gatemark.statistics", ""), ("gatemark.exams", ".measure")]
+    ("package", "word"), [("gatemark.statistics", ""), ("gatemark.checks", ".measure")]
 )
 def test_loading_every_module_loads_no_part_of_scipy(package: str, word: str) -> None:
     """Parts of SciPy load when they are used: most commands compute nothing with them."""

@@ -9,7 +9,7 @@ from typing import Any
 from tests.chaos.file_options import names_in
 from tests.chaos.file_options import scene as chaos_scene
 from tests.chaos.seeds import PACK, SCHEDULES
-from tests.drift.live import ASSET, Live
+from tests.release.drift.live import ASSET, Live
 
 from gatemark.workspace import Workspace
 

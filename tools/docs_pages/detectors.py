@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gatemark.drift.detectors.registry import detectors
-from gatemark.drift.judging.detector import Detector, KnownReading
+from gatemark.release.drift.detectors.registry import detectors
+from gatemark.release.drift.judging.detector import Detector, KnownReading
 
 _OPENING = """\
 # Detectors

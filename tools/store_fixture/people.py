@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gatemark.accounts.identity import identify_session
-from gatemark.accounts.links import join, make_first_link
-from gatemark.accounts.people import AddPerson, add_person, close_person
-from gatemark.accounts.sign_in import FailedSignIns, sign_in, sign_out
-from gatemark.accounts.tokens import MakeToken, make_token, revoke_token
 from gatemark.core.errors import NotAllowedError
+from gatemark.server.accounts.identity import identify_session
+from gatemark.server.accounts.links import join, make_first_link
+from gatemark.server.accounts.people import AddPerson, add_person, close_person
+from gatemark.server.accounts.sign_in import FailedSignIns, sign_in, sign_out
+from gatemark.server.accounts.tokens import MakeToken, make_token, revoke_token
 from gatemark.workspace import Workspace
 from store_fixture import data
 from store_fixture.stage import Stage

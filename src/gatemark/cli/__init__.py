@@ -1,1 +1,1 @@
-"""The command line: one module per command, imported when it is called."""
+"""The commands of the kernel, one module each; ``commands`` lists those of every ring."""

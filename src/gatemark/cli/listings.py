@@ -10,8 +10,12 @@ import msgspec
 from gatemark.cli.options import StrictCommand, json_option
 from gatemark.cli.screen import print_json, say, show
 from gatemark.packs.documents import describe_schemas, list_broken_plugins, make_json_schema
-from gatemark.packs.option_list import PluginOptions, describe_scorers, describe_targets
-from gatemark.packs.option_list import list_foreign_plugins as found_plugins
+from gatemark.packs.option_list import (
+    PluginOptions,
+    describe_scorers,
+    describe_targets,
+    list_plugins,
+)
 
 
 @click.command("schema", cls=StrictCommand)
@@ -68,16 +72,16 @@ def targets_command(json: bool) -> None:
 @click.command("plugins", cls=StrictCommand)
 @json_option
 def plugins_command(json: bool) -> None:
-    """List the installed plugins of other distributions.
+    """List the installed plugins: what they add, and from which module.
 
     \b
     Example:
       gatemark plugins
     """
-    found = found_plugins()
+    found = list_plugins()
     show(found, lambda one: [f"{name}  {module}" for name, module in one.items()], json=json)
     if not found and not json:
-        say("no plugins of other distributions are installed", err=True)
+        say("no plugins are installed", err=True)
 
 
 def _format_plugins(found: Mapping[str, PluginOptions]) -> Iterator[str]:

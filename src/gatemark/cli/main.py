@@ -14,103 +14,14 @@ from typing import Final
 import click
 
 from gatemark import __version__
+from gatemark.cli.commands import SECTIONS, list_commands
 from gatemark.cli.internal_error import internal_error_lines
 from gatemark.cli.options import LazyGroup
 from gatemark.core.errors import ExitCode, GatemarkError
 from gatemark.core.text import visible_line
 from gatemark.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs, stop_logs
 
-VERBS: dict[str, tuple[str, str]] = {
-    "validate": (".validate", "Check evidence files line by line."),
-    "schema": (".listings", "List the evidence schemas, or print one as JSON Schema."),
-    "import": (
-        ".import_logs",
-        "Convert other tools' logs into samples, and account for every row.",
-    ),
-    "compare": (".compare", "Compare a candidate's samples with a baseline's, item by item."),
-    "score": (".score", "Score evidence and judge it, without a store."),
-    "overhead": (".overhead", "Run bare and guarded arms, and verify reports about them."),
-    "init": (".init", "Write a pack to try, with its data and a CI snippet."),
-    "lint": (".lint", "Check a pack before it runs."),
-    "run": (".run", "Run a pack: answer, score, judge, seal."),
-    "gate": (".run", "Judge recorded evidence again with a pack, without calling a target."),
-    "baseline": (".baseline", "Name the sealed results that candidates are compared with."),
-    "scorers": (".listings", "List the scorers with their options."),
-    "targets": (".listings", "List the kinds of targets that a pack can name, with their options."),
-    "plugins": (".listings", "List the installed plugins of other distributions."),
-    "list": (".results", "List the sealed results of a store."),
-    "show": (".results", "Show one sealed result."),
-    "report": (".results", "Write a sealed result as JSON, Markdown, HTML, JUnit or SARIF."),
-    "view": (".view", "Show one result or log in a browser, without a store or an account."),
-    "comment": (".comment", "Print a result as Markdown for a pull request, or post it there."),
-    "asset": (".lifecycle.asset", "Register versions, and show their stages and history."),
-    "release": (".lifecycle.release", "Take a version as far as it may go now."),
-    "shadow": (
-        ".lifecycle.shadow",
-        "Push measurements that compare a shadow with the live version.",
-    ),
-    "promote": (".lifecycle.promote", "Move a version to a stage, citing sealed results."),
-    "approve": (
-        ".lifecycle.promote",
-        "Approve one step of one version, bound to its current results and policy.",
-    ),
-    "demote": (".lifecycle.demotion", "Take a version out of service (default: the enabled one)."),
-    "rollback": (
-        ".lifecycle.demotion",
-        "Roll back at once: end the canary, or return to the previous version.",
-    ),
-    "canary": (
-        ".lifecycle.canary",
-        "Push, judge and show measurements of running canaries.",
-    ),
-    "route": (".lifecycle.route", "Show what to use now: primary, canary, shadow, fallback."),
-    "why": (".lifecycle.why", "Show why a version is where it is: results, votes, gates."),
-    "role": (".lifecycle.role", "Grant roles, and list who has which role."),
-    "policy": (".lifecycle.policy", "Show, check or adopt the release policy of a store."),
-    "review": (".review", "Let people compare answers blind, and turn their votes into a verdict."),
-    "attribute": (".attribute", "Find the step that made a wrong decision go wrong."),
-    "ledger": (".ledger", "Verify, sign, export and list the ledger of a store."),
-    "store": (".store", "Inspect, upgrade, back up and restore a store."),
-    "runlog": (".runlog", "Replay multi-agent traces through variants, and measure the logs."),
-    "advisory": (".advisory", "Dry-run advisory services: ask, compare, record; never act."),
-    "drift": (".drift", "Watch metrics of live assets and act when they drift."),
-    "calibration": (
-        ".calibration",
-        "Recalibrate stated confidences, as a new version that must pass the gate.",
-    ),
-    "schedule": (".schedule", "Run evaluations when they are due, each by exactly one worker."),
-    "serve": (".serve", "Serve the web page: dashboards, approvals, runs, ledger."),
-    "doctor": (".doctor", "Check this installation: versions, extras, store, temporary folder."),
-    "demo": (".demo", "Walk through the gate on bundled synthetic data."),
-}
-SECTIONS: dict[str, tuple[str, ...]] = {
-    "Start here": ("demo", "init", "compare", "run"),
-    "Evidence": ("import", "validate", "schema", "score", "overhead", "runlog", "advisory"),
-    "Packs and results": (
-        "lint",
-        "gate",
-        "list",
-        "show",
-        "view",
-        "report",
-        "comment",
-        "calibration",
-    ),
-    "Release": (
-        "asset",
-        "release",
-        "promote",
-        "approve",
-        "shadow",
-        "canary",
-        "route",
-        "why",
-        "rollback",
-        "demote",
-    ),
-    "Watch": ("drift", "schedule", "review", "attribute", "serve"),
-    "Audit and settings": ("ledger", "store", "role", "policy", "doctor"),
-}
+VERBS: Final = {one.name: (one.module, one.summary) for one in list_commands().values()}
 EPILOG = """\b
 Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify,
 5 internal error.
@@ -120,7 +31,10 @@ Every option has an environment variable, such as GATEMARK_STORE."""
 @click.group(
     cls=LazyGroup,
     verbs=VERBS,
-    sections=SECTIONS,
+    sections={
+        section: [one.name for one in list_commands().values() if one.section == section]
+        for section in SECTIONS
+    },
     epilog=EPILOG,
     context_settings={
         "help_option_names": ["-h", "--help"],

@@ -49,7 +49,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.verbs:
             return None
-        module = importlib.import_module(self.verbs[cmd_name][0], "gatemark.cli")
+        module = importlib.import_module(self.verbs[cmd_name][0])
         command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)  # noqa: S101 - a test loads every verb
         return command
@@ -57,6 +57,8 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(len(verb) for verb in self.verbs)
         for title, names in self.sections.items():
+            if not names:
+                continue
             with formatter.section(title):
                 rows = [(name.ljust(width), self.verbs[name][1]) for name in names]
                 formatter.write_dl(rows)

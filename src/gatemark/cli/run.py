@@ -26,10 +26,10 @@ from gatemark.cli.struct_options import request_option
 from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
 from gatemark.core.request_fields import require_field
 from gatemark.core.result import AssetRef
-from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.answering import OnProgress
 from gatemark.packs.gate import gate_result
 from gatemark.packs.pack_file import has_matrix
+from gatemark.packs.registered_versions import find_registered_version
 from gatemark.packs.run_choices import RunChoices, StartRun
 from gatemark.packs.run_pack import run_pack
 from gatemark.report.outputs import write_documents
@@ -230,10 +230,8 @@ def _find_versions(workspace: Workspace, **versions: str | None) -> dict[str, As
     given = {arm: text for arm, text in versions.items() if text is not None}
     if not given:
         return {}
-    from gatemark.lifecycle.assets import version_ref  # noqa: PLC0415 - few runs need it
-
     workspace.existing_store()
-    return {arm: version_ref(workspace, parse_version_ref(text)) for arm, text in given.items()}
+    return {arm: find_registered_version(workspace, text) for arm, text in given.items()}
 
 
 def _parse_baseline(text: str | None) -> dict[str, str] | str | None:

@@ -9,6 +9,14 @@ from typing import Any
 
 import click
 
+from gatemark.checks.score import (
+    ReportFile,
+    ScoreReport,
+    ScoreRequest,
+    ScoreVerb,
+    find_verb,
+    list_verbs,
+)
 from gatemark.cli.options import (
     StrictCommand,
     actor_option,
@@ -29,14 +37,6 @@ from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.exam_suite import EvidenceRole
 from gatemark.evidence.reading_choices import ReadingChoices, parse_reading_options
-from gatemark.exams.score import (
-    ReportFile,
-    ScoreReport,
-    ScoreRequest,
-    ScoreVerb,
-    find_verb,
-    list_verbs,
-)
 from gatemark.report.outputs import (
     check_extensions,
     check_formats,

@@ -1,11 +1,11 @@
-"""Find plugins: ours by looking into packages, those of other distributions by entry point."""
+"""Find what features declare: those of the rings by their place, plugins by their entry points."""
 
 from __future__ import annotations
 
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 import msgspec
@@ -16,6 +16,10 @@ from gatemark.core.text import did_you_mean
 T = TypeVar("T")
 
 ENTRY_POINT_GROUP = "gatemark"
+PLUGINS = "gatemark.plugins."
+"""The package of the plugins that come with Gatemark."""
+FEATURE_FOLDERS = ("gatemark", "gatemark.checks", "gatemark.release", "gatemark.server")
+"""Packages whose packages are features; plugins come by entry point."""
 # Whatever a stranger's module may do wrong while it is imported; exits and interrupts pass.
 _LOADING_ERRORS = (
     ImportError,
@@ -72,6 +76,10 @@ class Registry(Generic[T]):
         plugins = self._load_all()
         return iter([plugins[name] for name in sorted(plugins)])
 
+    def in_order(self) -> Iterator[T]:
+        """Return every plugin in the order in which they are listed, those of others last."""
+        return iter([*self._load_all().values()])
+
     def __contains__(self, name: str) -> bool:
         return self.find(name) is not None
 
@@ -109,23 +117,34 @@ class Registry(Generic[T]):
         return self._alone[name]
 
     def _load_named(self, word: str) -> dict[str, T]:
-        """Return the plugins at all places, with ``word`` in place of the star."""
+        """Return the plugins at all places, with ``word`` in place of the star.
+
+        Entry points count as well if they, or their package, are called ``word``.
+        """
         found: dict[str, T] = {}
         for place in self._places:
             if "*" in place and _can_find(place.replace("*", word, 1)):
                 self._load(place.replace("*", word, 1), found, is_own=True)
+        for point in self._list_entry_points():
+            if word == point.name.partition(".")[2] or f".{word}." in point.module:
+                self._load(point.module, found)
         return found
+
+    def _list_entry_points(self) -> Iterator[EntryPoint]:
+        kind = self.kind.replace(" ", "_")
+        for point in entry_points(group=ENTRY_POINT_GROUP):
+            if point.name.partition(".")[0] == kind and is_installed(point):
+                yield point
 
     def _load_all(self) -> dict[str, T]:
         if self._loaded is None:
             loaded: dict[str, T] = {}
             # Places may overlap.
-            own = dict.fromkeys(one for place in self._places for one in _list_modules(place))
+            own = dict.fromkeys(one for place in self._places for one in list_modules(place))
             for module in own:
                 self._load(module, loaded, is_own=True)
-            for point in entry_points(group=ENTRY_POINT_GROUP):
-                if point.name.split(".", maxsplit=1)[0] == self.kind.replace(" ", "_"):
-                    self._load(point.module, loaded)
+            for point in self._list_entry_points():
+                self._load(point.module, loaded)
             self._loaded = loaded
         return self._loaded
 
@@ -155,6 +174,16 @@ class Registry(Generic[T]):
             loaded[name] = plugin
 
 
+def feature_modules(name: str) -> tuple[str, ...]:
+    """Return the places of modules called ``name``, one in every feature that has one."""
+    return tuple(f"{folder}.*.{name}" for folder in FEATURE_FOLDERS)
+
+
+def is_installed(point: EntryPoint) -> bool:
+    """Whether an entry point can be loaded: plugins that come with Gatemark may be left out."""
+    return not point.module.startswith(PLUGINS) or _can_find(point.module)
+
+
 def _can_find(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
@@ -162,11 +191,11 @@ def _can_find(module: str) -> bool:
         return False
 
 
-def _list_modules(place: str) -> list[str]:
-    """Return the modules that match a place such as ``gatemark.exams.*.records``."""
+def list_modules(place: str) -> list[str]:
+    """Return the modules that match a place such as ``gatemark.checks.*.records``."""
     before, star, after = place.partition(".*")
     if not star:
-        return [place]
+        return [place] if _can_find(place) else []
     if not _can_find(before):
         return []
     beside = pkgutil.iter_modules(importlib.import_module(before).__path__)

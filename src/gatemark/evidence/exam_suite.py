@@ -90,7 +90,7 @@ def suites() -> Registry[Suite]:
     """Return the registry of suite kinds."""
     return Registry(
         kind="suite",
-        places=("gatemark.packs.suites.*", "gatemark.exams.*.exam"),
+        places=("gatemark.packs.suites.*", "gatemark.checks.*.exam"),
         attribute="SUITE",
         plugin_type=Suite,
         name_of=lambda suite: suite.kind,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 import xxhash
 
+from gatemark.evidence.blocks import Block
 from gatemark.evidence.look_alikes import LATIN_LOOKS
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def normalize_id(name: str) -> str:
 def _fold(text: str) -> str:
     if text.isascii() and text.isprintable() and " " not in text:
         return text.lower()
-    return unicodedata.normalize("NFKC", visible_form(text).casefold())
+    # Small letters may look like others: the sign below a Greek vowel becomes an iota.
+    return visible_form(visible_form(text).casefold())
 
 
 _BETWEEN: Final = ","
@@ -239,17 +241,23 @@ def join_clusters(groups: Iterable[Iterable[str]]) -> dict[str, str]:
     }
 
 
-def digest_lines(lines: Iterable[bytes]) -> int:
-    """Return a number for what lines hold, in any order, whatever the order of their fields."""
-    held = sorted(xxhash.xxh3_64_digest(_sort_fields(line)) for line in lines if line.strip())
-    return xxhash.xxh3_64_intdigest(b"".join(held))
+class LinesDigest:
+    """A digest of lines, whatever they are packed in; blanks around them do not count."""
 
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_128()
 
-def _sort_fields(line: bytes) -> bytes:
-    try:
-        return msgspec.json.encode(msgspec.json.decode(line), order="deterministic")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return b" ".join(line.split())
+    def read(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Yield the blocks of a file, and take their lines into the digest."""
+        for block in blocks:
+            for line in filter(None, map(bytes.strip, block.data.splitlines())):
+                self._hash.update(line + b"\n")
+            yield block
+
+    @property
+    def value(self) -> int:
+        """The digest of what was read."""
+        return self._hash.intdigest()
 
 
 def find_copied_files(
@@ -257,8 +265,7 @@ def find_copied_files(
 ) -> Iterator[tuple[EvidenceFile, EvidenceFile]]:
     """Yield every two files of the same bytes: a copy is not a second source.
 
-    With ``contents``, from ``digest_lines`` of each file, also those of the same records, packed or
-    written in another way.
+    With ``contents``, from the ``LinesDigest`` of each file, also those of the same lines.
     """
     for (at, one), (place, other) in combinations(enumerate(files), 2):
         if one.digest == other.digest or (contents and contents[at] == contents[place]):

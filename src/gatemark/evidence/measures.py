@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from gatemark.core.fold import AnyMeasure, Measure
-from gatemark.core.registry import Registry
+from gatemark.core.registry import Registry, feature_modules
 
 
 @cache
@@ -13,7 +13,7 @@ def measures() -> Registry[AnyMeasure]:
     """Return the registry of measures."""
     return Registry(
         kind="measure",
-        places=("gatemark.*.measure", "gatemark.exams.*.measure"),
+        places=feature_modules("measure"),
         attribute="MEASURE",
         plugin_type=Measure,
         name_of=lambda measure: measure.name,

@@ -60,7 +60,7 @@ def point_sources() -> Registry[PointSource]:
     """Return the kinds of files that drift can derive points from."""
     return Registry(
         kind="point source",
-        places=("gatemark.exams.*.points",),
+        places=(),
         attribute="POINTS",
         plugin_type=PointSource,
         name_of=lambda source: source.name,

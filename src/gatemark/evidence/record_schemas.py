@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from gatemark.core.record import RecordSchema
-from gatemark.core.registry import Registry
+from gatemark.core.registry import Registry, feature_modules
 from gatemark.evidence.exam import AnyExam
 
 
@@ -14,12 +14,7 @@ def schemas() -> Registry[RecordSchema]:
     """Return the registry of evidence schemas."""
     return Registry(
         kind="schema",
-        places=(
-            "gatemark.*.records",
-            "gatemark.exams.*.records",
-            "gatemark.exams.*.record_schema",
-            "gatemark.exams.runlog.records.*",
-        ),
+        places=feature_modules("records"),
         attribute="SCHEMA",
         plugin_type=RecordSchema,
         name_of=lambda schema: schema.name,

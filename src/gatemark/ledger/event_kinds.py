@@ -1,6 +1,6 @@
 """The kinds of ledger events, and the payloads of the ledger's own events.
 
-Kind names are stored and never change. A feature declares its kinds in ``gatemark.FEATURE.events``;
+Kind names are stored and never change. A feature declares its kinds in its module ``events``;
 those of the ledger itself are declared here. The declarations determine the list of formats, what
 can be erased, what is exported as a signed statement, and what the lifecycle rules decide. A store
 may hold events of a feature that is not installed: they count as those of a newer build.
@@ -13,8 +13,6 @@ approver of an approval.
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -24,9 +22,9 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-import gatemark
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
+from gatemark.core.registry import feature_modules, list_modules
 from gatemark.core.result import AssetRef, PackRef
 from gatemark.core.rules import RulesVersions
 from gatemark.core.stored import convert_stored, parse_format
@@ -95,10 +93,10 @@ def find_kind(name: str) -> EventKind | None:
 
 @cache
 def _load_features() -> None:
-    """Import ``gatemark.FEATURE.events`` of each feature that has one."""
-    for feature in pkgutil.iter_modules(gatemark.__path__, "gatemark."):
-        if feature.ispkg and importlib.util.find_spec(f"{feature.name}.events") is not None:
-            importlib.import_module(f"{feature.name}.events")
+    """Import the module ``events`` of each feature that has one."""
+    for place in feature_modules("events"):
+        for module in list_modules(place):
+            importlib.import_module(module)
 
 
 def is_kept(name: str) -> bool:

@@ -73,7 +73,7 @@ def lane_exams() -> Registry[LaneExam]:
     """Return the registry of exams that judge lanes."""
     return Registry(
         kind="lane exam",
-        places=("gatemark.exams.*.lanes",),
+        places=(),
         attribute="LANE_EXAM",
         plugin_type=LaneExam,
         name_of=lambda exam: exam.kind,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect as types
 
 from gatemark.core.policy import Rule
-from gatemark.core.registry import ENTRY_POINT_GROUP
+from gatemark.core.registry import ENTRY_POINT_GROUP, is_installed
 from gatemark.evidence.rows import Sampling
 from gatemark.packs.answer_bounds import CostBounds, LatencyBounds
 from gatemark.packs.judge_spec import JudgeSpec
@@ -112,9 +112,10 @@ def describe_probes() -> dict[str, PluginOptions]:
     }
 
 
-def list_foreign_plugins() -> dict[str, str]:
-    """Return the entry points of other distributions: what they add, and from which module."""
-    return {point.name: point.value for point in sorted(entry_points(group=ENTRY_POINT_GROUP))}
+def list_plugins() -> dict[str, str]:
+    """Return the entry points of plugins: what they add, and from which module."""
+    points = sorted(filter(is_installed, entry_points(group=ENTRY_POINT_GROUP)))
+    return {point.name: point.value for point in points}
 
 
 def list_options(model: type) -> tuple[OptionInfo, ...]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from gatemark.report import words
 
 
-def page_environment(*first: BaseLoader) -> Environment:
-    """Return the environment with the report templates; ``first`` is searched first."""
-    packages = ("report", "lifecycle.views", "drift.views", "attribution")
-    others = (PackageLoader(f"gatemark.{package}", "templates") for package in packages)
+def page_environment(*packages: str) -> Environment:
+    """Return an environment with the templates of packages, and after them those of reports."""
+    searched = (*packages, "gatemark.report")
     return Environment(
-        loader=ChoiceLoader([*first, *others]),
+        loader=ChoiceLoader([PackageLoader(package, "templates") for package in searched]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

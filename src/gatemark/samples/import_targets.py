@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gatemark.core.registry import Registry
+from gatemark.core.registry import Registry, feature_modules
 
 
 class Imported(Protocol):
@@ -59,7 +59,7 @@ def import_targets() -> Registry[ImportTarget]:
     """Return the registry of what logs are converted to."""
     return Registry(
         kind="import target",
-        places=("gatemark.*.import_target", "gatemark.exams.*.import_target"),
+        places=feature_modules("import_target"),
         attribute="IMPORT_TARGET",
         plugin_type=ImportTarget,
         name_of=lambda target: target.name,

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
-from gatemark.drift.judging.parts import FormName
+from gatemark.release.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
+from gatemark.release.drift.judging.parts import FormName
 
 _SEED = 12
 _SERIES = 9

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.drift.live import ASSET, Live
 from tests.ledger.stores.tiny_disk import fill, make_read_only, tiny_disk
+from tests.release.drift.live import ASSET, Live
 
 from gatemark.core.errors import OutageError
 from gatemark.ledger.event import EventDraft

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.drift.test_page import day, signal
+from tests.release.drift.test_page import day, signal
 from tests.samples.importers.test_traces import (
     attributes,
     document,
@@ -23,8 +23,8 @@ from tests.samples.importers.test_traces import (
     write,
 )
 
-from gatemark.drift.signal import DriftSignal
-from gatemark.drift.views.evaluation_events import otlp_lines
+from gatemark.release.drift.signal import DriftSignal
+from gatemark.release.drift.views.evaluation_events import otlp_lines
 from gatemark.samples.importer import ForeignFile
 from gatemark.samples.importers import otlp
 from gatemark.samples.spans import TraceEvaluation, TraceScore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from gatemark.drift.judging.detector import (
+from gatemark.release.drift.judging.detector import (
     Detector,
     KnownReading,
     Readings,

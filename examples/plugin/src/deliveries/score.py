@@ -9,7 +9,7 @@ import msgspec
 
 from deliveries.exam import SUITE, DeliveriesOptions
 from gatemark.evidence.exam_options import option
-from gatemark.exams.score import EVERY_EXAM, score_verb
+from gatemark.checks.score import EVERY_EXAM, score_verb
 
 
 class DeliveriesParameters(DeliveriesOptions, frozen=True, forbid_unknown_fields=True):

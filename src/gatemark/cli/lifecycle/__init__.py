@@ -1,1 +1,0 @@
-"""Commands of the lifecycle: assets, promotions, canaries, routes."""

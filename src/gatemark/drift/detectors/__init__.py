@@ -1,1 +1,0 @@
-"""The detectors, one file each."""

@@ -1,1 +1,0 @@
-"""Exams: each package holds one, with its records, numbers, rules and command."""

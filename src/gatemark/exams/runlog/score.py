@@ -1,9 +1,0 @@
-"""``gatemark score runlog``: judge per-case metrics that were computed before."""
-
-from __future__ import annotations
-
-from gatemark.exams.runlog.exam import SUITE
-from gatemark.exams.score import score_verb
-
-# The files are read completely and strictly, so there are no reading options.
-SCORE = score_verb(SUITE, features=frozenset({"expected_ids", "out", "seal", "waivers"}))

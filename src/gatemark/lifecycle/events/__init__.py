@@ -1,8 +1,0 @@
-"""The lifecycle events, one class per kind: payload, effect on the state, and sentence.
-
-``fact`` has what they share. Importing this package declares all of them to the ledger.
-"""
-
-from gatemark.lifecycle.events import approvals, canary, governance, moves, versions
-
-__all__ = ["approvals", "canary", "governance", "moves", "versions"]

@@ -1,8 +1,0 @@
-"""What the lifecycle adds to the verification of a store: every decision follows from its rules."""
-
-from __future__ import annotations
-
-from gatemark.integrity import StoreChecks
-from gatemark.lifecycle.ledger_rules import RuleCheck
-
-STORE_CHECKS = StoreChecks(name="lifecycle", rules=RuleCheck)

@@ -1,0 +1,1 @@
+"""Commands of what happens after a verdict: assets, promotions, canaries, drift, reviews."""

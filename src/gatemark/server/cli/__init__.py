@@ -1,0 +1,1 @@
+"""Commands of the server: serve it, or look at one result without it."""

@@ -1,1 +1,0 @@
-"""What people see and do, one module per thing, for pages and interface (see ``web/doors.py``)."""

@@ -1,1 +1,0 @@
-"""The package exams."""
