@@ -21,7 +21,12 @@ logger = logging.getLogger("gatemark.test_logs")
 
 @pytest.fixture(autouse=True)
 def unchanged() -> Iterator[None]:
+    server = logging.getLogger("uvicorn.error")
+    level = server.level
+    # A server of another test in this process may have left it at errors only.
+    server.setLevel(logging.NOTSET)
     yield
+    server.setLevel(level)
     stop_logs()
 
 
